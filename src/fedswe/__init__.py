@@ -1,0 +1,1 @@
+"""Federated learning when clients come and go."""
