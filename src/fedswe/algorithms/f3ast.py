@@ -1,0 +1,65 @@
+"""F3AST: estimate participation rates, seat the least-seen clients, weight by the inverse rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
+from fedswe.core.records import Model, Nothing, Scalar, Vector
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Client:
+    rate: Scalar  # r_i right after round `last`
+    last: Scalar  # the last round in which I had a seat, -1 before the first
+
+
+@dataclass(frozen=True)
+class F3AST(Algorithm[Model, Client, Model, Model, Nothing]):
+    """Exponential averages of who took part; at most `budget` available clients train, least-seen first.
+
+        r_i = (1 - beta) r_i + beta 1{i in S}         S: the `budget` available clients with smallest r_i
+        x   = x + lr (1/m) sum_S (end_i - x) / r_i    with the updated r_i
+
+    An available client without a seat does not train. Ties (all r_i are equal at first) are broken at random.
+    """
+
+    beta: float = 0.001
+    budget: int = 10  # K_t; 0 = every available client trains
+    initial_rate: float = 1.0  # r_i before the first round; the original code starts at 1/m
+
+    title: ClassVar[str] = "F3AST: fast federated learning under intermittent availability"
+    citation: ClassVar[str] = (
+        "Ribero, Vikalo, de Veciana. Federated Learning under Intermittent Client Availability and "
+        "Time-Varying Communication Constraints. IEEE JSTSP 2022."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 < self.beta <= 1, f"beta must be in (0, 1], not {self.beta:g}")
+        require(self.budget >= 0, f"budget must be 0 (no limit) or positive, not {self.budget}")
+        require(0 < self.initial_rate <= 1, f"initial_rate must be in (0, 1], not {self.initial_rate:g}")
+
+    def client_init(self, x0: Vector) -> Client:
+        one = torch.ones_like(x0[..., :1])
+        return Client(rate=self.initial_rate * one, last=-one)
+
+    def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
+        # The average decays in every round without a seat; (1 - beta)^gap catches up on the visit.
+        rate = c.rate * (1 - self.beta) ** (at.t - c.last) + self.beta
+        return Client(rate, last=at.t), Model((done.end - job.start) / rate)
+
+    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Nothing]:
+        return Model(s.x + self.lr / at.m * total.x), Nothing()
+
+    def seats(self) -> int:
+        return self.budget
+
+    def bid(self, c: Client, at: ClientView) -> Scalar:
+        # In units of a thousandth of one participation, so that equal histories tie whatever the rounding.
+        rate = c.rate * (1 - self.beta) ** (at.t - c.last)
+        return torch.round(rate / self.beta * 1000)

@@ -1,0 +1,57 @@
+"""FedAU: weight a client by its own average participation interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
+from fedswe.core.records import Model, Nothing, Scalar, Vector
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Client:
+    last: Scalar  # my last round of participation, -1 before the first
+    intervals: Scalar  # how many intervals were recorded up to then
+
+
+@dataclass(frozen=True)
+class FedAU(Algorithm[Model, Client, Model, Model, Nothing]):
+    """Weight each client by the mean of its recorded participation intervals, an online estimate of 1/p_i.
+
+        x = x + lr (1/m) sum_A omega_i (end_i - x)
+
+    omega_i is the mean over intervals that ended before this round (1 before any did). An absence of `cutoff`
+    rounds is recorded as one interval of that length, so omega_i <= cutoff.
+    """
+
+    cutoff: int = 50  # K
+
+    title: ClassVar[str] = "FedAU: online estimates of participation"
+    citation: ClassVar[str] = (
+        "Wang, Ji. A Lightweight Method for Tackling Unknown Participation Statistics in Federated "
+        "Averaging. ICLR 2024."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.cutoff >= 1, f"cutoff must be at least 1 round, not {self.cutoff}")
+
+    def client_init(self, x0: Vector) -> Client:
+        one = torch.ones_like(x0[..., :1])
+        return Client(last=-one, intervals=0 * one)
+
+    def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
+        # The published counter runs while the client is absent. Recorded intervals tile the rounds, so their
+        # sum is known at the next visit: last + 1 rounds, and `cut` full cutoffs since.
+        cut = torch.floor((at.t - c.last - 1) / self.cutoff)
+        recorded = c.intervals + cut
+        mean = (c.last + 1 + cut * self.cutoff) / recorded.clamp(min=1)
+        omega = torch.where(recorded > 0, mean, torch.ones_like(mean))
+        return Client(last=at.t, intervals=recorded + 1), Model(omega * (done.end - job.start))
+
+    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Nothing]:
+        return Model(s.x + self.lr / at.m * total.x), Nothing()

@@ -1,0 +1,81 @@
+"""FedAvg over the active clients, over all clients, and with known probabilities."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
+from fedswe.core.records import Model, Nothing, Vector
+
+
+@dataclass(frozen=True)
+class Averaging(Algorithm[Model, Nothing, Model, Model, Nothing]):
+    """Train from the server's model, send the progress; the three rules differ in how progress is weighted."""
+
+    def report(self, c: Nothing, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Nothing, Model]:
+        return c, Model(self.weigh(done.end - job.start, at))
+
+    def weigh(self, progress: Vector, at: ClientView) -> Vector:
+        return progress
+
+    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Nothing]:
+        return Model(s.x + self.lr / self.divisor(count, at) * total.x), Nothing()
+
+    @abstractmethod
+    def divisor(self, count: int, at: ServerView) -> int:
+        """What the summed progress is divided by."""
+
+
+@dataclass(frozen=True)
+class FedAvg(Averaging):
+    """Average the progress of whoever is there.
+
+        x = x + lr (1/|A|) sum_A (end_i - x)
+
+    Biased towards clients that are often available. Nobody there: x stays.
+    """
+
+    title: ClassVar[str] = "FedAvg over active clients"
+    citation: ClassVar[str] = (
+        "McMahan, Moore, Ramage, Hampson, Aguera y Arcas. Communication-Efficient Learning of Deep Networks "
+        "from Decentralized Data. AISTATS 2017. (Unweighted by data size, as in the FedSWE paper.)"
+    )
+
+    def divisor(self, count: int, at: ServerView) -> int:
+        return max(count, 1)
+
+
+@dataclass(frozen=True)
+class FedAvgAll(Averaging):
+    """Average over all m clients, the absent counting as no progress.
+
+    x = x + lr (1/m) sum_A (end_i - x)
+    """
+
+    title: ClassVar[str] = "FedAvg over all clients"
+    citation: ClassVar[str] = FedAvg.citation
+
+    def divisor(self, count: int, at: ServerView) -> int:
+        return at.m
+
+
+@dataclass(frozen=True)
+class FedAvgKnown(FedAvgAll):
+    """Weight each client by the inverse of its true current probability, which an oracle tells.
+
+        x = x + lr (1/m) sum_A (end_i - x) / p_i^t
+
+    Unbiased while every p_i^t > 0; only an available client divides, so p = 0 never does.
+    """
+
+    title: ClassVar[str] = "FedAvg with known probabilities"
+    citation: ClassVar[str] = (
+        "Perazzone, Wang, Ji, Chan. Communication-Efficient Device Scheduling for Federated Learning Using "
+        "Stochastic Optimization. INFOCOM 2022. (Its aggregation rule; not its scheduler.)"
+    )
+    needs_probabilities: ClassVar[bool] = True
+
+    def weigh(self, progress: Vector, at: ClientView) -> Vector:
+        return progress / at.p

@@ -1,0 +1,57 @@
+"""FedVARP: the last updates of absent clients as a control variate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
+from fedswe.core.records import Model, Nothing, Vector
+
+
+@dataclass(frozen=True)
+class Client:
+    y: Vector  # y_i, my last update
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Vector
+    mean: Vector  # (1/m) sum of all y_i
+
+
+@dataclass(frozen=True)
+class FedVARP(Algorithm[Server, Client, Model, Model, Nothing]):
+    """Reduce the variance of partial participation with a memory of updates.
+
+        v = mean(y) + (1/|A|) sum_A (end_i - x - y_i);   x = x + lr v;   y_i = end_i - x for i in A
+
+    v uses the memory from before this round. Published with the y_i at the server, O(md); here each client
+    keeps its own and sends the difference. Unbiased when all clients are equally available.
+    """
+
+    empty: Literal["skip", "memory"] = "skip"  # nobody there: no step (released code), or a step along mean(y)
+
+    title: ClassVar[str] = "FedVARP: variance reduction for partial participation"
+    citation: ClassVar[str] = (
+        "Jhunjhunwala, Sharma, Nagarkatti, Joshi. FedVARP: Tackling the Variance Due to Partial Client "
+        "Participation in Federated Learning. UAI 2022."
+    )
+
+    def server_init(self, x0: Vector) -> Server:
+        return Server(x0, mean=torch.zeros_like(x0))
+
+    def client_init(self, x0: Vector) -> Client:
+        return Client(y=torch.zeros_like(x0))
+
+    def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
+        y = done.end - job.start
+        return Client(y), Model(y - c.y)
+
+    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> tuple[Server, Nothing]:
+        if count == 0 and self.empty == "skip":
+            return s, Nothing()
+        v = s.mean + total.x / max(count, 1)
+        return Server(s.x + self.lr * v, s.mean + total.x / at.m), Nothing()

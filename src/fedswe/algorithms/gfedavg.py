@@ -1,0 +1,63 @@
+"""Generalised FedAvg: amplify the progress of every window of P rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
+from fedswe.core.records import Model, Nothing, Vector
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Vector
+    anchor: Vector  # the model at the start of this window
+
+
+def amplified(x: Vector, anchor: Vector, amplification: float) -> Vector:
+    """Stretch the displacement of a window."""
+    return anchor + amplification * (x - anchor)
+
+
+def check_window(amplification: float, period: int) -> None:
+    require(amplification > 0, f"amplification must be positive, not {amplification:g}")
+    require(period >= 1, f"period must be at least 1 round, not {period}")
+
+
+@dataclass(frozen=True)
+class GFedAvg(Algorithm[Server, Nothing, Model, Model, Nothing]):
+    """FedAvg over active clients; after every P rounds their joint displacement is multiplied.
+
+        each round          x = x + lr (1/|A|) sum_A (end_i - x)
+        every P rounds      x = anchor + amplification (x - anchor);   anchor = x
+
+    The window's clock also runs in rounds with nobody there. Use a local rate about `amplification` times
+    smaller than FedAvg's (as the authors do).
+    """
+
+    amplification: float = 10.0
+    period: int = 100  # P
+
+    title: ClassVar[str] = "gFedAvg: generalised FedAvg with amplified updates"
+    citation: ClassVar[str] = (
+        "Wang, Ji. A Unified Analysis of Federated Learning with Arbitrary Client Participation. NeurIPS 2022."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_window(self.amplification, self.period)
+
+    def server_init(self, x0: Vector) -> Server:
+        return Server(x0, anchor=x0)
+
+    def report(self, c: Nothing, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Nothing, Model]:
+        return c, Model(done.end - job.start)
+
+    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> tuple[Server, Nothing]:
+        x = s.x + self.lr / max(count, 1) * total.x
+        if (at.t + 1) % self.period:
+            return Server(x, s.anchor), Nothing()
+        x = amplified(x, s.anchor, self.amplification)
+        return Server(x, anchor=x), Nothing()

@@ -1,0 +1,54 @@
+"""Groups that take turns: two alternating groups, and cyclic groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedswe.availability.dynamics import check_period
+from fedswe.availability.model import Probabilistic
+from fedswe.availability.schedule import Floats
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Alternating(Probabilistic):
+    """The first half of the clients in the first half of each period, the others in the second half."""
+
+    period: int = 100  # P; each group's window has P/2 rounds
+    inside: Literal["static", "staircase"] = "static"
+    low: float = 0.4  # height of the lower step of the staircase
+    stair_period: int = 50  # one full stair inside the window; the paper does not say, 50 fills its window once
+
+    title: ClassVar[str] = "two groups, available in turns of period/2 rounds; p_i^t = p_i f(t) in the own window"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_period(self.period, least=2)
+        require(self.period % 2 == 0, f"period must be even (two windows of period/2), not {self.period}")
+        check_period(self.stair_period)
+        require(0 <= self.low <= 1, f"low must be within [0, 1], not {self.low:g}")
+
+    def factor(self, t: int, m: int) -> Floats:
+        window, inside = divmod(t % self.period, self.period // 2)
+        second = np.arange(m) >= (m + 1) // 2
+        stair = self.inside == "staircase" and 2 * (inside % self.stair_period) >= self.stair_period
+        return np.where(second == bool(window), self.low if stair else 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Cyclic(Probabilistic):
+    """Client i belongs to group i mod `groups`; in round t only group t mod `groups` can be there."""
+
+    groups: int = 5
+
+    title: ClassVar[str] = "p_i^t = p_i when i mod groups = t mod groups, else 0"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.groups >= 1, f"groups must be at least 1, not {self.groups}")
+
+    def factor(self, t: int, m: int) -> Floats:
+        return np.where(np.arange(m) % self.groups == t % self.groups, 1.0, 0.0)

@@ -1,0 +1,60 @@
+"""Markov on/off clients: availability that persists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from fedswe.availability.model import Population, Probabilistic
+from fedswe.availability.schedule import Bools, Floats, Schedule, Sequential
+from fedswe.core import keys
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Markov(Probabilistic):
+    """Each client turns on with probability `on` and off with on (1/p_i - 1), so it is there a share p_i of time.
+
+    Where the off-probability would exceed 1 both are scaled down. ``prob`` is the stationary p_i, not the chance
+    given yesterday's state.
+    """
+
+    on: float = 0.05
+
+    title: ClassVar[str] = "two-state chains with stationary probability p_i"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 < self.on <= 1, f"on must be in (0, 1], not {self.on:g}")
+        require(self.stream == "keyed", 'the markov model has no legacy stream: use stream = "keyed"')
+
+    def factor(self, t: int, m: int) -> float:
+        return 1.0
+
+    def schedule(self, who: Population, seed: int) -> Schedule:
+        return Chains(self.base(who, seed), seed, self.on)
+
+
+class Chains(Sequential):
+    """One chain per client, started in its stationary distribution."""
+
+    def __init__(self, base: Floats, seed: int, on: float) -> None:
+        super().__init__(len(base), lambda t: base)
+        with np.errstate(divide="ignore"):
+            off = on * (1.0 / base - 1.0)  # infinite at p = 0: scaled to turn-on 0, turn-off 1
+        scale = np.maximum(off, 1.0)
+        self._turn_on, self._turn_off = on / scale, np.where(np.isinf(off), 1.0, off / scale)
+        self._base, self._seed, self._clients = base, seed, torch.arange(len(base))
+        self._state: Bools = np.zeros(len(base), dtype=bool)
+
+    def restart(self) -> None:
+        self._state = np.zeros(self.m, dtype=bool)
+
+    def draw(self, t: int) -> Bools:
+        coins = keys.uniform(self._seed, "availability", t, self._clients).numpy()
+        stay_or_turn = np.where(self._state, 1.0 - self._turn_off, self._turn_on)
+        self._state = coins < (self._base if t == 0 else stay_or_turn)
+        return self._state.copy()

@@ -1,0 +1,94 @@
+"""An availability model: base probabilities p_i, and how they change over the rounds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedswe.availability.schedule import Bernoulli, Floats, LegacyBernoulli, Schedule
+from fedswe.core import keys
+from fedswe.errors import FedsweError, require
+
+
+@dataclass(frozen=True)
+class Population:
+    """What an availability model may know of the clients: their number and their labels."""
+
+    m: int
+    drawn: Floats | None = None  # [m, classes], the Dirichlet draw nu_i
+    realised: Floats | None = None  # [m, classes], the label shares of the data each client got
+    legacy: np.random.RandomState | None = None  # the released code's generator, after the partition was drawn
+
+
+@dataclass(frozen=True)
+class Availability(ABC):
+    """A named model with its parameters; ``schedule`` binds it to clients and a seed."""
+
+    title: ClassVar[str]
+
+    @abstractmethod
+    def schedule(self, who: Population, seed: int) -> Schedule:
+        """The rounds of one run."""
+
+
+@dataclass(frozen=True)
+class Probabilistic(Availability):
+    """p_i^t = clip(p_i f_i(t), 0, 1) with independent coins."""
+
+    p: float | list[float] | Literal["labels"] = "labels"  # p_i: one number, one per client, or <nu_i, phi>
+    proportions: Literal["realised", "drawn"] = "realised"  # nu_i for p = "labels": released code / the paper
+    stream: Literal["keyed", "legacy"] = "keyed"  # legacy: the released code's draws, bit for bit
+
+    def __post_init__(self) -> None:
+        values = [] if self.p == "labels" else self.p if isinstance(self.p, list) else [self.p]
+        for value in values:
+            require(isinstance(value, int | float) and 0 <= value <= 1, f"p must be within [0, 1], not {value}")
+
+    @abstractmethod
+    def factor(self, t: int, m: int) -> Floats | float:
+        """f_i(t), one number or one per client."""
+
+    def probabilities(self, t: int, base: Floats) -> Floats:
+        return np.clip(base * self.factor(t, len(base)), 0.0, 1.0)
+
+    def schedule(self, who: Population, seed: int) -> Schedule:
+        base = self.base(who, seed)
+
+        def prob(t: int) -> Floats:
+            return self.probabilities(t, base)
+
+        if self.stream == "legacy":
+            assert who.legacy is not None
+            return LegacyBernoulli(who.m, prob, who.legacy)
+        return Bernoulli(who.m, seed, prob)
+
+    def base(self, who: Population, seed: int) -> Floats:
+        """p_i of every client."""
+        if self.p == "labels":
+            return self._label_driven(who, seed)
+        if isinstance(self.p, list):
+            require(
+                len(self.p) == who.m,
+                f"availability.p has {len(self.p)} values for {who.m} clients: give one per client",
+            )
+            return np.array(self.p, dtype=np.float64)
+        return np.full(who.m, float(self.p))
+
+    def _label_driven(self, who: Population, seed: int) -> Floats:
+        """p_i = <nu_i, phi>, phi_c ~ U(0, 1) for the first half of the classes and U(0, 1/2) for the rest."""
+        shares = who.realised if self.proportions == "realised" else who.drawn
+        if shares is None:
+            raise FedsweError(
+                'availability.p = "labels" needs a task with labels: give a number or a list, e.g. availability.p=0.5'
+            )
+        classes = shares.shape[1]
+        rng: np.random.Generator | np.random.RandomState = keys.generator(seed, "label weights")
+        if self.stream == "legacy":
+            assert who.legacy is not None
+            rng = who.legacy
+        half = (classes + 1) // 2
+        phi = np.concatenate([rng.uniform(0, 1, half), rng.uniform(0, 0.5, classes - half)])
+        return np.asarray(np.clip(shares @ phi, 0.0, 1.0))

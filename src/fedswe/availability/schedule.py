@@ -1,0 +1,88 @@
+"""Who is there: the schedule an engine asks, round by round.
+
+A schedule answers two questions for any round, in any order: ``prob(t)``, the probabilities p_i^t, and
+``sample(t)``, the clients that are there. The draws are a stream of their own, so all algorithms with one seed
+see the same clients in the same rounds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fedswe.core import keys
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Schedule(Protocol):
+    m: int
+    rounds: int | None  # how many rounds there are to replay; None when any round can be asked for
+
+    def prob(self, t: int) -> Floats:
+        """p_i^t for all clients, NaN where nobody knows it."""
+
+    def sample(self, t: int) -> Bools:
+        """The available clients of round t."""
+
+
+class Bernoulli:
+    """Independent coins with probabilities p_i^t."""
+
+    rounds: int | None = None
+
+    def __init__(self, m: int, seed: int, prob: Callable[[int], Floats]) -> None:
+        self.m, self.seed, self.prob = m, seed, prob
+        self._clients = torch.arange(m)
+
+    def sample(self, t: int) -> Bools:
+        coins = keys.uniform(self.seed, "availability", t, self._clients).numpy()
+        return np.asarray(coins < self.prob(t))
+
+
+class Sequential(ABC):
+    """Draws in which a round depends on the ones before it; asked for an earlier round, it starts over."""
+
+    rounds: int | None = None
+
+    def __init__(self, m: int, prob: Callable[[int], Floats]) -> None:
+        self.m, self.prob = m, prob
+        self._next = 0
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Go back to before round 0."""
+
+    @abstractmethod
+    def draw(self, t: int) -> Bools:
+        """Round t, right after round t - 1."""
+
+    def sample(self, t: int) -> Bools:
+        if t < self._next:
+            self.restart()
+            self._next = 0
+        while True:
+            present = self.draw(self._next)
+            self._next += 1
+            if self._next > t:
+                return present
+
+
+class LegacyBernoulli(Sequential):
+    """The released code's stream: numpy's legacy generator, continued from partition and label weights."""
+
+    def __init__(self, m: int, prob: Callable[[int], Floats], rng: np.random.RandomState) -> None:
+        super().__init__(m, prob)
+        self._rng, self._start = rng, rng.get_state()
+
+    def restart(self) -> None:
+        self._rng.set_state(self._start)
+
+    def draw(self, t: int) -> Bools:
+        return self._rng.binomial(1, self.prob(t)).astype(bool)

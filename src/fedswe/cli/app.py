@@ -1,0 +1,61 @@
+"""The commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedswe.cli import catalogue, compare, execute
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Federated learning when clients come and go: FedSWE and its peers.",
+)
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", help="A TOML file and overrides, e.g. algorithm.k=0"),
+]
+Out = Annotated[Path | None, typer.Option(help="Directory for the results; default: a new one under runs/")]
+
+
+@app.command()
+def run(
+    words: Words = None,
+    out: Out = None,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this directory")] = None,
+) -> None:
+    """Run one experiment."""
+    execute.run_command(words or [], out, resume)
+
+
+@app.command("compare")
+def compare_(
+    words: Words = None,
+    algorithms: Annotated[
+        str, typer.Option(help="Comma-separated names, with parameters after colons: fedswe:k=10,fedavg; or all")
+    ] = "all",
+    seeds: Annotated[str, typer.Option(help="Comma-separated seeds")] = "3,4,6",
+    tune: Annotated[str, typer.Option(help="Local rates to choose from for each algorithm; empty: use local.lr")] = "",
+    tuning_seed: Annotated[int, typer.Option(help="The seed the rates are chosen on; not reported")] = 1,
+    jobs: Annotated[int, typer.Option(help="Runs at a time; 0: one per core")] = 0,
+    out: Out = None,
+) -> None:
+    """Run several algorithms on the same clients and the same availability, and print a table."""
+    compare.compare_command(words or [], algorithms, seeds, tune, tuning_seed, jobs, out)
+
+
+@app.command("list")
+def list_() -> None:
+    """List algorithms, availability models and tasks."""
+    catalogue.list_command()
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="A name from `fedswe list`")]) -> None:
+    """Explain one of them: formula, parameters, memory, messages, citation."""
+    catalogue.show_command(name)

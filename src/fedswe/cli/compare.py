@@ -1,0 +1,119 @@
+"""fedswe compare."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from fedswe.algorithms import ALGORITHMS
+from fedswe.cli import words as command_words
+from fedswe.comparison import Cell, Comparison, compare
+from fedswe.config import experiment, override, read
+from fedswe.errors import FedsweError
+from fedswe.experiment import Experiment, assemble
+from fedswe.plots import plot_comparison
+from fedswe.results.directory import create_empty
+from fedswe.results.files import write_whole
+
+_console = Console(highlight=False, soft_wrap=True)
+
+
+def compare_command(
+    words: list[str], algorithms: str, seeds: str, tune: str, tuning_seed: int, jobs: int, out: Path | None
+) -> None:
+    file, overrides = command_words.split(words)
+    chosen = list(ALGORITHMS) if algorithms == "all" else [name for name in algorithms.split(",") if name]
+    if not chosen:
+        raise FedsweError("--algorithms is empty: name some of `fedswe list`, or all")
+    repeated = {name for name in chosen if chosen.count(name) > 1}
+    if repeated:
+        raise FedsweError(f"--algorithms names {repeated.pop()} twice")
+    values = [(label, _experiment(label, file, overrides)) for label in chosen]
+    seed_list = [int(seed) for seed in command_words.numbers(seeds, "--seeds")]
+    if not seed_list:
+        raise FedsweError("--seeds is empty: give at least one, e.g. --seeds 3,4,6")
+    for _, value in values:
+        assemble(value)  # every mistake shows before the first run
+    out = create_empty(out or command_words.new_directory("compare"))
+    rates = command_words.numbers(tune, "--tune")
+    with _Display() as display:
+        result = compare(values, seed_list, rates, tuning_seed, out, jobs or None, display)
+    write_whole(out / "compare.csv", result.to_csv())
+    plot_comparison(result, out / "compare.png")
+    _print(result, values[0][1], seed_list, rates)
+    _console.print(f"results   {out}/compare.csv, compare.png, runs/")
+
+
+def _experiment(label: str, file: str | None, overrides: list[str]) -> Experiment:
+    """The experiment of one algorithm, e.g. ``fedswe:k=10``; the file's own parameters apply to its own algorithm."""
+    name, *parameters = label.split(":")
+    table = override(read(file, overrides), [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)])
+    return experiment(table)
+
+
+class _Display:
+    """Cells done, on a terminal as a bar, elsewhere as lines."""
+
+    def __init__(self) -> None:
+        self._printed = time.monotonic()
+        self._bar = Progress(
+            TextColumn("runs"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[latest]}"),
+            console=_console,
+            disable=not _console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=None, latest="")
+
+    def __enter__(self) -> _Display:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, known: int, cell: Cell) -> None:
+        self._bar.update(self._task, completed=done, total=known, latest=cell.name)
+        if not _console.is_terminal and (time.monotonic() - self._printed > 5 or done == known):
+            self._printed = time.monotonic()
+            _console.print(f"runs {done}/{known}  {cell.name}")
+
+
+def _print(result: Comparison, value: Experiment, seeds: list[int], rates: list[float]) -> None:
+    models = list(dict.fromkeys(e.model for e in result.entries))
+    percent = result.headline == "test_accuracy"
+    table = Table(title=f"{result.headline.replace('_', ' ')}{', %' if percent else ''}", title_justify="left")
+    table.add_column("algorithm")
+    for model in models:
+        table.add_column(model.replace("_", " "), justify="right")
+        table.add_column("local lr", justify="right", style="dim")
+    best = {m: _best(result, m, percent) for m in models}
+    for label in dict.fromkeys(e.label for e in result.entries):
+        cells = []
+        for entry in (e for e in result.entries if e.label == label):
+            mean, std = entry.score(result.headline)
+            text = f"{100 * mean:.1f} ± {100 * std:.1f}" if percent else f"{mean:.4g} ± {std:.2g}"
+            text = text if math.isfinite(mean) else "diverged"
+            cells += [f"[bold]{text}[/bold]" if label == best[entry.model] else text, f"{entry.rate:g}"]
+        table.add_row(label, *cells)
+    _console.print(table)
+    tuned = (
+        f"local rate chosen from {', '.join(f'{r:g}' for r in rates)} by training loss on another seed" if rates else ""
+    )
+    _console.print(
+        f"mean ± std over seeds {', '.join(map(str, seeds))} of the last 50 of {value.rounds} rounds"
+        + (f"; {tuned}" if tuned else "")
+    )
+
+
+def _best(result: Comparison, model: str, higher: bool) -> str:
+    finite = [e for e in result.entries if e.model == model and math.isfinite(e.score(result.headline)[0])]
+    pick = max if higher else min
+    return pick(finite, key=lambda e: e.score(result.headline)[0]).label if finite else ""

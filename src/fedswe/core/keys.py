@@ -1,0 +1,64 @@
+"""Counter-based randomness: every draw is a function of its name (seed, stream, counters).
+
+No generator is carried along, so a draw does not depend on which other draws were made, by whom, or in which
+order: all algorithms see the same clients, a resumed run needs no random state, a deployed client draws what
+its simulated twin draws, and a device gives the same bits as a CPU (integer arithmetic only).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+
+Counter = int | torch.Tensor
+
+# SplitMix64's increment and the multipliers of its finaliser (Steele, Lea, Flood 2014), as signed 64-bit integers.
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+_MUL_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
+_MUL_2 = 0x94D049BB133111EB - (1 << 64)
+
+
+def _xor_shift(z: torch.Tensor, by: int) -> torch.Tensor:
+    # torch shifts signed integers arithmetically; the mask makes it the logical shift SplitMix64 needs.
+    return z ^ ((z >> by) & ((1 << (64 - by)) - 1))
+
+
+def _mix(z: torch.Tensor) -> torch.Tensor:
+    z = _xor_shift(z, 30) * _MUL_1
+    z = _xor_shift(z, 27) * _MUL_2
+    return _xor_shift(z, 31)
+
+
+def stream_key(seed: int, stream: str) -> int:
+    """A 63-bit number naming one stream of one seed."""
+    digest = hashlib.sha256(f"{seed}/{stream}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
+def bits(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
+    """64 random bits for each combination of the counters, which broadcast against each other."""
+    device = next((c.device for c in counters if isinstance(c, torch.Tensor)), torch.device("cpu"))
+    h = torch.tensor(stream_key(seed, stream), dtype=torch.int64, device=device)
+    for counter in counters:
+        c = torch.as_tensor(counter, dtype=torch.int64, device=device)
+        h = _mix(_mix(h ^ c) + _GOLDEN)
+    return h
+
+
+def uniform(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
+    """Float64 in [0, 1) with 53 random bits."""
+    return ((bits(seed, stream, *counters) >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53
+
+
+def normal(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
+    """Standard normal float64, by Box and Muller."""
+    u = 1.0 - uniform(seed, stream + "/radius", *counters)  # in (0, 1]
+    v = uniform(seed, stream + "/angle", *counters)
+    return torch.sqrt(-2.0 * torch.log(u)) * torch.cos(2.0 * torch.pi * v)
+
+
+def generator(seed: int, stream: str) -> np.random.Generator:
+    """A numpy generator for draws made once, before the first round (partition, label weights)."""
+    return np.random.default_rng(stream_key(seed, stream))

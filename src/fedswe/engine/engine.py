@@ -1,0 +1,132 @@
+"""What both engines share: the clock, the server, selection, and the models a run can be judged by."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fedswe.availability.schedule import Bools, Schedule
+from fedswe.core import keys
+from fedswe.core.algorithm import AnyAlgorithm, ClientView, ServerView, empty_report
+from fedswe.core.records import Scalar, Vector, parts
+from fedswe.engine.solver import Local
+from fedswe.errors import FedsweError, require
+from fedswe.tasks.problem import Problem
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Attendance:
+    """Who was there in one round, and how long they had been away."""
+
+    available: int
+    reported: int
+    echoes: Ids  # t - tau_i of those who reported
+
+
+class Engine(ABC):
+    """Runs rounds of one algorithm on one problem. ``state`` and ``load`` carry it across processes."""
+
+    def __init__(self, algorithm: AnyAlgorithm, problem: Problem, schedule: Schedule, local: Local, seed: int) -> None:
+        require(
+            schedule.m == problem.m,
+            f"the availability is for {schedule.m} clients, the task has {problem.m}",
+        )
+        if algorithm.needs_probabilities and np.isnan(schedule.prob(0)).any():
+            raise FedsweError(
+                f"{type(algorithm).__name__} needs the true probabilities: give availability.prob_file with the mask"
+            )
+        self.algorithm, self.problem, self.schedule, self.local = algorithm, problem, schedule, local
+        self.seed, self.m, self.t = seed, problem.m, 0
+        self.server: Any = algorithm.server_init(problem.start)
+        self.last: Ids = np.full(self.m, -1)  # tau_i: for statistics and ties, whatever the algorithm keeps
+        self._nobody = empty_report(algorithm, problem.start)
+
+    # one round -----------------------------------------------------------------------------------------
+    def step(self) -> Attendance:
+        """Run round t and advance the clock."""
+        available = self.schedule.sample(self.t)
+        chosen = self._seated(np.flatnonzero(available))
+        self._round(chosen)
+        echoes = self.t - self.last[chosen]
+        self.last[chosen] = self.t
+        self.t += 1
+        return Attendance(int(available.sum()), len(chosen), echoes)
+
+    @abstractmethod
+    def _round(self, chosen: Ids) -> None:
+        """Everything from downlink to settle for the clients that report."""
+
+    @abstractmethod
+    def _client_state(self, ids: Ids) -> Any:
+        """The stacked records of the given clients."""
+
+    def _at_server(self) -> ServerView:
+        return ServerView(self.t, self.m, self.local.lr_at(self.t))
+
+    def _at_clients(self, ids: Ids) -> ClientView:
+        """The view of n clients: one round index for all, one probability each."""
+        prob = torch.as_tensor(self.schedule.prob(self.t)[ids])[:, None]
+        return ClientView(t=self._scalar(self.t), p=prob.to(self.problem.start))
+
+    def _scalar(self, value: float) -> Scalar:
+        return torch.full((1,), float(value)).to(self.problem.start)
+
+    def _seated(self, available: Ids) -> Ids:
+        """The available clients, or the lowest bidders among them when seats are limited (ties at random)."""
+        seats = self.algorithm.seats()
+        if not seats or len(available) <= seats:
+            return available
+        bids = self.algorithm.bid(self._client_state(available), self._at_clients(available))
+        ties = keys.uniform(self.seed, "seats", self.t, torch.as_tensor(available)).numpy()
+        order = np.lexsort((ties, bids.flatten().cpu().numpy()))
+        return np.sort(available[order[:seats]])
+
+    def _working(self, chosen: Ids) -> Ids:
+        return np.arange(self.m) if self.algorithm.trains_while_absent else chosen
+
+    # models a run can be judged by ---------------------------------------------------------------------
+    def server_model(self) -> Vector:
+        """x^t."""
+        return self.algorithm.model(self.server)
+
+    @abstractmethod
+    def client_mean(self) -> Vector:
+        """The mean over all clients of the model each last received (x^0 before the first)."""
+
+    def augmented_mean(self) -> Vector:
+        """The mean over the m clients and the k virtual ones, which hold the server's model."""
+        k = self.algorithm.virtual_clients()
+        return (self.m * self.client_mean() + k * self.server_model()) / (self.m + k)
+
+    # checkpoints ---------------------------------------------------------------------------------------
+    def state(self) -> dict[str, torch.Tensor]:
+        """All that the next round depends on. Random streams are functions of the round, so t stands for them."""
+        named = {f"server.{n}": v for n, v in parts(self.server).items()}
+        return {**named, "last": torch.as_tensor(self.last), **self._clients_out()}
+
+    def load(self, state: Mapping[str, torch.Tensor], t: int) -> None:
+        """Continue at round t from what ``state`` gave there."""
+        self.t = t
+        named = {n: state[f"server.{n}"].to(self.problem.start.device) for n in parts(self.server)}
+        self.server = replace(self.server, **named)
+        self.last = state["last"].numpy().copy()
+        self._clients_in(state)
+
+    @abstractmethod
+    def _clients_out(self) -> dict[str, torch.Tensor]: ...
+
+    @abstractmethod
+    def _clients_in(self, state: Mapping[str, torch.Tensor]) -> None: ...
+
+
+def availability_of(schedule: Schedule, rounds: int) -> Bools:
+    """The mask [rounds, m] a run of that many rounds sees."""
+    return np.stack([schedule.sample(t) for t in range(rounds)])

@@ -1,0 +1,64 @@
+"""The readable oracle: one client at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fedswe.core.algorithm import ClientView
+from fedswe.core.records import Vector, add, parts
+from fedswe.engine.engine import Engine, Ids
+from fedswe.engine.solver import train_one
+
+
+class LoopEngine(Engine):
+    """Each client is a record of its own; nothing is stacked, nothing is shared but by reference."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        x0 = self.problem.start
+        self.clients: list[Any] = [self.algorithm.client_init(x0) for _ in range(self.m)]
+        self.models: list[Vector] = [x0] * self.m  # the model each client last received
+
+    def _round(self, chosen: Ids) -> None:
+        algorithm, server_view = self.algorithm, self._at_server()
+        down = algorithm.downlink(self.server, server_view)
+        total = self._nobody
+        reporting = {int(i) for i in chosen}
+        for i in self._working(chosen):
+            at = self._at_client(i)
+            job = algorithm.plan(self.clients[i], down, at)
+            done = train_one(self.problem, job, int(i), self.t, self.local)
+            self.clients[i], report = algorithm.report(self.clients[i], down, job, done, at)
+            if i in reporting:
+                total = add(total, report)
+        self.server, reply = algorithm.merge(self.server, total, len(chosen), server_view)
+        for i in chosen:
+            self.clients[i] = algorithm.settle(self.clients[i], reply, self._at_client(i))
+            self.models[i] = algorithm.received(down, reply)
+
+    def _at_client(self, i: int) -> ClientView:
+        return ClientView(t=self._scalar(self.t), p=self._scalar(self.schedule.prob(self.t)[i]))
+
+    def _client_state(self, ids: Ids) -> Any:
+        return self._stacked([self.clients[i] for i in ids])
+
+    def _stacked(self, records: list[Any]) -> Any:
+        names = parts(records[0])
+        return replace(records[0], **{n: torch.stack([getattr(r, n) for r in records]) for n in names})
+
+    def client_mean(self) -> Vector:
+        return torch.stack(self.models).mean(0)
+
+    def _clients_out(self) -> dict[str, torch.Tensor]:
+        stacked = {f"clients.{n}": v for n, v in parts(self._stacked(self.clients)).items()}
+        return {**stacked, "models": torch.stack(self.models)}
+
+    def _clients_in(self, state: Mapping[str, torch.Tensor]) -> None:
+        names = parts(self.clients[0])
+        for i, client in enumerate(self.clients):
+            self.clients[i] = replace(client, **{n: state[f"clients.{n}"][i].clone() for n in names})
+        self.models = list(state["models"].clone())

@@ -1,0 +1,90 @@
+"""An experiment is one frozen value; running it gives a history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+
+from fedswe.algorithms import FedSWE
+from fedswe.availability import Availability, Sine
+from fedswe.availability.model import Population, Probabilistic
+from fedswe.core.algorithm import AnyAlgorithm
+from fedswe.engine import ENGINES, Engine
+from fedswe.engine.outputs import Output
+from fedswe.engine.solver import Local
+from fedswe.errors import require
+from fedswe.tasks import Digits, Task
+from fedswe.tasks.problem import Setting
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """When and at which models a run is judged."""
+
+    every: int = 20  # rounds; round 0 and the last round are always evaluated
+    model: list[Output] = field(default_factory=lambda: ["server", "client_mean"])
+    ema_decay: float = 0.99  # of the exponential average of server models, "ema"
+
+    def __post_init__(self) -> None:
+        require(self.every >= 1, f"every must be at least 1 round, not {self.every}")
+        require(self.model, "model is empty: name at least one of server, client_mean, augmented_mean, ema")
+        require(len(set(self.model)) == len(self.model), "model names one model twice")
+        require(0 <= self.ema_decay < 1, f"ema_decay must be in [0, 1), not {self.ema_decay:g}")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run directory keeps besides history and final models."""
+
+    trajectory: bool = False  # the server model after every round
+    checkpoint: int = 50  # rounds between checkpoints; 0 = none
+
+    def __post_init__(self) -> None:
+        require(self.checkpoint >= 0, f"checkpoint must be 0 (off) or positive, not {self.checkpoint}")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that determines a run."""
+
+    rounds: int = 500
+    seed: int = 3
+    engine: Literal["batched", "loop"] = "batched"
+    dtype: Literal["float32", "float64"] = "float32"
+    device: str = "cpu"
+    algorithm: AnyAlgorithm = field(default_factory=FedSWE)
+    availability: Availability = field(default_factory=Sine)
+    task: Task = field(default_factory=Digits)
+    local: Local = field(default_factory=Local)
+    evaluate: Evaluate = field(default_factory=Evaluate)
+    record: Record = field(default_factory=Record)
+
+    def __post_init__(self) -> None:
+        require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
+        require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
+
+
+def assemble(experiment: Experiment) -> Engine:
+    """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
+    wants_legacy = isinstance(experiment.availability, Probabilistic) and experiment.availability.stream == "legacy"
+    legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
+    setting = Setting(experiment.seed, getattr(torch, experiment.dtype), _device(experiment.device), legacy)
+    problem = experiment.task.build(setting)
+    who = Population(problem.m, problem.drawn, problem.realised, legacy)
+    schedule = experiment.availability.schedule(who, experiment.seed)
+    require(
+        schedule.rounds is None or schedule.rounds >= experiment.rounds,
+        f"the availability has {schedule.rounds} rounds but rounds = {experiment.rounds}: lower rounds or add rows",
+    )
+    engine = ENGINES[experiment.engine]
+    return engine(experiment.algorithm, problem, schedule, experiment.local, experiment.seed)
+
+
+def _device(name: str) -> torch.device:
+    known = name.split(":")[0] in ("cpu", "cuda")
+    require(known, f'device must be "cpu", "cuda" or "cuda:N", not "{name}"')
+    require(not name.startswith("cuda") or torch.cuda.is_available(), f'device "{name}": no GPU is visible')
+    return torch.device(name)

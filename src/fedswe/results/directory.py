@@ -1,0 +1,170 @@
+"""A run directory: configuration, provenance, history, trajectory, checkpoint, final models.
+
+config.toml              the resolved configuration; `fedswe run config.toml` runs it again
+run.json                 versions, commit, machine
+history.csv              one row per evaluation
+trajectory.csv           the server model after every round, if asked for
+checkpoint.safetensors   while the run is unfinished: all state after some round
+model.safetensors        the evaluated models at the end; written last, so its presence means finished
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+
+from fedswe.core.records import Vector
+from fedswe.errors import FedsweError, require
+from fedswe.results.files import cannot_write, write_whole
+from fedswe.results.history import History, Tally
+
+_HISTORY_INTERVAL = 1.0  # seconds between rewrites of history.csv while a run goes on
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    round: int
+    seconds: float
+    history: History
+    tally: Tally
+    trajectory_bytes: int
+    tensors: dict[str, torch.Tensor]
+
+
+def create_empty(path: Path) -> Path:
+    """Make a directory for results; refuses one that holds anything."""
+    if path.is_dir() and any(not p.name.endswith(".part") for p in path.iterdir()):
+        raise FedsweError(f"{path} is not empty: continue a run with --resume {path}, or choose another --out")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable.part"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    return path
+
+
+class RunDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._history_written = 0.0
+
+    # beginning -----------------------------------------------------------------------------------------
+    def create(self, config: str, provenance: dict[str, object]) -> None:
+        """Start a new run here; refuses a folder that holds anything."""
+        existed = self.path.is_dir()
+        create_empty(self.path)
+        try:
+            write_whole(self.path / "run.json", json.dumps(provenance, indent=2) + "\n")
+            write_whole(self.path / "config.toml", config)
+        except FedsweError:
+            (self.path / "run.json").unlink(missing_ok=True)
+            if not existed:
+                self.path.rmdir()
+            raise
+
+    def config(self) -> str:
+        try:
+            return (self.path / "config.toml").read_text()
+        except OSError:
+            raise FedsweError(f"{self.path} holds no run (no config.toml): nothing to resume") from None
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "model.safetensors").is_file()
+
+    # during --------------------------------------------------------------------------------------------
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        notes = {
+            "round": str(checkpoint.round),
+            "seconds": repr(checkpoint.seconds),
+            "history": checkpoint.history.to_csv(),
+            "tally": json.dumps(asdict(checkpoint.tally)),
+            "trajectory_bytes": str(checkpoint.trajectory_bytes),
+        }
+        tensors = {n: v.detach().cpu().clone().contiguous() for n, v in checkpoint.tensors.items()}
+        write_whole(self.path / "checkpoint.safetensors", safetensors.torch.save(tensors, notes))
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """The last checkpoint, or None when the run was stopped before its first."""
+        path = self.path / "checkpoint.safetensors"
+        if not path.is_file():
+            return None
+        try:
+            with safetensors.safe_open(path, framework="pt") as file:
+                notes = file.metadata()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return Checkpoint(
+                round=int(notes["round"]),
+                seconds=float(notes["seconds"]),
+                history=History.from_csv(notes["history"]),
+                tally=Tally(**json.loads(notes["tally"])),
+                trajectory_bytes=int(notes["trajectory_bytes"]),
+                tensors=tensors,
+            )
+        except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError):
+            raise FedsweError(f"{path} is damaged: delete it to start this run over with --resume") from None
+
+    def save_history(self, history: History, now: bool = False) -> None:
+        if now or time.monotonic() - self._history_written > _HISTORY_INTERVAL:
+            write_whole(self.path / "history.csv", history.to_csv())
+            self._history_written = time.monotonic()
+
+    # end -----------------------------------------------------------------------------------------------
+    def finish(self, history: History, models: dict[str, Vector]) -> None:
+        self.save_history(history, now=True)
+        tensors = {n: v.detach().cpu().clone().contiguous() for n, v in models.items()}
+        write_whole(self.path / "model.safetensors", safetensors.torch.save(tensors))
+        (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+
+    def history(self) -> History:
+        return History.from_csv((self.path / "history.csv").read_text())
+
+    def trajectory(self, dimension: int, keep: int) -> Trajectory:
+        """The trajectory file, cut back to the bytes a checkpoint vouches for (0: a new file with header)."""
+        for leftover in self.path.glob(".*.part"):
+            leftover.unlink()
+        return Trajectory(self.path / "trajectory.csv", dimension, keep)
+
+
+class Trajectory:
+    """round,x0,x1,...: row t is the server model after t rounds, row 0 the start."""
+
+    def __init__(self, path: Path, dimension: int, keep: int) -> None:
+        self._path = path
+        try:
+            self._file = open(path, "ab")  # noqa: SIM115
+            require(self._file.tell() >= keep, f"{path} is shorter than its checkpoint: the run cannot be resumed")
+            self._file.truncate(keep)
+        except OSError as error:
+            raise cannot_write(path, error) from None
+        self.bytes = keep
+        if not keep:
+            self._write("round," + ",".join(f"x{j}" for j in range(dimension)))
+
+    def append(self, t: int, x: Vector) -> None:
+        self._write(",".join([str(t), *map(repr, x.tolist())]))
+
+    def _write(self, line: str) -> None:
+        content = line.encode() + b"\n"
+        try:
+            self._file.write(content)
+            self._file.flush()
+        except OSError as error:
+            os.truncate(self._path, self.bytes)  # no half-written row
+            raise cannot_write(self._path, error) from None
+        self.bytes += len(content)
+
+    def sync(self) -> None:
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()

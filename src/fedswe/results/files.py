@@ -1,0 +1,40 @@
+"""Files that are either whole or not there: write aside, fsync, rename."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fedswe.errors import FedsweError
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Replace `path` by `content`, or leave it as it was."""
+    aside = aside_of(path)
+    try:
+        with open(aside, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise cannot_write(path, error) from None
+
+
+def aside_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def cannot_write(path: Path, error: OSError) -> FedsweError:
+    return FedsweError(f"cannot write {path}: {error.strerror}; free space or choose another --out")

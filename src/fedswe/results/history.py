@@ -1,0 +1,86 @@
+"""The record of a run: one row per evaluation."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.engine.engine import Attendance
+
+Row = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Who was there since the last evaluation."""
+
+    available: int = 0  # in the last round
+    reported: int = 0  # of those, how many the algorithm let report
+    echoes: int = 0  # reports since the last evaluation
+    echo_sum: int = 0  # of their t - tau_i
+    echo_max: int = 0
+
+    def with_round(self, who: Attendance) -> Tally:
+        return Tally(
+            who.available,
+            who.reported,
+            self.echoes + len(who.echoes),
+            self.echo_sum + int(who.echoes.sum()),
+            max(self.echo_max, int(who.echoes.max(initial=0))),
+        )
+
+    def columns(self) -> Row:
+        mean = self.echo_sum / self.echoes if self.echoes else 0.0
+        return {
+            "available": self.available,
+            "reported": self.reported,
+            "echo_mean": mean,
+            "echo_max": self.echo_max,
+        }
+
+
+@dataclass
+class History:
+    """Rows in the order of rounds; all rows have the same columns."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    def append(self, row: Mapping[str, float]) -> None:
+        self.rows.append(dict(row))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.rows[0]) if self.rows else []
+
+    def __getitem__(self, column: str) -> npt.NDArray[np.float64]:
+        return np.array([row[column] for row in self.rows])
+
+    @property
+    def last(self) -> Row:
+        return self.rows[-1]
+
+    def tail_mean(self, column: str, rounds: int) -> float:
+        """The mean of a column over the evaluations of the last `rounds` rounds (the paper averages 50)."""
+        final = self.last["round"]
+        return float(np.mean([row[column] for row in self.rows if row["round"] > final - rounds]))
+
+    def to_csv(self) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_written(v) for v in row.values()] for row in self.rows)
+        return text.getvalue()
+
+    @classmethod
+    def from_csv(cls, text: str) -> History:
+        rows = csv.DictReader(io.StringIO(text))
+        return cls([{name: float(value) for name, value in row.items()} for row in rows])
+
+
+def _written(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))

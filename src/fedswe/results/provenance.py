@@ -1,0 +1,48 @@
+"""Where numbers come from: versions, commit, machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+
+def provenance() -> dict[str, object]:
+    packages = ("fedswe", "torch", "numpy")
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "commit": commit(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+        "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
+    }
+
+
+def commit() -> str:
+    """The commit of the source tree, with a mark when it has changes; "unknown" for an installed package."""
+    source = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(source), *words], capture_output=True, text=True, timeout=10)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        if not git("ls-files", "--error-unmatch", __file__):
+            return "unknown"
+        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())

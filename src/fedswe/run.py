@@ -1,0 +1,124 @@
+"""Run an experiment: rounds, evaluations, checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fedswe.config import dump, load_text
+from fedswe.engine.outputs import Outputs
+from fedswe.errors import FedsweError
+from fedswe.experiment import Experiment, assemble
+from fedswe.results.directory import Checkpoint, RunDirectory, Trajectory
+from fedswe.results.history import History, Row, Tally
+from fedswe.results.provenance import provenance
+
+Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
+
+
+def run(experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None) -> History:
+    """Run from the start; with `out`, keep everything in a new run directory there."""
+    runner = Runner(experiment)
+    if out is not None:
+        directory = RunDirectory(Path(out))
+        directory.create(dump(experiment), provenance())
+        runner.keep_in(directory)
+    return runner.run(watch)
+
+
+def resume(out: str | Path, watch: Watch | None = None) -> History:
+    """Continue the run in `out`; it ends with the same bits as if it had never stopped."""
+    directory = RunDirectory(Path(out))
+    experiment = load_text(directory.config(), str(directory.path / "config.toml"))
+    if directory.finished:
+        return directory.history()
+    runner = Runner(experiment)
+    runner.keep_in(directory, directory.load_checkpoint())
+    return runner.run(watch)
+
+
+class Runner:
+    """One run: the engine, what it is judged by, and where it is kept."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.engine = assemble(experiment)
+        self.outputs = Outputs(self.engine, experiment.evaluate.model, experiment.evaluate.ema_decay)
+        self.history = History()
+        self._directory: RunDirectory | None = None
+        self._trajectory: Trajectory | None = None
+        self._tally = Tally()
+        self._began = time.perf_counter()
+
+    def keep_in(self, directory: RunDirectory, checkpoint: Checkpoint | None = None) -> None:
+        if checkpoint is not None:
+            try:
+                self.engine.load(checkpoint.tensors, checkpoint.round)
+                self.outputs.load(checkpoint.tensors)
+            except KeyError as missing:
+                raise FedsweError(
+                    f"the checkpoint in {directory.path} lacks {missing}: another version wrote it"
+                ) from None
+            self.history, self._tally = checkpoint.history, checkpoint.tally
+            self._began = time.perf_counter() - checkpoint.seconds
+        self._directory = directory
+        if self.experiment.record.trajectory:
+            kept = checkpoint.trajectory_bytes if checkpoint else 0
+            self._trajectory = directory.trajectory(self.engine.problem.start.numel(), kept)
+
+    def run(self, watch: Watch | None = None) -> History:
+        if self.engine.t == 0:
+            self._log_model()
+            self._evaluate()
+        while self.engine.t < self.experiment.rounds:
+            row = self._round()
+            if watch is not None:
+                watch(self.engine.t, row)
+        if self._trajectory is not None:
+            self._trajectory.close()
+        if self._directory is not None:
+            self._directory.finish(self.history, self.outputs.models())
+        return self.history
+
+    def _round(self) -> Row | None:
+        self._tally = self._tally.with_round(self.engine.step())
+        self.outputs.after_round()
+        self._log_model()
+        t, rounds, every = self.engine.t, self.experiment.rounds, self.experiment.record.checkpoint
+        row = self._evaluate() if t % self.experiment.evaluate.every == 0 or t == rounds else None
+        if self._directory is not None and every and t % every == 0 and t < rounds:
+            self._save(self._directory)
+        return row
+
+    def _evaluate(self) -> Row:
+        row: Row = {"round": self.engine.t, **self._tally.columns()}
+        self._tally = Tally()
+        for name, x in self.outputs.models().items():
+            row |= {f"{name}_{score}": value for score, value in self.engine.problem.evaluate(x).items()}
+        row["seconds"] = round(self._elapsed(), 3)
+        self.history.append(row)
+        if self._directory is not None:
+            self._directory.save_history(self.history)
+        return row
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._began
+
+    def _log_model(self) -> None:
+        if self._trajectory is not None:
+            self._trajectory.append(self.engine.t, self.engine.server_model())
+
+    def _save(self, directory: RunDirectory) -> None:
+        if self._trajectory is not None:
+            self._trajectory.sync()
+        directory.save_checkpoint(
+            Checkpoint(
+                round=self.engine.t,
+                seconds=self._elapsed(),
+                history=self.history,
+                tally=self._tally,
+                trajectory_bytes=self._trajectory.bytes if self._trajectory else 0,
+                tensors={**self.engine.state(), **self.outputs.state()},
+            )
+        )

@@ -1,0 +1,96 @@
+"""What clients train: plain torch modules, addressed as one flat vector, for one client or a stack of n."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from fedswe.core.records import Vector
+from fedswe.errors import FedsweError, require
+
+Shape = tuple[int, ...]
+
+
+def softmax(shape: Shape, classes: int) -> nn.Sequential:
+    """Multinomial logistic regression."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), classes))
+
+
+def mlp(shape: Shape, classes: int) -> nn.Sequential:
+    """One hidden layer of 64."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 64), nn.ReLU(), nn.Linear(64, classes))
+
+
+def cnn(shape: Shape, classes: int) -> nn.Sequential:
+    """Two 3x3 convolutions with pooling and a linear layer, for images of at least 4x4."""
+    require(len(shape) == 3, 'task.model = "cnn" needs images, not flat features: use "mlp" or "softmax"')
+    channels, height, width = shape
+    require(min(height, width) >= 4, f'task.model = "cnn" needs images of at least 4x4, not {height}x{width}')
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * (height // 4) * (width // 4), classes),
+    )
+
+
+NETWORKS = {"softmax": softmax, "mlp": mlp, "cnn": cnn}
+
+_DENSE = (nn.Flatten, nn.Linear, nn.ReLU)
+
+
+class Network:
+    """A module whose parameters are a vector x [d]."""
+
+    def __init__(self, module: nn.Module) -> None:
+        for name, part in module.named_modules():
+            if list(part.buffers(recurse=False)):
+                raise FedsweError(
+                    f"layer {name or type(part).__name__} ({type(part).__name__}) keeps buffers, which averaging "
+                    "does not define: use a layer without them, such as GroupNorm for BatchNorm"
+                )
+        self.module = module
+        self._names, parameters = zip(*module.named_parameters(), strict=True)
+        self._shapes = [p.shape for p in parameters]
+        self._sizes = [p.numel() for p in parameters]
+
+    def initial(self) -> Vector:
+        """The module's own initialisation as a vector."""
+        return torch.cat([p.detach().reshape(-1) for p in self.module.parameters()])
+
+    def logits(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
+        """One client: inputs [B, ...] through the module with parameters x [d]."""
+        pieces = zip(torch.split(x, self._sizes), self._shapes, strict=True)
+        values = dict(zip(self._names, (p.view(s) for p, s in pieces), strict=True))
+        result: torch.Tensor = functional_call(self.module, values, (inputs,))
+        return result
+
+    @property
+    def stacks(self) -> bool:
+        """Whether n clients run as one: dense layers do; per-client convolutions are slower stacked than in turn."""
+        return isinstance(self.module, nn.Sequential) and all(isinstance(p, _DENSE) for p in self.module)
+
+    def stacked_logits(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
+        """n clients with parameters x [n, d] on inputs [n, B, ...], as batched matrix products."""
+        assert isinstance(self.module, nn.Sequential)
+        h, n = inputs, len(x)
+        parameters = iter(torch.split(x, self._sizes, dim=1))
+        for layer in self.module:
+            if isinstance(layer, nn.Flatten):
+                h = h.flatten(2)
+            elif isinstance(layer, nn.ReLU):
+                h = F.relu(h)
+            elif isinstance(layer, nn.Linear):
+                weight = next(parameters).view(n, layer.out_features, layer.in_features)
+                h = h @ weight.transpose(1, 2)
+                if layer.bias is not None:
+                    h = h + next(parameters).unsqueeze(1)
+        return h

@@ -1,0 +1,94 @@
+"""Any labelled data set a user has as numpy arrays in one .npz file."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.errors import FedsweError, require
+from fedswe.tasks.labelled import Labelled, LabelledTask
+
+_ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+
+
+@dataclass(frozen=True)
+class Npz(LabelledTask):
+    """Arrays x_train, y_train, x_test, y_test; inputs are standardised per channel by the training set.
+
+    Images are [N, H, W], [N, H, W, channels] or [N, channels, H, W] with 1, 3 or 4 channels; anything else is
+    taken as flat features [N, ...]. Labels are integers from 0.
+    """
+
+    file: str = ""
+
+    title: ClassVar[str] = "a data set in a .npz file"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.file, "task.file is missing: name the .npz with x_train, y_train, x_test, y_test")
+
+    def load(self) -> Labelled:
+        arrays = _read(self.file)
+        x_train, x_test = (self._inputs(arrays, name) for name in ("x_train", "x_test"))
+        require(
+            x_train.shape[1:] == x_test.shape[1:],
+            f"{self.file}: x_train has shape {x_train.shape[1:]} per sample, x_test {x_test.shape[1:]}",
+        )
+        axes = (0, 2, 3) if x_train.ndim == 4 else (0,)
+        mean = x_train.mean(axes, keepdims=True)
+        std = x_train.std(axes, keepdims=True)
+        std[std == 0] = 1.0
+        return Labelled(
+            (x_train - mean) / std,
+            self._labels(arrays, "y_train", len(x_train)),
+            (x_test - mean) / std,
+            self._labels(arrays, "y_test", len(x_test)),
+        )
+
+    def _inputs(self, arrays: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[np.float32]:
+        x = arrays[name]
+        require(x.ndim >= 2 and len(x), f"{self.file}: {name} must hold samples along its first axis")
+        require(x.dtype.kind in "biuf", f"{self.file}: {name} must hold numbers, not {x.dtype}")
+        x = x.astype(np.float32)
+        require(np.isfinite(x).all(), f"{self.file}: {name} holds NaN or infinity")
+        if x.ndim == 3:
+            return x[:, None]
+        if x.ndim == 4 and x.shape[3] in (1, 3, 4):
+            return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+        return x if x.ndim == 4 and x.shape[1] in (1, 3, 4) else x.reshape(len(x), -1)
+
+    def _labels(self, arrays: dict[str, npt.NDArray[Any]], name: str, size: int) -> npt.NDArray[np.int64]:
+        y = arrays[name]
+        y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        require(y.shape == (size,), f"{self.file}: {name} must hold one label per sample ({size})")
+        whole = y.dtype.kind in "iu" or (y.dtype.kind == "f" and bool((y == np.floor(y)).all()))
+        require(whole and y.min() >= 0, f"{self.file}: {name} must hold integers from 0")
+        return y.astype(np.int64)
+
+
+def _read(file: str) -> dict[str, npt.NDArray[Any]]:
+    if not Path(file).is_file():
+        raise FedsweError(f"task.file: there is no file {file}")
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            missing = [name for name in _ARRAYS if name not in stored]
+            require(not missing, f"{file} has no array {', '.join(missing)}: it needs {', '.join(_ARRAYS)}")
+            return {name: stored[name] for name in _ARRAYS}
+    except FedsweError:
+        raise
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        TypeError,
+        zipfile.BadZipFile,
+        zlib.error,
+        AttributeError,
+    ) as error:
+        raise FedsweError(f"{file} cannot be read as .npz ({error}): is it complete?") from None

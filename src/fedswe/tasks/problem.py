@@ -1,0 +1,60 @@
+"""What engines need of a task: where to start, stochastic gradients by client and round, and a score."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from fedswe.availability.schedule import Floats
+from fedswe.core.records import Vector
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a task is built for."""
+
+    seed: int
+    dtype: torch.dtype
+    device: torch.device
+    legacy: np.random.RandomState | None = None  # draw the partition from the released code's generator
+
+
+class Problem(ABC):
+    """The clients' objectives F_i and their data. The global objective is the uniform mean over clients."""
+
+    m: int
+    start: Vector  # x^0, [d]
+    drawn: Floats | None = None  # label shares as drawn and as realised; None without labels
+    realised: Floats | None = None
+
+    @abstractmethod
+    def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Sequence[Any]:
+        """The batches of each local step of round t: records whose fields are stacked over `clients` [n]."""
+
+    @abstractmethod
+    def gradient(self, x: Vector, batch: Any) -> Vector:
+        """One client's stochastic gradient [d] at x [d]: the plain definition."""
+
+    @abstractmethod
+    def gradients(self, x: Vector, batch: Any) -> Vector:
+        """The same for n clients at once: [n, d] at x [n, d]."""
+
+    @abstractmethod
+    def evaluate(self, x: Vector) -> dict[str, float]:
+        """Named scores of a model, e.g. train_loss and test_accuracy."""
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """A named task with its parameters; ``build`` makes the problem of one run."""
+
+    title: ClassVar[str]
+
+    @abstractmethod
+    def build(self, setting: Setting) -> Problem:
+        """Load the data, part it among clients, choose x^0."""

@@ -1,0 +1,116 @@
+"""Quadratic clients: small enough to check by hand, and every limit is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from fedswe.availability.schedule import Floats
+from fedswe.core import keys
+from fedswe.core.records import Vector
+from fedswe.errors import FedsweError, require
+from fedswe.tasks.problem import Problem, Setting, Task
+
+
+@dataclass(frozen=True)
+class Quadratic(Task):
+    """F_i(x) = (a_i / 2) ||x - u_i||^2, gradients with optional Gaussian noise. The default is Example 1."""
+
+    centers: list[list[float]] | list[float] | None = None  # u_i, one row per client; default (0), (100)
+    centers_file: str = ""  # the same as a CSV
+    curvature: float | list[float] = 1.0  # a_i
+    start: float | list[float] = 0.0  # x^0
+    noise: float = 0.0  # standard deviation of the gradient noise, per coordinate
+
+    title: ClassVar[str] = "quadratic objectives 0.5 a_i ||x - u_i||^2"
+
+    def __post_init__(self) -> None:
+        require(
+            not (self.centers is not None and self.centers_file),
+            "give task.centers or task.centers_file, not both",
+        )
+        require(self.noise >= 0, f"noise must be 0 or more, not {self.noise:g}")
+
+    def build(self, setting: Setting) -> Problem:
+        centers = self._centers()
+        m, d = centers.shape
+        start = _filled(self.start, d, "start", f"the {d} dimensions")
+        curvature = _filled(self.curvature, m, "curvature", f"the {m} clients")
+        require((curvature >= 0).all(), "task.curvature must be 0 or more")
+
+        def to(a: Floats) -> torch.Tensor:
+            return torch.as_tensor(a, dtype=setting.dtype, device=setting.device)
+
+        return QuadraticProblem(setting.seed, to(centers), to(curvature[:, None]), to(start), self.noise)
+
+    def _centers(self) -> Floats:
+        if self.centers_file:
+            if not Path(self.centers_file).is_file():
+                raise FedsweError(f"task.centers_file: there is no file {self.centers_file}")
+            try:
+                centers = np.loadtxt(self.centers_file, delimiter=",", ndmin=2, dtype=np.float64)
+            except (ValueError, UnicodeDecodeError):
+                raise FedsweError(
+                    f"task.centers_file: {self.centers_file} is not a CSV of numbers, one row per client"
+                ) from None
+        else:
+            try:
+                centers = np.array([[0.0], [100.0]] if self.centers is None else self.centers, dtype=np.float64)
+            except ValueError:
+                raise FedsweError("task.centers must be rows of equal length, one per client") from None
+        centers = centers[:, None] if centers.ndim == 1 else centers
+        require(centers.size, "task.centers is empty: give one row per client")
+        require(np.isfinite(centers).all(), "task.centers holds NaN or infinity")
+        return centers
+
+
+def _filled(value: float | list[float], size: int, key: str, of: str) -> Floats:
+    array = np.array(value, dtype=np.float64)
+    require(np.isfinite(array).all(), f"task.{key} holds NaN or infinity")
+    require(array.shape in ((), (size,)), f"task.{key} must be one number or one for each of {of}")
+    return np.broadcast_to(array, (size,)).copy()
+
+
+@dataclass(frozen=True)
+class Pull:
+    """One step's gradient is curvature * (x - center) + noise."""
+
+    curvature: torch.Tensor  # [n, 1]
+    center: torch.Tensor  # [n, d]
+    noise: torch.Tensor  # [n, d]
+
+
+class QuadraticProblem(Problem):
+    def __init__(self, seed: int, centers: torch.Tensor, curvature: torch.Tensor, start: Vector, noise: float) -> None:
+        self.m, self.start = len(centers), start
+        self.centers, self.curvature = centers, curvature
+        self._seed, self._noise = seed, noise
+        weight = curvature.sum()
+        self.optimum = (curvature * centers).sum(0) / weight if weight > 0 else start
+
+    def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Sequence[Pull]:
+        curvature, center = self.curvature[clients], self.centers[clients]
+        noise = torch.zeros_like(center)
+        pulls = []
+        for step in range(steps):
+            if self._noise:
+                where = torch.arange(center.shape[1], device=center.device)
+                noise = self._noise * keys.normal(self._seed, "gradient noise", clients[:, None], t, step, where).to(
+                    center.dtype
+                )
+            pulls.append(Pull(curvature, center, noise))
+        return pulls
+
+    def gradient(self, x: Vector, batch: Pull) -> Vector:
+        return batch.curvature * (x - batch.center) + batch.noise
+
+    gradients = gradient  # coordinate-wise: the same line serves one client and n
+
+    def evaluate(self, x: Vector) -> dict[str, float]:
+        loss = 0.5 * (self.curvature * (x - self.centers) ** 2).sum(1).mean()
+        return {"train_loss": float(loss), "distance": float((x - self.optimum).norm())}

@@ -1,0 +1,330 @@
+"""The published loops, restated literally: float64 numpy, one client and one round at a time.
+
+Every function takes the initial model x0 [d], the availability mask [T, m] and local(i, start, t, drift),
+which returns the end model of client i's local SGD steps of round t; it returns [x^0, x^1, ..., x^T].
+Tables are full, counters of absent clients advance every round, nothing is lazy or in closed form.
+Delta_i = end - start is a descent direction; n is the number of available clients; lr is the global rate.
+"""
+
+import numpy as np
+
+
+def _begin(x0, mask):
+    """The initial model and the mask as arrays, then the numbers of rounds and of clients."""
+    x = np.array(x0, dtype=np.float64)
+    mask = np.asarray(mask, dtype=bool)
+    return x, mask, mask.shape[0], mask.shape[1]
+
+
+def _available(mask, t):
+    """The available set A^t, in increasing order."""
+    return [i for i in range(mask.shape[1]) if mask[t, i]]
+
+
+def fedswe(x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0):
+    """FedSWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2026), Algorithm 1; clip is the released code's."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    x_local = [x.copy() for _ in range(m)]
+    tau = [-1 for _ in range(m)]
+    for t in range(T):
+        A = _available(mask, t)
+        n = len(A)
+        reported = {}
+        echoed = {}
+        for i in A:
+            start = x_local[i]
+            G = start - local(i, start, t)
+            echo = t - tau[i]
+            if echo_cap > 0:
+                echo = min(echo, echo_cap)
+            echoed[i] = -echo * G
+            reported[i] = start - lr * echo * G
+            tau[i] = t
+        if n + k > 0:
+            if clip > 0:
+                centre = k * x
+                step = np.zeros_like(x)
+                for i in A:
+                    centre = centre + x_local[i]
+                    step = step + echoed[i]
+                centre = centre / (n + k)
+                step = step / (n + k)
+                norm = np.sqrt(np.sum(step**2))
+                if norm > clip:
+                    step = step * (clip / norm)
+                x = centre + lr * step
+            else:
+                total = k * x
+                for i in A:
+                    total = total + reported[i]
+                x = total / (n + k)
+        for i in A:
+            x_local[i] = x.copy()
+        xs.append(x.copy())
+    return xs
+
+
+def fedawe(x0, mask, local, *, lr=1.0, clip=0.0, echo_cap=0):
+    """FedAWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2024): FedSWE with k = 0."""
+    return fedswe(x0, mask, local, lr=lr, k=0.0, clip=clip, echo_cap=echo_cap)
+
+
+def fedavg(x0, mask, local, *, lr=1.0):
+    """FedAvg over the available clients (McMahan et al. 2017), unweighted."""
+    x, mask, T, _ = _begin(x0, mask)
+    xs = [x.copy()]
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            total = np.zeros_like(x)
+            for i in A:
+                total = total + (local(i, x, t) - x)
+            x = x + lr / len(A) * total
+        xs.append(x.copy())
+    return xs
+
+
+def fedavg_all(x0, mask, local, *, lr=1.0):
+    """FedAvg over all clients (McMahan et al. 2017): absent clients count as a zero update."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    for t in range(T):
+        total = np.zeros_like(x)
+        for i in range(m):
+            if mask[t, i]:
+                total = total + (local(i, x, t) - x)
+        x = x + lr / m * total
+        xs.append(x.copy())
+    return xs
+
+
+def fedavg_known(x0, mask, local, *, probs, lr=1.0):
+    """FedAvg with known participation probabilities (Perazzone et al. 2022): weights 1 / p_i^t."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    for t in range(T):
+        total = np.zeros_like(x)
+        for i in range(m):
+            if mask[t, i]:
+                total = total + (local(i, x, t) - x) / probs[t, i]
+        x = x + lr / m * total
+        xs.append(x.copy())
+    return xs
+
+
+def gfedavg(x0, mask, local, *, lr=1.0, amplification=10.0, period=100):
+    """Generalized FedAvg with amplified updates (Wang and Ji 2022)."""
+    x, mask, T, _ = _begin(x0, mask)
+    xs = [x.copy()]
+    anchor = x.copy()
+    counter = 0
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            total = np.zeros_like(x)
+            for i in A:
+                total = total + (local(i, x, t) - x)
+            x = x + lr / len(A) * total
+        counter += 1
+        if counter == period:
+            x = anchor + amplification * (x - anchor)
+            anchor = x.copy()
+            counter = 0
+        xs.append(x.copy())
+    return xs
+
+
+def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
+    """FedAU (Wang and Ji 2024): weights are mean participation intervals, cut off at a maximum."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    S = [0 for _ in range(m)]
+    M = [0 for _ in range(m)]
+    omega = [1.0 for _ in range(m)]
+    for t in range(T):
+        total = np.zeros_like(x)
+        for i in range(m):
+            if mask[t, i]:
+                total = total + omega[i] * (local(i, x, t) - x)
+        x = x + lr / m * total
+        # The interval that ends in this round enters omega only from the next round on.
+        for i in range(m):
+            S[i] += 1
+            if mask[t, i] or S[i] == cutoff:
+                omega[i] = float(S[i]) if M[i] == 0 else (M[i] * omega[i] + S[i]) / (M[i] + 1)
+                M[i] += 1
+                S[i] = 0
+        xs.append(x.copy())
+    return xs
+
+
+def f3ast(x0, mask, local, *, lr=1.0, beta=0.001, budget=10, initial_rate=1.0, tie_break=None):
+    """F3AST (Ribero, Vikalo, de Veciana 2022), uniform weights; ties by tie_break(t)[i], then by index."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    r = [float(initial_rate) for _ in range(m)]
+    w = 1.0 / m
+    for t in range(T):
+        A = _available(mask, t)
+        size = len(A) if budget == 0 else min(budget, len(A))
+        ties = np.zeros(m) if tie_break is None else tie_break(t)
+        # Largest w^2 / r_i^2 first, that is smallest r_i; r is the estimate before this round.
+        ranked = sorted((r[i], float(ties[i]), i) for i in A)
+        selected = [i for _, _, i in ranked[:size]]
+        for i in range(m):
+            present = 1.0 if i in selected else 0.0
+            r[i] = (1.0 - beta) * r[i] + beta * present
+        total = np.zeros_like(x)
+        for i in selected:
+            total = total + w / r[i] * (local(i, x, t) - x)
+        x = x + lr * total
+        xs.append(x.copy())
+    return xs
+
+
+def mifa(x0, mask, local, *, lr=1.0, start="zero", store="delta", local_lr=None):
+    """MIFA (Gu et al. 2021): every round applies the mean of the last update of every client."""
+    assert start in ("zero", "wait")
+    assert store in ("delta", "delta_over_lr")
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    memory = [np.zeros_like(x) for _ in range(m)]
+    seen = [False for _ in range(m)]
+    for t in range(T):
+        scale = local_lr(t) if store == "delta_over_lr" else 1.0
+        for i in range(m):
+            if mask[t, i]:
+                memory[i] = (local(i, x, t) - x) / scale
+                seen[i] = True
+        # While waiting, x is still x^0, so every entry of the table is computed there.
+        if start == "zero" or all(seen):
+            total = np.zeros_like(x)
+            for i in range(m):
+                total = total + memory[i]
+            x = x + lr * scale * (total / m)
+        xs.append(x.copy())
+    return xs
+
+
+def fedvarp(x0, mask, local, *, lr=1.0, empty="skip"):
+    """FedVARP (Jhunjhunwala et al. 2022); empty: a round without clients is skipped or applies y_bar."""
+    assert empty in ("skip", "memory")
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    y = [np.zeros_like(x) for _ in range(m)]
+    y_bar = np.zeros_like(x)
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            delta = {i: local(i, x, t) - x for i in A}
+            innovation = np.zeros_like(x)
+            for i in A:
+                innovation = innovation + (delta[i] - y[i])
+            v = y_bar + innovation / len(A)
+            x = x + lr * v
+            for i in A:
+                y[i] = delta[i]
+            total = np.zeros_like(x)
+            for i in range(m):
+                total = total + y[i]
+            y_bar = total / m
+        elif empty == "memory":
+            x = x + lr * y_bar
+        xs.append(x.copy())
+    return xs
+
+
+def scaffold(x0, mask, local, *, steps, local_lr, lr=1.0):
+    """SCAFFOLD (Karimireddy et al. 2020), option II."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    c = np.zeros_like(x)
+    c_local = [np.zeros_like(x) for _ in range(m)]
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            delta_x = np.zeros_like(x)
+            delta_c = np.zeros_like(x)
+            c_plus = {}
+            for i in A:
+                y = local(i, x, t, drift=c - c_local[i])
+                c_plus[i] = c_local[i] - c + (x - y) / (steps * local_lr(t))
+                delta_x = delta_x + (y - x)
+                delta_c = delta_c + (c_plus[i] - c_local[i])
+            x = x + lr / len(A) * delta_x
+            c = c + delta_c / m
+            for i in A:
+                c_local[i] = c_plus[i]
+        xs.append(x.copy())
+    return xs
+
+
+def amplified_scaffold(x0, mask, local, *, steps, local_lr, lr=1.0, amplification=1.5, period=100):
+    """Amplified SCAFFOLD (Crawshaw and Liu 2024): controls and amplification change at window ends only."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    anchor = x.copy()
+    c = np.zeros_like(x)
+    c_local = [np.zeros_like(x) for _ in range(m)]
+    gradients = [[] for _ in range(m)]
+    counter = 0
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            total = np.zeros_like(x)
+            for i in A:
+                drift = c - c_local[i]
+                y = local(i, x, t, drift=drift)
+                gradients[i].append((x - y) / (steps * local_lr(t)) - drift)
+                total = total + (y - x)
+            x = x + lr / len(A) * total
+        counter += 1
+        if counter == period:
+            x = anchor + amplification * (x - anchor)
+            anchor = x.copy()
+            for i in range(m):
+                if len(gradients[i]) > 0:
+                    c_local[i] = sum(gradients[i]) / len(gradients[i])
+            c = sum(c_local) / m
+            gradients = [[] for _ in range(m)]
+            counter = 0
+        xs.append(x.copy())
+    return xs
+
+
+def fedpbc(x0, mask, local, *, lr=1.0):
+    """FedPBC (Xiang et al. 2023): all clients train every round, the available ones synchronise."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    x_local = [x.copy() for _ in range(m)]
+    for t in range(T):
+        for i in range(m):
+            x_local[i] = x_local[i] + lr * (local(i, x_local[i], t) - x_local[i])
+        A = _available(mask, t)
+        if len(A) > 0:
+            total = np.zeros_like(x)
+            for i in A:
+                total = total + x_local[i]
+            x = total / len(A)
+            for i in A:
+                x_local[i] = x.copy()
+        xs.append(x.copy())
+    return xs
+
+
+LITERAL = {
+    "fedswe": fedswe,
+    "fedawe": fedawe,
+    "fedavg": fedavg,
+    "fedavg_all": fedavg_all,
+    "fedavg_known": fedavg_known,
+    "gfedavg": gfedavg,
+    "fedau": fedau,
+    "f3ast": f3ast,
+    "mifa": mifa,
+    "fedvarp": fedvarp,
+    "scaffold": scaffold,
+    "amplified_scaffold": amplified_scaffold,
+    "fedpbc": fedpbc,
+}
