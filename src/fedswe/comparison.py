@@ -16,6 +16,7 @@ import torch
 
 from fedswe.errors import FedsweError
 from fedswe.experiment import Experiment
+from fedswe.results.directory import create_empty
 from fedswe.results.history import History
 from fedswe.run import run
 
@@ -99,6 +100,8 @@ def compare(
     """
     if rates and tuning_seed in seeds:
         raise FedsweError(f"seed {tuning_seed} is used for tuning: choose other --seeds or another --tuning-seed")
+    if out is not None:
+        create_empty(out)
     models = algorithms[0][1].evaluate.model
     chosen = {(label, model): e.local.lr for label, e in algorithms for model in models}
     with _Workers(jobs, out, watch) as workers:

@@ -27,6 +27,7 @@ NAMED: Mapping[str, Mapping[str, type[Any]]] = {
     "availability": AVAILABILITY,
     "task": TASKS,
 }
+DEFAULT = {"algorithm": "fedswe", "availability": "sine", "task": "digits"}
 PLAIN: Mapping[str, type[Any]] = {"local": Local, "evaluate": Evaluate, "record": Record}
 
 
@@ -65,7 +66,7 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
         elif not isinstance(table.setdefault(section, {}), dict):
             raise FedsweError(f"{section} is a value, not a section: write {section}=...")
         else:
-            if name == "name" and table[section].get("name") != _value(text):
+            if name == "name" and table[section].get("name", DEFAULT.get(section)) != _value(text):
                 table[section] = {}
             table[section][name] = _value(text)
     return table
@@ -86,10 +87,8 @@ def experiment(table: Table) -> Experiment:
 
 
 def named(registry: Mapping[str, type[T]], table: Table, section: str) -> T:
-    """One entry of a registry with its parameters."""
-    table = dict(table)
-    if "name" not in table:
-        raise FedsweError(f"{section}.name is missing: choose one of {', '.join(registry)}")
+    """One entry of a registry with its parameters; a section without a name is the default one."""
+    table = {"name": DEFAULT[section], **table}
     name = table.pop("name")
     if name not in registry:
         raise FedsweError(f"unknown {section} {name!r}{_nearest(str(name), registry)}")

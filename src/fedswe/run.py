@@ -34,6 +34,7 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
     if directory.finished:
         return directory.history()
     runner = Runner(experiment)
+    directory.note(provenance())
     runner.keep_in(directory, directory.load_checkpoint())
     return runner.run(watch)
 

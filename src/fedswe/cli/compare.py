@@ -17,7 +17,6 @@ from fedswe.config import experiment, override, read
 from fedswe.errors import FedsweError
 from fedswe.experiment import Experiment, assemble
 from fedswe.plots import plot_comparison
-from fedswe.results.directory import create_empty
 from fedswe.results.files import write_whole
 
 _console = Console(highlight=False, soft_wrap=True)
@@ -34,13 +33,13 @@ def compare_command(
     if repeated:
         raise FedsweError(f"--algorithms names {repeated.pop()} twice")
     values = [(label, _experiment(label, file, overrides)) for label in chosen]
+    rates = command_words.numbers(tune, "--tune")
     seed_list = [int(seed) for seed in command_words.numbers(seeds, "--seeds")]
     if not seed_list:
         raise FedsweError("--seeds is empty: give at least one, e.g. --seeds 3,4,6")
     for _, value in values:
         assemble(value)  # every mistake shows before the first run
-    out = create_empty(out or command_words.new_directory("compare"))
-    rates = command_words.numbers(tune, "--tune")
+    out = out or command_words.new_directory("compare")
     with _Display() as display:
         result = compare(values, seed_list, rates, tuning_seed, out, jobs or None, display)
     write_whole(out / "compare.csv", result.to_csv())

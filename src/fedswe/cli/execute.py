@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedswe.cli import words as command_words
-from fedswe.config import dump, experiment, load_text, override, read
+from fedswe.config import DEFAULT, dump, experiment, load_text, override, read
 from fedswe.errors import FedsweError
 from fedswe.experiment import Experiment
 from fedswe.results.directory import RunDirectory
@@ -32,7 +32,7 @@ def run_command(words: list[str], out: Path | None, resumed: Path | None) -> Non
         return
     table = read(file, overrides)
     value = experiment(table)
-    names = [table.get(s, {}).get("name", n) for s, n in (("algorithm", "fedswe"), ("task", "digits"))]
+    names = (table.get(section, {}).get("name", name) for section, name in DEFAULT.items())
     out = out or command_words.new_directory("-".join(names))
     with _Display(value) as display:
         history = run(value, out, display)

@@ -77,7 +77,7 @@ class Engine(ABC):
         return ClientView(t=self._scalar(self.t), p=prob.to(self.problem.start))
 
     def _scalar(self, value: float) -> Scalar:
-        return torch.full((1,), float(value)).to(self.problem.start)
+        return self.problem.start.new_full((1,), float(value))
 
     def _seated(self, available: Ids) -> Ids:
         """The available clients, or the lowest bidders among them when seats are limited (ties at random)."""

@@ -63,13 +63,19 @@ class RunDirectory:
         existed = self.path.is_dir()
         create_empty(self.path)
         try:
-            write_whole(self.path / "run.json", json.dumps(provenance, indent=2) + "\n")
+            # The configuration first: from then on the run can be resumed.
             write_whole(self.path / "config.toml", config)
+            self.note(provenance)
         except FedsweError:
-            (self.path / "run.json").unlink(missing_ok=True)
+            (self.path / "config.toml").unlink(missing_ok=True)
             if not existed:
                 self.path.rmdir()
             raise
+
+    def note(self, provenance: dict[str, object]) -> None:
+        """Write down where the run's numbers come from, unless that is known."""
+        if not (self.path / "run.json").exists():
+            write_whole(self.path / "run.json", json.dumps(provenance, indent=2) + "\n")
 
     def config(self) -> str:
         try:

@@ -76,7 +76,7 @@ def _read(file: str) -> dict[str, npt.NDArray[Any]]:
     if not Path(file).is_file():
         raise FedsweError(f"task.file: there is no file {file}")
     try:
-        with np.load(file, allow_pickle=False) as stored:
+        with open(file, "rb") as handle, np.load(handle, allow_pickle=False) as stored:
             missing = [name for name in _ARRAYS if name not in stored]
             require(not missing, f"{file} has no array {', '.join(missing)}: it needs {', '.join(_ARRAYS)}")
             return {name: stored[name] for name in _ARRAYS}

@@ -1,0 +1,27 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test setup lint clean
+
+run: setup  ## compare every algorithm on the embedded digits (about a minute)
+	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30 --out $$(mktemp -d -p . runs-XXXXXX)
+
+test: setup lint  ## all checks
+	$(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group dev
+	touch $@
+
+clean:
+	rm -rf .venv runs build dist

@@ -1,0 +1,147 @@
+"""fedswe run, compare, list and show do what the documentation says."""
+
+import csv
+import json
+import subprocess
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import fedswe as package
+from fedswe.algorithms import ALGORITHMS
+from fedswe.availability import AVAILABILITY
+from fedswe.config import load
+from fedswe.results.history import History
+from fedswe.tasks import TASKS
+from tests.cli.command import fedswe, process
+
+QUICK = ["task.clients=10", "task.alpha=1", "rounds=6", "evaluate.every=4", "local.steps=2"]
+
+
+def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "a"
+    code, text, _ = fedswe(monkeypatch, capsys, "run", *QUICK, "record.trajectory=true", "--out", out)
+    assert code == 0
+    assert f"results   {out}" in text
+    assert sorted(p.name for p in out.iterdir()) == [
+        "config.toml", "history.csv", "model.safetensors", "run.json", "trajectory.csv",
+    ]  # fmt: skip
+    history = History.from_csv((out / "history.csv").read_text())
+    assert history["round"].tolist() == [0, 4, 6]
+    for column in ("available", "echo_mean", "echo_max", "server_train_loss", "client_mean_test_accuracy", "seconds"):
+        assert column in history.columns
+    models = safetensors.numpy.load_file(out / "model.safetensors")
+    assert set(models) == {"server", "client_mean"}
+    rows = list(csv.reader((out / "trajectory.csv").read_text().splitlines()))
+    assert rows[0] == ["round"] + [f"x{j}" for j in range(650)]
+    assert [row[0] for row in rows[1:]] == [str(t) for t in range(7)]
+    np.testing.assert_array_equal(np.array(rows[-1][1:], dtype=np.float32), models["server"])
+    notes = json.loads((out / "run.json").read_text())
+    assert {"commit", "packages", "machine", "python", "started"} <= notes.keys()
+    # the resolved configuration runs again, and Python gives the same history
+    again = package.run(load(out / "config.toml"))
+    for column in again.columns:
+        if column != "seconds":
+            np.testing.assert_array_equal(again[column], history[column])
+
+
+def test_the_same_command_twice_gives_the_same_bits(tmp_path, monkeypatch, capsys):
+    for name in ("a", "b"):
+        words = ["run", *QUICK, "evaluate.model=['server','client_mean','augmented_mean','ema']", "--out", tmp_path / name]
+        assert fedswe(monkeypatch, capsys, *words)[0] == 0
+    first, second = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("a", "b"))
+    assert first == second
+
+
+def test_default_directory_is_numbered(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert fedswe(monkeypatch, capsys, "run", *QUICK)[0] == 0
+    assert [p.name for p in sorted((tmp_path / "runs").iterdir())] == ["001-fedswe-sine-digits", "002-fedswe-sine-digits"]
+
+
+def test_run_from_a_file_with_a_mask(tmp_path, monkeypatch, capsys):
+    mask = np.random.default_rng(0).random((30, 3)) < 0.5
+    np.savetxt(tmp_path / "mask.csv", mask, fmt="%d", delimiter=",")
+    np.savetxt(tmp_path / "prob.csv", np.full((1, 3), 0.5), delimiter=",")
+    np.savetxt(tmp_path / "centers.csv", [[0, 1], [2, 3], [4, 5]], delimiter=",")
+    (tmp_path / "exp.toml").write_text(
+        f"""
+        rounds = 30
+        [algorithm]
+        name = "fedavg_known"
+        [availability]
+        name = "mask"
+        file = "{tmp_path}/mask.csv"
+        prob_file = "{tmp_path}/prob.csv"
+        [task]
+        name = "quadratic"
+        centers_file = "{tmp_path}/centers.csv"
+        """
+    )
+    assert fedswe(monkeypatch, capsys, "run", tmp_path / "exp.toml", "--out", tmp_path / "a")[0] == 0
+    history = History.from_csv((tmp_path / "a" / "history.csv").read_text())
+    assert history.last["available"] == mask[-1].sum()
+    assert history["server_distance"][-1] < history["server_distance"][0]
+
+
+def test_compare(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "c"
+    words = ["--algorithms", "fedswe:k=5,fedavg,f3ast", "--seeds", "3,4", "--tune", "0.1,1", "--jobs", 1, "--out", out]
+    code, text, _ = fedswe(monkeypatch, capsys, "compare", *QUICK, *words)
+    assert code == 0
+    assert all(name in text for name in ("fedswe:k=5", "fedavg", "f3ast", "client mean", "seeds 3, 4"))
+    rows = list(csv.DictReader((out / "compare.csv").read_text().splitlines()))
+    assert [(r["algorithm"], r["model"]) for r in rows] == [
+        (a, m) for a in ("fedswe:k=5", "fedavg", "f3ast") for m in ("server", "client_mean")
+    ]
+    assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
+    # the numbers are those of the single runs: mean and std over seeds of the last 50 rounds
+    row = rows[2]
+    runs = [History.from_csv((out / f"runs/fedavg-lr{row['local_lr']}-seed{s}/history.csv").read_text()) for s in (3, 4)]
+    values = [h.tail_mean("server_test_accuracy", 50) for h in runs]
+    assert float(row["test_accuracy_mean"]) == pytest.approx(np.mean(values), rel=1e-5)
+    assert float(row["test_accuracy_std"]) == pytest.approx(np.std(values, ddof=1), rel=1e-4, abs=1e-6)
+    # the rate is the one with the lower training loss on the tuning seed
+    tried = {r: History.from_csv((out / f"runs/fedavg-lr{r}-seed1/history.csv").read_text()) for r in ("0.1", "1")}
+    assert row["local_lr"] == min(tried, key=lambda r: tried[r].tail_mean("server_train_loss", 50))
+    # all saw the same clients
+    for seed in (3, 4):
+        seen = [History.from_csv(p.read_text())["available"].tolist() for p in out.glob(f"runs/*-seed{seed}/history.csv")]
+        assert len(seen) >= 3
+        assert all(s == seen[0] for s in seen)
+
+
+def test_compare_with_processes_equals_compare_without(tmp_path, monkeypatch, capsys):
+    texts = []
+    for jobs in (1, 2):
+        out = tmp_path / str(jobs)
+        words = ["--algorithms", "fedavg", "--seeds", "3,4", "--jobs", jobs, "--out", out]
+        assert fedswe(monkeypatch, capsys, "compare", *QUICK, *words)[0] == 0
+        texts.append((out / "compare.csv").read_text())
+    assert texts[0] == texts[1]
+
+
+def test_list_names_everything(monkeypatch, capsys):
+    code, text, _ = fedswe(monkeypatch, capsys, "list")
+    assert code == 0
+    assert all(name in text for registry in (ALGORITHMS, AVAILABILITY, TASKS) for name in registry)
+    assert "trains while unavailable" in text
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, *AVAILABILITY, *TASKS])
+def test_show_explains(name, monkeypatch, capsys):
+    code, text, _ = fedswe(monkeypatch, capsys, "show", name)
+    assert code == 0
+    registry = next(r for r in (ALGORITHMS, AVAILABILITY, TASKS) if name in r)
+    assert registry[name].title.split()[0] in text
+    if name in ALGORITHMS:
+        assert "kept at" in text
+        assert "Reference: " in text
+
+
+def test_plain_lines_when_not_a_terminal():
+    run = process("run", "--help", stdout=subprocess.PIPE, text=True)
+    assert "KEY=VALUE" in run.communicate()[0]
+    assert run.returncode == 0

@@ -1,0 +1,156 @@
+"""A run killed at any moment and resumed ends with the same bits as one that was left alone."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fedswe import resume, run
+from fedswe.config import load
+from fedswe.results import directory, files
+from tests.cli.command import fedswe, process
+
+WORDS = [
+    "task.clients=20", "task.alpha=0.5", "rounds=120", "evaluate.every=7", "record.checkpoint=5",
+    "record.trajectory=true", "evaluate.model=['server','client_mean','ema']",
+]  # fmt: skip
+
+
+def outcome(path):
+    """Everything a run leaves that should not depend on its history of interruptions."""
+    history = [line.rsplit(",", 1)[0] for line in (path / "history.csv").read_text().splitlines()]  # less seconds
+    names = sorted(p.name for p in path.iterdir())
+    return names, history, (path / "model.safetensors").read_bytes(), (path / "trajectory.csv").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "run"
+    run(load(None, WORDS), out)
+    return outcome(out)
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.002)
+
+
+def test_killed_processes(tmp_path, untouched):
+    """Real processes, SIGKILL: right after the start, then at growing delays after each new checkpoint."""
+    out = tmp_path / "run"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    running = process("run", *WORDS, "--out", out, **quiet)
+    wait_for(lambda: (out / "config.toml").exists())
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    checkpoint = out / "checkpoint.safetensors"
+    for delay in (0.0, 0.013, 0.05):
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        running = process("run", "--resume", out, **quiet)
+        wait_for(lambda b=before: checkpoint.exists() and checkpoint.stat().st_mtime_ns > b)
+        time.sleep(delay)
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+        assert not (out / "model.safetensors").exists()
+    running = process("run", "--resume", out, **quiet)
+    assert running.communicate()[1] == ""
+    assert running.returncode == 0
+    assert outcome(out) == untouched
+
+
+@pytest.mark.parametrize("algorithm", ["mifa", "amplified_scaffold", "f3ast", "fedpbc"])
+@pytest.mark.parametrize("engine", ["batched", "loop"])
+def test_killed_at_a_file_operation(tmp_path, algorithm, engine):
+    """A forked process kills itself at its n-th fsync or rename: before, between and after the steps of a save."""
+    words = ["rounds=12", "evaluate.every=5", "record.checkpoint=4", "record.trajectory=true", f"engine={engine}",
+             f"algorithm.name={algorithm}", "task.clients=6", "task.alpha=5", "local.steps=2"]  # fmt: skip
+    whole = tmp_path / "whole"
+    run(load(None, words), whole)
+    for moment in (2, 5, 9, 10, 11, 12, 15):
+        out = tmp_path / str(moment)
+        child = os.fork()
+        if child == 0:
+            die_at(moment)
+            run(load(None, words), out)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status), "the run ended before the moment came"
+        if (out / "config.toml").exists():
+            resume(out)
+        else:  # killed before there was anything to resume: the same command starts over
+            run(load(None, words), out)
+        assert outcome(out) == outcome(whole)
+
+
+def die_at(moment):
+    count = 0
+
+    def counted(operation):
+        def wrapped(*args):
+            nonlocal count
+            count += 1
+            if count == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return operation(*args)
+
+        return wrapped
+
+    os.replace, os.fsync = counted(os.replace), counted(os.fsync)
+    assert files.os is directory.os is os
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "run"
+    run(load(None, [*WORDS, "rounds=8"]), out)
+    before = {p.name: p.stat().st_mtime_ns for p in out.iterdir()}
+    code, text, _ = fedswe(monkeypatch, capsys, "run", "--resume", out)
+    assert code == 0
+    assert "final" in text
+    assert {p.name: p.stat().st_mtime_ns for p in out.iterdir()} == before
+
+
+def interrupted(out: Path):
+    """A run stopped between two checkpoints."""
+    child = os.fork()
+    if child == 0:
+        run(load(None, WORDS), out, lambda t, _: os.kill(os.getpid(), signal.SIGKILL) if t == 23 else None)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def test_another_configuration_is_refused(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "run"
+    interrupted(out)
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    code, _, err = fedswe(monkeypatch, capsys, "run", "algorithm.k=7", "--resume", out)
+    assert code == 2
+    assert "k = 100.0 there, k = 7.0 here" in err
+    (tmp_path / "other.toml").write_text("rounds = 500\n")
+    assert fedswe(monkeypatch, capsys, "run", tmp_path / "other.toml", "--resume", out)[0] == 2
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    # naming the same configuration again is fine
+    assert fedswe(monkeypatch, capsys, "run", "algorithm.k=100", "--resume", out)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda out: (out / "checkpoint.safetensors").write_bytes(b"half"), "is damaged: delete it"),
+        (lambda out: (out / "trajectory.csv").write_text("round"), "is shorter than its checkpoint"),
+        (lambda out: (out / "config.toml").unlink(), "nothing to resume"),
+        (lambda out: (out / "config.toml").write_text("k ="), "is not valid TOML"),
+    ],
+)
+def test_damaged_directories(tmp_path, monkeypatch, capsys, damage, message):
+    out = tmp_path / "run"
+    interrupted(out)
+    damage(out)
+    code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1

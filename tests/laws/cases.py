@@ -1,0 +1,34 @@
+"""One table of algorithms: every law holds for every row."""
+
+from fedswe.algorithms import ALGORITHMS
+
+# name of the row -> (registry name, hyper-parameters); lr is not 1, so that forgetting it shows
+CASES = {
+    "fedswe": ("fedswe", {"lr": 0.8, "k": 5.0}),
+    "fedswe real k": ("fedswe", {"lr": 0.8, "k": 0.5}),
+    "fedswe clip": ("fedswe", {"lr": 0.8, "k": 2.0, "clip": 0.2}),
+    "fedswe echo cap": ("fedswe", {"lr": 0.8, "k": 2.0, "echo_cap": 3.0}),
+    "fedawe": ("fedawe", {"lr": 0.8}),
+    "fedawe clip": ("fedawe", {"lr": 0.8, "clip": 0.2}),
+    "fedavg": ("fedavg", {"lr": 0.8}),
+    "fedavg_all": ("fedavg_all", {"lr": 0.8}),
+    "fedavg_known": ("fedavg_known", {"lr": 0.8}),
+    "gfedavg": ("gfedavg", {"lr": 0.8, "amplification": 2.0, "period": 7}),
+    "fedau": ("fedau", {"lr": 0.8, "cutoff": 6}),
+    "f3ast": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 3, "initial_rate": 0.7}),
+    "f3ast no budget": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 0, "initial_rate": 0.7}),
+    "mifa": ("mifa", {"lr": 0.8}),
+    "mifa over lr": ("mifa", {"lr": 0.8, "store": "delta_over_lr"}),
+    "mifa wait": ("mifa", {"lr": 0.8, "start": "wait"}),
+    "mifa wait over lr": ("mifa", {"lr": 0.8, "start": "wait", "store": "delta_over_lr"}),
+    "fedvarp": ("fedvarp", {"lr": 0.8}),
+    "fedvarp memory": ("fedvarp", {"lr": 0.8, "empty": "memory"}),
+    "scaffold": ("scaffold", {"lr": 0.8}),
+    "amplified_scaffold": ("amplified_scaffold", {"lr": 0.8, "amplification": 1.3, "period": 7}),
+    "fedpbc": ("fedpbc", {"lr": 0.8}),
+}
+
+
+def make(case):
+    name, parameters = CASES[case]
+    return ALGORITHMS[name](**parameters)

@@ -1,0 +1,99 @@
+"""Loop = batched = the published loop, for every algorithm."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedswe.core import keys
+from fedswe.engine.solver import Local
+from tests import bench
+from tests.laws.cases import CASES, make
+from tests.literal import LITERAL
+
+ROUNDS, M = 40, 8
+LOCAL = Local(steps=4, batch_size=16, lr=0.05)
+
+
+def literal_trajectory(case, present):
+    """The restated loop on the quadratic of the workbench, its local SGD written out in numpy."""
+    name, parameters = CASES[case]
+    u, a = np.array(bench.centers(M)), np.array(bench.curvatures(M))
+
+    def local_lr(t):
+        return 0.05 / np.sqrt(t / 10 + 1)
+
+    def local(i, start, t, drift=None):
+        x = np.array(start)
+        for step in range(LOCAL.steps):
+            noise = 0.1 * keys.normal(bench.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
+            gradient = a[i] * (x - u[i]) + noise
+            x = x - local_lr(t) * (gradient if drift is None else gradient + drift)
+        return x
+
+    more = {
+        "fedavg_known": {"probs": bench.probabilities(*present.shape)},
+        "f3ast": {"tie_break": lambda t: keys.uniform(bench.SEED, "seats", t, torch.arange(M)).numpy()},
+        "mifa": {"local_lr": local_lr},
+        "scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
+        "amplified_scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
+    }
+    return np.stack(LITERAL[name](np.full(3, 0.3), present, local, **parameters, **more.get(name, {})))
+
+
+@pytest.mark.parametrize("kind", ["loop", "batched"])
+@pytest.mark.parametrize("case", CASES)
+def test_engine_equals_published_loop(case, kind):
+    present = bench.mask(ROUNDS, M)
+    got = bench.trajectory(bench.engine(kind, make(case), bench.quadratic(M), present, LOCAL), ROUNDS)
+    want = literal_trajectory(case, present)
+    assert np.ptp(want, axis=0).max() > 0.05  # the model moved, so agreement means something
+    np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-10)])
+@pytest.mark.parametrize("case", CASES)
+def test_batched_equals_loop_on_real_data(case, dtype, tolerance):
+    rounds, m = 14, 12
+    present = bench.mask(rounds + 20, m)[:rounds]
+    runs = {
+        kind: bench.trajectory(bench.engine(kind, make(case), bench.digits(m, dtype=dtype), present, LOCAL), rounds)
+        for kind in ("loop", "batched")
+    }
+    scale = np.linalg.norm(runs["loop"], axis=1)
+    gap = np.linalg.norm(runs["loop"] - runs["batched"], axis=1) / scale
+    assert np.linalg.norm(runs["loop"][-1] - runs["loop"][0]) > 1e-2
+    assert gap.max() <= tolerance
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+def test_networks_agree_between_engines(model):
+    present = bench.mask(26, 6)[:6]
+    runs = [
+        bench.trajectory(bench.engine(kind, make("fedswe"), bench.digits(6, model), present), 6)
+        for kind in ("loop", "batched")
+    ]
+    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_client_mean_agrees_between_engines(case):
+    present = bench.mask(ROUNDS, M)
+    means = []
+    for kind in ("loop", "batched"):
+        engine = bench.engine(kind, make(case), bench.quadratic(M), present, LOCAL)
+        means.append([])
+        for _ in range(25):
+            engine.step()
+            means[-1].append(engine.client_mean().numpy())
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_global_rate_matters(case):
+    name, parameters = CASES[case]
+    present = bench.mask(ROUNDS, M)
+    ends = [
+        bench.trajectory(bench.engine("batched", type(make(case))(**{**parameters, "lr": lr}), bench.quadratic(M), present), 40)[-1]
+        for lr in (0.8, 0.4)
+    ]
+    assert np.abs(ends[0] - ends[1]).max() > 1e-4

@@ -1,0 +1,49 @@
+"""Every sample is used exactly once, whatever alpha and however many clients."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedswe.core import keys
+from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
+
+
+@given(
+    st.floats(1e-6, 1e6),
+    st.integers(1, 300),
+    st.integers(1, 12),
+    st.integers(0, 400),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+)
+def test_partition_is_exact(alpha, clients, classes, samples, seed, legacy):
+    labels = np.random.default_rng(seed).integers(0, classes, samples)
+    rng = np.random.RandomState(seed) if legacy else keys.generator(seed, "partition")
+    shares = dirichlet_shares(rng, alpha, clients, classes)
+    assert np.isfinite(shares).all()
+    np.testing.assert_allclose(shares.sum(1), 1.0)
+    parts = partition(labels, shares)
+    assert len(parts) == clients
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(samples))
+    realised = realised_shares(labels, parts, classes)
+    filled = np.array([len(part) > 0 for part in parts])
+    np.testing.assert_allclose(realised.sum(1), filled.astype(float))
+
+
+def test_chunks_follow_the_shares_in_data_set_order():
+    labels = np.array([0, 1] * 10)
+    shares = np.array([[0.5, 0.1], [0.25, 0.4], [0.25, 0.5]])
+    parts = partition(labels, shares)
+    zeros = [part[labels[part] == 0].tolist() for part in parts]
+    assert zeros == [[0, 2, 4, 6, 8], [10, 12, 14], [16, 18]]  # the cut at 7.5 rounds to even, 8
+    assert [len(part) - len(z) for part, z in zip(parts, zeros, strict=True)] == [1, 4, 5]
+
+
+@pytest.mark.parametrize(("seed", "low", "high"), [(3, 365, 706), (4, 339, 727), (6, 432, 616)])
+def test_golden_sizes_of_cifar10(seed, low, high):
+    """Client sizes of the released code's stream with 5,000 samples of each class."""
+    labels = np.repeat(np.arange(10), 5000)
+    shares = dirichlet_shares(np.random.RandomState(seed), 0.1, 100, 10)
+    sizes = [len(part) for part in partition(labels, shares)]
+    assert (min(sizes), max(sizes)) == (low, high)
