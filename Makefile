@@ -4,7 +4,7 @@ BIN := .venv/bin
 .PHONY: run test setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (about a minute)
-	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30 --out $$(mktemp -d -p . runs-XXXXXX)
+	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
 
 test: setup lint  ## all checks
 	$(BIN)/python -m pytest -n 2

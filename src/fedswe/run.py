@@ -63,12 +63,23 @@ class Runner:
                 ) from None
             self.history, self._tally = checkpoint.history, checkpoint.tally
             self._began = time.perf_counter() - checkpoint.seconds
+        directory.sweep()
         self._directory = directory
         if self.experiment.record.trajectory:
             kept = checkpoint.trajectory_bytes if checkpoint else 0
             self._trajectory = directory.trajectory(self.engine.problem.start.numel(), kept)
 
     def run(self, watch: Watch | None = None) -> History:
+        try:
+            self._rounds(watch)
+        finally:
+            if self._trajectory is not None:
+                self._trajectory.close()
+        if self._directory is not None:
+            self._directory.finish(self.history, self.outputs.models())
+        return self.history
+
+    def _rounds(self, watch: Watch | None) -> None:
         if self.engine.t == 0:
             self._log_model()
             self._evaluate()
@@ -76,11 +87,6 @@ class Runner:
             row = self._round()
             if watch is not None:
                 watch(self.engine.t, row)
-        if self._trajectory is not None:
-            self._trajectory.close()
-        if self._directory is not None:
-            self._directory.finish(self.history, self.outputs.models())
-        return self.history
 
     def _round(self) -> Row | None:
         self._tally = self._tally.with_round(self.engine.step())

@@ -48,7 +48,13 @@ def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
 
 def test_the_same_command_twice_gives_the_same_bits(tmp_path, monkeypatch, capsys):
     for name in ("a", "b"):
-        words = ["run", *QUICK, "evaluate.model=['server','client_mean','augmented_mean','ema']", "--out", tmp_path / name]
+        words = [
+            "run",
+            *QUICK,
+            "evaluate.model=['server','client_mean','augmented_mean','ema']",
+            "--out",
+            tmp_path / name,
+        ]
         assert fedswe(monkeypatch, capsys, *words)[0] == 0
     first, second = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("a", "b"))
     assert first == second
@@ -58,7 +64,10 @@ def test_default_directory_is_numbered(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         assert fedswe(monkeypatch, capsys, "run", *QUICK)[0] == 0
-    assert [p.name for p in sorted((tmp_path / "runs").iterdir())] == ["001-fedswe-sine-digits", "002-fedswe-sine-digits"]
+    assert [p.name for p in sorted((tmp_path / "runs").iterdir())] == [
+        "001-fedswe-sine-digits",
+        "002-fedswe-sine-digits",
+    ]
 
 
 def test_run_from_a_file_with_a_mask(tmp_path, monkeypatch, capsys):
@@ -99,7 +108,9 @@ def test_compare(tmp_path, monkeypatch, capsys):
     assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
     # the numbers are those of the single runs: mean and std over seeds of the last 50 rounds
     row = rows[2]
-    runs = [History.from_csv((out / f"runs/fedavg-lr{row['local_lr']}-seed{s}/history.csv").read_text()) for s in (3, 4)]
+    runs = [
+        History.from_csv((out / f"runs/fedavg-lr{row['local_lr']}-seed{s}/history.csv").read_text()) for s in (3, 4)
+    ]
     values = [h.tail_mean("server_test_accuracy", 50) for h in runs]
     assert float(row["test_accuracy_mean"]) == pytest.approx(np.mean(values), rel=1e-5)
     assert float(row["test_accuracy_std"]) == pytest.approx(np.std(values, ddof=1), rel=1e-4, abs=1e-6)
@@ -108,7 +119,9 @@ def test_compare(tmp_path, monkeypatch, capsys):
     assert row["local_lr"] == min(tried, key=lambda r: tried[r].tail_mean("server_train_loss", 50))
     # all saw the same clients
     for seed in (3, 4):
-        seen = [History.from_csv(p.read_text())["available"].tolist() for p in out.glob(f"runs/*-seed{seed}/history.csv")]
+        seen = [
+            History.from_csv(p.read_text())["available"].tolist() for p in out.glob(f"runs/*-seed{seed}/history.csv")
+        ]
         assert len(seen) >= 3
         assert all(s == seen[0] for s in seen)
 

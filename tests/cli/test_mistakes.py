@@ -28,28 +28,26 @@ def with_nan(x):
     return x
 
 
-FILES = {
-    "mask.csv": {
-        "wide": ("1,0,1\n" * 4, "has 3 columns for 2 clients"),
-        "short": ("1,0\n" * 3, "has 3 rounds but rounds = 4"),
-        "words": ("1,yes\n" * 4, "is not a CSV of numbers"),
-        "ragged": ("1,0\n1\n", "is not a CSV of numbers"),
-        "values": ("1,2\n" * 4, "must hold only 0 and 1"),
-        "empty": ("", "is empty"),
-        "binary": (b"\xff\x00\x81", "is not a CSV of numbers"),
-    },
+MASKS = {
+    "wide": ("1,0,1\n" * 4, "has 3 columns for 2 clients"),
+    "short": ("1,0\n" * 3, "has 3 rounds but rounds = 4"),
+    "words": ("1,yes\n" * 4, "is not a CSV of numbers"),
+    "ragged": ("1,0\n1\n", "is not a CSV of numbers"),
+    "values": ("1,2\n" * 4, "must hold only 0 and 1"),
+    "empty": ("", "is empty"),
+    "binary": (b"\xff\x00\x81", "is not a CSV of numbers"),
 }
 
 
-@pytest.mark.parametrize("case", FILES["mask.csv"])
+@pytest.mark.parametrize("case", MASKS)
 def test_masks(case, tmp_path, monkeypatch, capsys):
-    content, message = FILES["mask.csv"][case]
+    content, message = MASKS[case]
     (tmp_path / "mask.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     words = [w.format(tmp=tmp_path) for w in MASK]
-    refused(tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), message)
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), message)
 
 
-def refused(tmp_path, result, message):
+def assert_refused(tmp_path, result, message):
     code, _, err = result
     assert code == 2
     assert message in err
@@ -82,13 +80,15 @@ def refused(tmp_path, result, message):
 )
 def test_words(words, message, tmp_path, monkeypatch, capsys):
     base = [] if any("quadratic" in w or "npz" in w for w in words) else QUICK
-    refused(tmp_path, fedswe(monkeypatch, capsys, "run", *base, *words, "--out", tmp_path / "out"), message)
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", *base, *words, "--out", tmp_path / "out"), message)
 
 
 def test_known_probabilities_need_to_be_known(tmp_path, monkeypatch, capsys):
     (tmp_path / "mask.csv").write_text("1,0\n" * 4)
     words = [*(w.format(tmp=tmp_path) for w in MASK), "algorithm.name=fedavg_known"]
-    refused(tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), "give availability.prob_file")
+    assert_refused(
+        tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), "give availability.prob_file"
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_probabilities_of_a_mask(content, message, tmp_path, monkeypatch, capsys
     (tmp_path / "mask.csv").write_text("1,0\n" * 4)
     (tmp_path / "prob.csv").write_text(content)
     words = [*(w.format(tmp=tmp_path) for w in MASK), f"availability.prob_file={tmp_path}/prob.csv"]
-    refused(tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), message)
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), message)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_probabilities_of_a_mask(content, message, tmp_path, monkeypatch, capsys
 def test_npz(changes, message, tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "data.npz", **arrays(**changes))
     words = ["task.name=npz", f"task.file={tmp_path}/data.npz", "task.clients=3", "task.alpha=5", "rounds=2"]
-    refused(tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), message)
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), message)
 
 
 @pytest.mark.parametrize("keep", [0, 10, 100, 1000])
@@ -126,7 +126,9 @@ def test_truncated_npz(keep, tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "whole.npz", **arrays())
     (tmp_path / "data.npz").write_bytes((tmp_path / "whole.npz").read_bytes()[:keep])
     words = ["task.name=npz", f"task.file={tmp_path}/data.npz", "task.clients=3", "rounds=2"]
-    refused(tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), "cannot be read as .npz")
+    assert_refused(
+        tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), "cannot be read as .npz"
+    )
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (4, 4, 3), (3, 4, 4), (7,)])
@@ -144,21 +146,21 @@ def test_a_directory_in_use(tmp_path, monkeypatch, capsys):
     out.mkdir()
     (out / "notes.txt").write_text("mine")
     result = fedswe(monkeypatch, capsys, "run", *QUICK, "--out", out)
-    refused(tmp_path, result, "is not empty")
+    assert_refused(tmp_path, result, "is not empty")
     assert [p.name for p in out.iterdir()] == ["notes.txt"]
 
 
 def test_an_unwritable_place(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("not a folder")
     result = fedswe(monkeypatch, capsys, "run", *QUICK, "--out", tmp_path / "file" / "out")
-    refused(tmp_path, result, "cannot write")
+    assert_refused(tmp_path, result, "cannot write")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_folder(tmp_path, monkeypatch, capsys):
     (tmp_path / "locked").mkdir(mode=0o500)
     result = fedswe(monkeypatch, capsys, "run", *QUICK, "--out", tmp_path / "locked" / "out")
-    refused(tmp_path, result, "cannot write")
+    assert_refused(tmp_path, result, "cannot write")
 
 
 def no_more_than(size):
@@ -207,11 +209,13 @@ def test_a_full_disk(size, tmp_path):
 def test_other_commands(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     more = ["rounds=2", "task.clients=10", "task.alpha=1"] if words[0] == "compare" else []
-    refused(tmp_path, fedswe(monkeypatch, capsys, *words, *more), message)
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, *words, *more), message)
     assert not (tmp_path / "runs").exists()
 
 
 def test_no_traceback_from_a_real_process(tmp_path):
-    run = process("run", "algorithm.k=-1", "--out", tmp_path / "out", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = process(
+        "run", "algorithm.k=-1", "--out", tmp_path / "out", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     out, err = run.communicate()
-    refused(tmp_path, (run.returncode, out, err), "k must be 0 or more")
+    assert_refused(tmp_path, (run.returncode, out, err), "k must be 0 or more")

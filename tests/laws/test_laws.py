@@ -119,9 +119,7 @@ def test_fedswe_is_fedawe_with_k_idle_clients_who_are_always_there(k):
         real = clients.clamp(max=M - 1)
         virtual = (clients >= M)[:, None]
         pulls = noise.draw(real, t, steps, batch_size)
-        return [
-            replace(p, curvature=p.curvature * ~virtual, noise=p.noise * ~virtual) for p in pulls
-        ]
+        return [replace(p, curvature=p.curvature * ~virtual, noise=p.noise * ~virtual) for p in pulls]
 
     augmented.draw = draw
     idle = BatchedEngine(FedAWE(lr=0.8), augmented, crowd, Local(steps=4, batch_size=16, lr=0.05), bench.SEED)

@@ -90,10 +90,12 @@ def test_client_mean_agrees_between_engines(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_global_rate_matters(case):
-    name, parameters = CASES[case]
+    _, parameters = CASES[case]
     present = bench.mask(ROUNDS, M)
     ends = [
-        bench.trajectory(bench.engine("batched", type(make(case))(**{**parameters, "lr": lr}), bench.quadratic(M), present), 40)[-1]
+        bench.trajectory(
+            bench.engine("batched", type(make(case))(**{**parameters, "lr": lr}), bench.quadratic(M), present), 40
+        )[-1]
         for lr in (0.8, 0.4)
     ]
     assert np.abs(ends[0] - ends[1]).max() > 1e-4

@@ -12,7 +12,9 @@ from tests import bench
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@pytest.mark.parametrize(("k", "rate", "steps", "h"), [(0, 0.3, 1, 1), (1, 0.01, 1, 1), (1, 0.1, 10, 1), (4, 0.1, 3, 3)])
+@pytest.mark.parametrize(
+    ("k", "rate", "steps", "h"), [(0, 0.3, 1, 1), (1, 0.01, 1, 1), (1, 0.1, 10, 1), (4, 0.1, 3, 3)]
+)
 def test_limit_cycle_of_the_counterexample(kind, k, rate, steps, h):
     """Two groups of h alternate: x - x* tends to +-D, D = a h (u1 - u2) / (2 (k + a h)), a = 1 - (1 - eta)^s."""
     rounds = 4000 if rate < 0.05 else 600
@@ -49,7 +51,9 @@ def test_bias_of_fedavg(algorithm, p, limit):
     for _ in range(8):
         present = rng.random((rounds, 2)) < np.array(p)
         problem = Quadratic().build(bench.setting())
-        engine = BatchedEngine(algorithm, problem, Rows(present, np.array([p])), Local(steps=2, lr=0.02, schedule="constant"), 0)
+        engine = BatchedEngine(
+            algorithm, problem, Rows(present, np.array([p])), Local(steps=2, lr=0.02, schedule="constant"), 0
+        )
         means.append(bench.trajectory(engine, rounds)[1000:, 0].mean())
     spread = np.std(means, ddof=1) / len(means) ** 0.5
     assert spread < 0.5

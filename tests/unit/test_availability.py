@@ -17,7 +17,12 @@ models = st.one_of(
     st.builds(Staircase, p=unit, period=st.integers(1, 30), low=unit),
     st.builds(Sine, p=unit, gamma=st.floats(0, 0.5), period=st.integers(1, 30)),
     st.builds(InterleavedSine, p=unit, gamma=st.floats(0, 0.5), cutoff=unit),
-    st.builds(Alternating, p=unit, period=st.integers(1, 20).map(lambda h: 2 * h), inside=st.sampled_from(["static", "staircase"])),
+    st.builds(
+        Alternating,
+        p=unit,
+        period=st.integers(1, 20).map(lambda h: 2 * h),
+        inside=st.sampled_from(["static", "staircase"]),
+    ),
     st.builds(Cyclic, p=unit, groups=st.integers(1, 9)),
     st.builds(Markov, p=unit, on=st.floats(0.01, 1)),
     st.builds(AVAILABILITY["always"]),

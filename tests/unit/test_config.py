@@ -89,4 +89,10 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_defaults_are_the_documented_ones():
     value = experiment({})
     assert value == Experiment()
-    assert (value.rounds, value.seed, value.local.steps, value.local.batch_size, value.local.lr) == (500, 3, 10, 32, 0.1)
+    assert (value.rounds, value.seed, value.local.steps, value.local.batch_size, value.local.lr) == (
+        500,
+        3,
+        10,
+        32,
+        0.1,
+    )

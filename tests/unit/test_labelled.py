@@ -1,5 +1,7 @@
 """Batches, gradients and scores of labelled tasks."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
@@ -23,11 +25,11 @@ def test_a_pass_is_without_replacement():
     per_pass = n // size
     drawn = batches(problem, client, 3, 2 * per_pass, size)
     for part in (drawn[:per_pass], drawn[per_pass:]):
-        together = sum(part, [])
+        together = list(chain(*part))
         assert len(set(together)) == len(together) == per_pass * size
     assert drawn[:per_pass] != drawn[per_pass:]
     own = set(problem._table[client, :n].tolist())
-    assert set(sum(drawn, [])) <= own
+    assert set(chain(*drawn)) <= own
 
 
 def test_a_client_with_less_than_a_batch_uses_all_it_has():

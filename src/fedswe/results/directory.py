@@ -99,6 +99,11 @@ class RunDirectory:
         tensors = {n: v.detach().cpu().clone().contiguous() for n, v in checkpoint.tensors.items()}
         write_whole(self.path / "checkpoint.safetensors", safetensors.torch.save(tensors, notes))
 
+    def sweep(self) -> None:
+        """Remove what a killed process was writing."""
+        for leftover in self.path.glob(".*.part"):
+            leftover.unlink()
+
     def load_checkpoint(self) -> Checkpoint | None:
         """The last checkpoint, or None when the run was stopped before its first."""
         path = self.path / "checkpoint.safetensors"
@@ -136,8 +141,6 @@ class RunDirectory:
 
     def trajectory(self, dimension: int, keep: int) -> Trajectory:
         """The trajectory file, cut back to the bytes a checkpoint vouches for (0: a new file with header)."""
-        for leftover in self.path.glob(".*.part"):
-            leftover.unlink()
         return Trajectory(self.path / "trajectory.csv", dimension, keep)
 
 
@@ -146,9 +149,10 @@ class Trajectory:
 
     def __init__(self, path: Path, dimension: int, keep: int) -> None:
         self._path = path
+        size = path.stat().st_size if path.exists() else 0
+        require(size >= keep, f"{path} is shorter than its checkpoint: the run cannot be resumed")
         try:
-            self._file = open(path, "ab")  # noqa: SIM115
-            require(self._file.tell() >= keep, f"{path} is shorter than its checkpoint: the run cannot be resumed")
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
             self._file.truncate(keep)
         except OSError as error:
             raise cannot_write(path, error) from None
@@ -162,10 +166,12 @@ class Trajectory:
     def _write(self, line: str) -> None:
         content = line.encode() + b"\n"
         try:
-            self._file.write(content)
-            self._file.flush()
+            written = 0
+            while written < len(content):  # a full disk takes a part first and fails on the rest
+                written += self._file.write(content[written:])
         except OSError as error:
-            os.truncate(self._path, self.bytes)  # no half-written row
+            self._file.truncate(self.bytes)  # no half-written row
+            self._file.close()
             raise cannot_write(self._path, error) from None
         self.bytes += len(content)
 

@@ -1,0 +1,1 @@
+"""The quantities of the paper's analysis as functions of an availability and of k."""

@@ -1,0 +1,204 @@
+"""Where FedAvg and FedSWE settle, in expectation and exactly, on quadratics of equal curvature.
+
+F_i(x) = c‖x - u_i‖²/2, as in Example 1 and eq. (counter global obj). One visit moves a model towards u_i by the
+fraction a = η_g(1 - (1 - η_l c)^s), so each algorithm is affine in the models:
+
+    FedAvg active  x⁺ = x + a·mean_{i∈A}(u_i - x)              (A = ∅: x stays)
+    FedAvg all     x⁺ = x + (a/m) Σ_{i∈A}(u_i - x)
+    FedSWE         x⁺ = (Σ_{i∈A}[x_i + a e_i(u_i - x_i)] + k x)/(|A|+k),   e_i = t - τ_i(t)
+
+A^t is independent of everything before round t (Assumption 1), so expectations factor and the means obey closed
+linear recursions. FedSWE's needs, besides E x and E x_i, only E[e_i x_i]: absence turns e_i into e_i + 1 and
+keeps x_i, presence gives e_i = 1 and x_i = x⁺. Probabilities of period P lead to a cycle of P means, found as the
+fixed point of one period; 0/1 probabilities give the deterministic cycle of a repeated trace. Stochastic
+gradients whose noise has mean zero change nothing.
+
+A limit is given as weights on the optima: ``limit.server @ u`` are the models. Unbiased means all weights 1/m.
+A limit of the mean says nothing about the spread around it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.errors import FedsweError, require
+from fedswe.theory.aggregation_weights import aggregation_weights, joint_aggregation_weights
+from fedswe.theory.assumption import FloatArray, probability_matrix
+
+SQUARINGS = 40  # 2^40 periods decide whether a mean converges
+DIVERGED = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedLimit:
+    """lim E of the models as weights on the clients' optima; row t: after the rounds ≡ t modulo P."""
+
+    server: FloatArray  # [P, m], the server model
+    client_mean: FloatArray  # [P, m], the mean over clients of the model each last received
+
+
+def visit_step(local_lr: float, steps: int, lr: float = 1.0, curvature: float = 1.0) -> float:
+    """a = η_g(1 - (1 - η_l c)^s): the fraction of the way to u_i that one visit of s local steps covers."""
+    require(
+        local_lr > 0 and lr > 0 and curvature > 0,
+        f"local_lr = {local_lr}, lr = {lr} and curvature = {curvature} must all be positive",
+    )
+    require(steps >= 1, f"{steps} local steps: use at least 1")
+    return float(lr * (1.0 - (1.0 - local_lr * curvature) ** steps))
+
+
+def fedavg_active_limit(prob: npt.ArrayLike, step: float) -> ExpectedLimit:
+    """FedAvg over active clients under one period ``prob`` [P, m], with a = ``step`` (see ``visit_step``).
+
+    E x^{t+1} = (1 - a q_t) E x^t + a Σ_i w_i^t u_i with w_i^t = E[1{i∈A^t}/|A^t|], q_t = Σ_i w_i^t. For P = 1 the
+    limit is Σ w_i u_i/Σ w_i for every step. A client receives x^t at the start of a round it is available in; the
+    client mean is NaN when some client never is.
+    """
+    table = probability_matrix(prob)
+    return _fedavg_limit(table, aggregation_weights(table), step)
+
+
+def fedavg_all_limit(prob: npt.ArrayLike, step: float) -> ExpectedLimit:
+    """FedAvg over all clients: as ``fedavg_active_limit`` with w_i^t = p_i^t/m."""
+    table = probability_matrix(prob)
+    return _fedavg_limit(table, table / table.shape[1], step)
+
+
+def _fedavg_limit(prob: FloatArray, weights: FloatArray, step: float) -> ExpectedLimit:
+    kept = 1.0 - step * weights.sum(axis=1)  # the part of E x^t that survives round t
+    require(prob.any(), "no client is ever available: give at least one a positive probability")
+    require(
+        step > 0 and abs(np.prod(kept)) < 1.0,
+        f"FedAvg does not settle with step {step}: choose learning rates whose step lies in (0, 2)",
+    )
+    before, server = np.empty_like(prob), np.empty_like(prob)
+    x = _periodic_start(kept[:, None], step * weights)
+    for t in range(len(prob)):
+        before[t] = x  # what a client available in round t receives
+        x = server[t] = kept[t] * x + step * weights[t]
+    return ExpectedLimit(server, _last_visit(prob) @ before)
+
+
+def _periodic_start(kept: FloatArray, gained: FloatArray) -> FloatArray:
+    """The v before round 0 that v ← kept[t]·v + gained[t] reproduces after one period."""
+    total = np.zeros_like(gained[0])
+    for keep, gain in zip(kept, gained, strict=True):
+        total = keep * total + gain
+    start: FloatArray = total / (1.0 - np.prod(kept, axis=0))
+    return start
+
+
+def _last_visit(prob: FloatArray) -> FloatArray:
+    """[P, P]: after round t, the expected fraction of clients last seen in a round ≡ t' modulo P.
+
+    NaN when some client is never seen.
+    """
+    period, clients = prob.shape
+    fraction = np.full((period, period), np.nan)
+    if not prob.any(axis=0).all():
+        return fraction
+    last = np.zeros((clients, period))
+    for t in range(2 * period):  # the first period leads to the periodic start, the second is recorded
+        if t == period:
+            last /= 1.0 - (1.0 - prob).prod(axis=0)[:, None]
+        last *= 1.0 - prob[t % period][:, None]
+        last[:, t % period] += prob[t % period]
+        fraction[t % period] = last.mean(axis=0)
+    return fraction
+
+
+def fedswe_limit(prob: npt.ArrayLike, step: float, k: float) -> ExpectedLimit:
+    """FedSWE under one period ``prob`` [P, m] with interpolation coefficient k and a = ``step``. O(P m³).
+
+    X = E x, A_i = E x_i and B_i = E[e_i x_i] obey, with D_j = A_j - a B_j + a E[e_j] u_j and the weights w, W of
+    ``aggregation_weights`` and ``joint_aggregation_weights`` in round t,
+
+        X ← Σ_j w_j D_j + (1 - Σ_j w_j) X,      Y_i = E[x^{t+1} 1{i∈A^t}] = Σ_j W_ij D_j + (p_i - Σ_j W_ij) X,
+        A_i ← (1-p_i) A_i + Y_i,                 B_i ← (1-p_i)(A_i + B_i) + Y_i.
+
+    1 - Σ_j w_j is E[k/(|A|+k)], or P(A = ∅) for k = 0. Averaged over the period the client mean is exactly the
+    minimiser of F: Σ_i z_i of Definition (auxiliary sequence) moves by -a Σ_i(x_i - u_i) in every round.
+    """
+    table = probability_matrix(prob)
+    period, clients = table.shape
+    require(step > 0, f"step {step} must be positive")
+    _check_everyone(table)
+    echo = _periodic_start(1.0 - table, np.ones_like(table))  # E e_i at round 0, from e ← 1 + 1{i∉A} e
+    joint = joint_aggregation_weights(table, k)
+    # Columns: the response to each entry of the state (X, A, B), then to each client's optimum.
+    size = 2 * clients + 1
+    response = np.hstack([np.eye(size), np.zeros((size, clients))])
+    expected_echo = echo
+    for p, pair in zip(table, joint, strict=True):
+        response, expected_echo = _fedswe_round(p, pair, step, response, expected_echo)
+    transition, source = response[:, :size], response[:, size:]
+    require(
+        _contracts(transition),
+        f"FedSWE's mean does not settle with step {step} and k = {k}: choose smaller learning rates",
+    )
+    state = np.linalg.solve(np.eye(size) - transition, source)
+    server, client_mean = np.empty_like(table), np.empty_like(table)
+    expected_echo = echo
+    for t in range(period):
+        state, expected_echo = _fedswe_round(table[t], joint[t], step, state, expected_echo)
+        server[t], client_mean[t] = state[0], state[1 : clients + 1].mean(axis=0)
+    return ExpectedLimit(server, client_mean)
+
+
+def echo_gain(prob: npt.ArrayLike, step: float) -> float:
+    """max a·E[e_i²]/E[e_i] over the rounds and clients of one period ``prob`` [P, m], e_i the echo of a visit.
+
+    E[(1 - a e_i)²] < 1, a visit contracts in mean square, exactly when this number is below 2. Above it single
+    runs can spread without bound, by rare long absences, although their mean settles at ``fedswe_limit``.
+    """
+    table = probability_matrix(prob)
+    require(step > 0, f"step {step} must be positive")
+    _check_everyone(table)
+    first = _periodic_start(1.0 - table, np.ones_like(table))
+    missed = 1.0 - table
+    gain = np.ones_like(table)
+    for t, miss in enumerate(missed):
+        gain[t] = 1.0 + 2.0 * miss * first  # e² ← 1 + 1{i∉A}(2e + e²)
+        first = 1.0 + miss * first
+    second = _periodic_start(missed, gain)
+    largest = 0.0
+    for t, miss in enumerate(missed):
+        visited = table[t] > 0.0
+        largest = max(largest, float((second[visited] / first[visited]).max(initial=0.0)))
+        first, second = 1.0 + miss * first, gain[t] + miss * second
+    return step * largest
+
+
+def _fedswe_round(
+    prob: FloatArray, joint: FloatArray, step: float, state: FloatArray, echo: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """One round of (X, A, B) [2m+1, n] and E e [m]; the last m columns are the responses to the optima."""
+    clients, p = len(prob), prob[:, None]
+    x, a, b = state[:1], state[1 : clients + 1], state[clients + 1 :]
+    echoed = a - step * b  # E[x_i + a e_i(u_i - x_i)], what a client would report
+    echoed[:, -clients:] += step * np.diag(echo)
+    weights = np.diagonal(joint)[None, :]
+    server = weights @ echoed + (1.0 - weights.sum()) * x
+    present = joint @ echoed + (p - joint.sum(axis=1, keepdims=True)) * x
+    new = np.vstack([server, (1.0 - p) * a + present, (1.0 - p) * (a + b) + present])
+    return new, 1.0 + (1.0 - prob) * echo
+
+
+def _contracts(transition: FloatArray) -> bool:
+    """Whether the powers of ``transition`` tend to 0, by repeated squaring."""
+    power = transition
+    for _ in range(SQUARINGS):
+        size = float(np.abs(power).sum(axis=1).max())
+        if not 1.0 <= size <= DIVERGED:
+            return size < 1.0
+        power = power @ power
+    return False
+
+
+def _check_everyone(prob: FloatArray) -> None:
+    never = np.flatnonzero(~prob.any(axis=0))
+    if never.size:
+        raise FedsweError(
+            f"client {never[0]} is never available and keeps its start: give it a positive probability in some round"
+        )

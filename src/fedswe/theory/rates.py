@@ -1,0 +1,206 @@
+"""Learning-rate conditions, and the bounds of the theorem and of the corollary, term by term.
+
+``local_lr`` is η_l, ``lr`` η_g, ``steps`` s, ``smoothness`` L, ``period`` P_δ, ``clients`` m, and M = m + k.
+``rho`` is the number ρ_k of ``fedswe.theory.mixing``, δ and δ_max are those of ``fedswe.theory.assumption``, and
+L, σ², β, ζ those of Assumptions 2-4, which ``fedswe.theory.constants`` estimates.
+
+The conditions carry the paper's constants. The theorem and the corollary hold up to a constant that the paper
+leaves open (its ≲); here every such constant is 1. Their values compare choices of k, rates and availabilities
+with one another; they are not guarantees in numbers.
+"""
+
+import math
+from dataclasses import dataclass
+
+from fedswe.errors import require
+from fedswe.theory.assumption import check_delta
+
+
+@dataclass(frozen=True)
+class RateLimits:
+    """The largest learning rates a condition admits."""
+
+    product: float  # of η_l η_g
+    local: float  # of η_l
+
+
+@dataclass(frozen=True)
+class Rates:
+    """A choice of learning rates."""
+
+    local_lr: float
+    lr: float
+
+
+@dataclass(frozen=True)
+class ConvergenceBound:
+    """The terms that bound the mean squared gradient norm over T rounds, constants 1."""
+
+    initial_gap: float  # what the distance of the start from the minimum costs
+    noise: float  # σ², with linear speedup in s and m
+    mixing: float  # σ² + ζ², with 1/(1-ρ_k)²
+
+    @property
+    def total(self) -> float:
+        """The bound."""
+        return self.initial_gap + self.noise + self.mixing
+
+
+def theorem_rate_limits(
+    *,
+    rho: float,
+    delta: float,
+    period: int,
+    clients: int,
+    k: float,
+    steps: int,
+    smoothness: float,
+    beta: float,
+) -> RateLimits:
+    """Eq. (lr condition main text), assumed by Theorem (z bar rate) and Corollary (x bar rate):
+
+    η_l η_g ≤ δ(1-ρ_k)√m / (96 s L √(P M((P-1)²δ²+1)(β²+1))),   η_l ≤ δ / (216 s L √(((P-1)²δ²+1)(β²+1))).
+
+    They imply ``descent_product_limit`` and ``perturbation_local_limit``.
+    """
+    _check_availability(rho, delta, period, clients, k)
+    check_problem(steps=steps, smoothness=smoothness, beta=beta)
+    spread = ((period - 1) ** 2 * delta**2 + 1.0) * (beta**2 + 1.0)
+    return RateLimits(
+        product=delta
+        * (1.0 - rho)
+        * math.sqrt(clients)
+        / (96.0 * steps * smoothness * math.sqrt(period * (clients + k) * spread)),
+        local=delta / (216.0 * steps * smoothness * math.sqrt(spread)),
+    )
+
+
+def descent_product_limit(*, steps: int, smoothness: float) -> float:
+    """The condition of the descent lemma: η_l η_g ≤ 1/(8sL)."""
+    check_problem(steps=steps, smoothness=smoothness)
+    return 1.0 / (8.0 * steps * smoothness)
+
+
+def perturbation_local_limit(*, steps: int, smoothness: float) -> float:
+    """The condition of the multi-step perturbation lemma, stated in its proof: η_l ≤ 1/(4sL)."""
+    check_problem(steps=steps, smoothness=smoothness)
+    return 1.0 / (4.0 * steps * smoothness)
+
+
+def theorem_bound(
+    *,
+    local_lr: float,
+    lr: float,
+    steps: int,
+    rounds: int,
+    initial_gap: float,
+    smoothness: float,
+    sigma_squared: float,
+    zeta: float,
+    delta: float,
+    delta_max: float,
+    period: int,
+    clients: int,
+    k: float,
+    rho: float,
+) -> ConvergenceBound:
+    """Theorem (z bar rate), constants 1: bounds (1/T)Σ_t E‖∇F(z̄^t)‖². ``initial_gap`` is F(z̄^0) - F*. η = η_l η_g:
+
+    (M/m)·gap/(ηsT) + (δ_max η L σ²/m)[(P-1)² + 1/δ²] + (M/m) η²s²L² P (σ²+ζ²)[(P-1)² + 1/δ²][1 + 1/(1-ρ_k)²].
+    """
+    _check_availability(rho, delta, period, clients, k, delta_max)
+    check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared, zeta=zeta)
+    check_positive(local_lr=local_lr, lr=lr)
+    _check_run(rounds, initial_gap)
+    product, inflation = local_lr * lr, (clients + k) / clients
+    absence = (period - 1) ** 2 + 1.0 / delta**2
+    drift = (product * steps * smoothness) ** 2 * period * (sigma_squared + zeta**2)
+    return ConvergenceBound(
+        initial_gap=inflation * initial_gap / (product * steps * rounds),
+        noise=delta_max * product * smoothness * sigma_squared / clients * absence,
+        mixing=inflation * drift * absence * (1.0 + 1.0 / (1.0 - rho) ** 2),
+    )
+
+
+def corollary_rates(*, rounds: int, steps: int, smoothness: float, delta: float, clients: int) -> Rates:
+    """The choice of Corollary (x bar rate): η_l = 1/(√T s L), η_g = √(s δ m)."""
+    check_problem(steps=steps, smoothness=smoothness)
+    check_delta(delta)
+    _check_run(rounds, 0.0)
+    require(clients >= 1, f"{clients} clients: give at least one")
+    return Rates(local_lr=1.0 / (math.sqrt(rounds) * steps * smoothness), lr=math.sqrt(steps * delta * clients))
+
+
+def corollary_rounds(*, rho: float, delta: float, period: int, clients: int, k: float, steps: int, beta: float) -> int:
+    """The smallest T from which the corollary's rates satisfy ``theorem_rate_limits``; L cancels."""
+    limits = theorem_rate_limits(
+        rho=rho, delta=delta, period=period, clients=clients, k=k, steps=steps, smoothness=1.0, beta=beta
+    )
+    by_product = delta * clients / (steps * limits.product**2)
+    return max(1, math.ceil(by_product), math.ceil(1.0 / (steps * limits.local) ** 2))
+
+
+def corollary_bound(
+    *,
+    steps: int,
+    rounds: int,
+    initial_gap: float,
+    smoothness: float,
+    sigma_squared: float,
+    zeta: float,
+    delta: float,
+    delta_max: float,
+    period: int,
+    clients: int,
+    k: float,
+    rho: float,
+) -> ConvergenceBound:
+    """Corollary (x bar rate), constants 1: the theorem at ``corollary_rates``. With E = (P-1)²δ² + 1:
+
+    (M/m) L·gap/√(sδmT) + δ_max σ² E/(δ^{3/2}√(smT)) + (M/m)(s m P/(δT))(σ²+ζ²) E [1 + 1/(1-ρ_k)²].
+
+    The printed third term has smP/T: inserting the rates into the theorem gives smP/(δT) (see the errata).
+    """
+    _check_availability(rho, delta, period, clients, k, delta_max)
+    check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared, zeta=zeta)
+    _check_run(rounds, initial_gap)
+    inflation, absence = (clients + k) / clients, (period - 1) ** 2 * delta**2 + 1.0
+    drift = steps * clients * period / (delta * rounds) * (sigma_squared + zeta**2)
+    return ConvergenceBound(
+        initial_gap=inflation * smoothness * initial_gap / math.sqrt(steps * delta * clients * rounds),
+        noise=delta_max * sigma_squared * absence / (delta**1.5 * math.sqrt(steps * clients * rounds)),
+        mixing=inflation * drift * absence * (1.0 + 1.0 / (1.0 - rho) ** 2),
+    )
+
+
+def _check_availability(rho: float, delta: float, period: int, clients: int, k: float, delta_max: float = 1.0) -> None:
+    require(0.0 <= rho < 1.0, f"rho {rho} must lie in [0, 1): at 1 the clients never mix, raise k")
+    check_delta(delta)
+    require(delta <= delta_max <= 1.0, f"delta_max {delta_max} must lie between delta = {delta} and 1")
+    require(period >= 1, f"period {period} must be at least 1 round")
+    require(clients >= 1, f"{clients} clients: give at least one")
+    require(math.isfinite(k) and k >= 0.0, f"k = {k} must be a finite number, at least 0")
+
+
+def check_problem(
+    *, steps: int, smoothness: float, sigma_squared: float = 0.0, beta: float = 0.0, zeta: float = 0.0
+) -> None:
+    """Refuse constants of the problem that no problem has."""
+    require(steps >= 1, f"{steps} local steps: use at least 1")
+    check_positive(smoothness=smoothness)
+    for name, value in {"sigma_squared": sigma_squared, "beta": beta, "zeta": zeta}.items():
+        require(math.isfinite(value) and value >= 0.0, f"{name} = {value} must be a number, at least 0")
+
+
+def check_positive(**values: float) -> None:
+    """Refuse a value that is not a positive finite number."""
+    for name, value in values.items():
+        require(math.isfinite(value) and value > 0.0, f"{name} = {value} must be a positive number")
+
+
+def _check_run(rounds: int, initial_gap: float) -> None:
+    require(rounds >= 1, f"{rounds} rounds: use at least 1")
+    require(
+        math.isfinite(initial_gap) and initial_gap >= 0.0,
+        f"initial_gap = {initial_gap}, F at the start minus its minimum, must be a number, at least 0",
+    )

@@ -1,0 +1,154 @@
+"""Staleness t - τ_i(t): its exact law for known probabilities, the paper's moment bounds, and safe ones.
+
+τ_i(t) is the last round before t in which client i was available, -1 if there was none. The same number
+multiplies the update of a client that returns at round t: its echo factor.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.errors import require
+from fedswe.theory.assumption import FloatArray, IntArray, check_delta, probability_matrix
+
+# Echoes beyond a lag that every client exceeds with less than this probability are not tabulated.
+NEGLIGIBLE = 1e-16
+
+
+def staleness_survival(prob: npt.ArrayLike, round_: int) -> FloatArray:
+    """P(t - τ_i(t) > r) = Π_{q=t-r}^{t-1}(1 - p_i^q) for r = 0..t, and 0 for r = t+1: shape [t+2, m].
+
+    The value t+1 (never seen before t) carries the remaining mass, because τ_i(t) ≥ -1.
+    """
+    table = probability_matrix(prob)
+    require(
+        0 <= round_ <= len(table),
+        f"round {round_} must be between 0 and {len(table)}: the law needs p of all earlier rounds",
+    )
+    absent = 1.0 - table[:round_][::-1]
+    ends = np.ones((1, table.shape[1]))
+    return np.concatenate([ends, np.cumprod(absent, axis=0), 0.0 * ends])
+
+
+def staleness_pmf(prob: npt.ArrayLike, round_: int) -> FloatArray:
+    """P(t - τ_i(t) = r) for r = 0..t+1 (entry 0 is 0): shape [t+2, m]."""
+    survival = staleness_survival(prob, round_)
+    return np.concatenate([np.zeros((1, survival.shape[1])), -np.diff(survival, axis=0)])
+
+
+@dataclass(frozen=True, eq=False)
+class StalenessMoments:
+    """Exact E[t - τ_i(t)] and E[(t - τ_i(t))²] for the rounds t = 0..T: shape [T+1, m]."""
+
+    first: FloatArray
+    second: FloatArray
+
+
+def staleness_moments(prob: npt.ArrayLike) -> StalenessMoments:
+    """Both moments for every round and client, O(Tm).
+
+    With X_0 = 1 and X_{t+1} = 1 + 1{i∉A^t} X_t, and A^t independent of X_t:
+    E[X_{t+1}] = 1 + (1-p)E[X_t] and E[X²_{t+1}] = 1 + (1-p)(2E[X_t] + E[X²_t]).
+    """
+    table = probability_matrix(prob)
+    first = np.ones((len(table) + 1, table.shape[1]))
+    second = first.copy()
+    for t, absent in enumerate(1.0 - table):
+        first[t + 1] = 1.0 + absent * first[t]
+        second[t + 1] = 1.0 + absent * (2.0 * first[t] + second[t])
+    return StalenessMoments(first, second)
+
+
+def _check_window(period: int, delta: float) -> None:
+    require(period >= 1, f"period {period} must be at least 1")
+    check_delta(delta)
+
+
+def paper_first_moment_bound(period: int, delta: float) -> float:
+    """E[t - τ_i(t)] ≤ P + 1/δ as printed (eq. stale exp); holds when P divides t, not for every t."""
+    _check_window(period, delta)
+    return period + 1.0 / delta
+
+
+def paper_second_moment_bound(period: int, delta: float) -> float:
+    """E[(t - τ_i(t))²] ≤ [((P-1)δ+1)² + (P-1)δ² + 1]/δ² as printed (eq. stale var); for t divisible by P."""
+    _check_window(period, delta)
+    return (((period - 1) * delta + 1.0) ** 2 + (period - 1) * delta**2 + 1.0) / delta**2
+
+
+def _uncovered_rounds(period: int, phase: int | None) -> int:
+    """c such that P(t - τ_i(t) > r) ≤ (1-δ)^{max(r-c, 0)}.
+
+    The r rounds before t = nP + φ start with up to P-1 rounds of a broken window and end with φ rounds
+    of the current one; AM-GM gives (1-δ)^P only for the complete windows in between. Hence c = P-1+φ.
+    """
+    if phase is None:
+        return 2 * (period - 1)
+    require(0 <= phase < period, f"phase {phase} must be t mod P, between 0 and {period - 1}")
+    return period - 1 + phase
+
+
+def safe_first_moment_bound(period: int, delta: float, phase: int | None = None) -> float:
+    """E[t - τ_i(t)] ≤ c + 1/δ with c = P-1 + (t mod P); without a phase c = 2(P-1), valid for every t."""
+    _check_window(period, delta)
+    return _uncovered_rounds(period, phase) + 1.0 / delta
+
+
+def safe_second_moment_bound(period: int, delta: float, phase: int | None = None) -> float:
+    """E[(t - τ_i(t))²] ≤ c² + (2c+1)/δ + 2(1-δ)/δ², the sum of (2r+1)P(t - τ_i(t) > r); c as above."""
+    _check_window(period, delta)
+    c = _uncovered_rounds(period, phase)
+    return c**2 + (2 * c + 1) / delta + 2.0 * (1.0 - delta) / delta**2
+
+
+def _quantiles(pmf: FloatArray, levels: npt.ArrayLike) -> IntArray:
+    """Smallest r with P(X ≤ r) ≥ level, for every level and column of pmf[r, i]."""
+    wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    require(
+        wanted.ndim == 1 and bool(((wanted > 0.0) & (wanted <= 1.0)).all()),
+        "quantile levels must be a list of numbers in (0, 1]",
+    )
+    below = np.cumsum(pmf, axis=0)
+    # Relative to the column's own total, less rounding: level 1 is then always reached.
+    reached = below[None] >= (wanted[:, None] * below[-1] * (1.0 - 1e-12))[:, None, :]
+    return np.asarray(reached.argmax(axis=1), dtype=np.int64)
+
+
+def echo_quantiles(prob: npt.ArrayLike, round_: int, levels: npt.ArrayLike) -> IntArray:
+    """Quantiles of the echo factor of a client available at round t: shape [levels, m].
+
+    Availability at t is independent of the past, so the law is that of t - τ_i(t) itself.
+    """
+    return _quantiles(staleness_pmf(prob, round_), levels)
+
+
+def echo_counts(prob: npt.ArrayLike) -> FloatArray:
+    """Expected number of participations with echo factor r over the T rounds: shape [R+1, m].
+
+    N_i(r) = Σ_t p_i^t P(t - τ_i(t) = r); R is the longest lag that is not negligible. By the echo
+    identity (Prop. 1) Σ_r r N_i(r) = E[τ_i(T)] + 1.
+    """
+    table = probability_matrix(prob)
+    rounds, clients = table.shape
+    counts = [np.zeros(clients)]
+    longer = np.ones((rounds, clients))  # P(t - τ_i(t) > r-1) for t = r-1..T-1, r growing below
+    for r in range(1, rounds + 1):
+        # At t = r-1 the client was never seen: all remaining mass sits at the echo t+1 = r.
+        never = table[r - 1] * longer[0]
+        still = longer[1:] * (1.0 - table[: rounds - r])
+        counts.append(never + (table[r:] * (longer[1:] - still)).sum(axis=0))
+        longer = still
+        if not (longer > NEGLIGIBLE).any():
+            break
+    return np.stack(counts)
+
+
+def horizon_echo_quantiles(prob: npt.ArrayLike, levels: npt.ArrayLike) -> IntArray:
+    """Quantiles of the echo factor over all participations of all clients in the T rounds: shape [levels].
+
+    The law is N(r)/Σ_r N(r) with N(r) = Σ_i N_i(r), the long-run share of updates with echo factor r.
+    """
+    counts = echo_counts(prob).sum(axis=1, keepdims=True)
+    require(counts.sum() > 0.0, "all probabilities are 0: nobody ever returns an update")
+    return _quantiles(counts, levels)[:, 0]

@@ -1,0 +1,214 @@
+"""Assumption 1: windows, their smallest mean, the smallest period, and what a trace says about them."""
+
+import numpy as np
+import pytest
+
+from fedswe.errors import FedsweError
+from fedswe.theory.assumption import (
+    chernoff_lower,
+    chernoff_upper,
+    delta_max,
+    delta_profile,
+    pooled_trace_delta,
+    probability_matrix,
+    realised_staleness,
+    smallest_period,
+    trace_delta,
+    trace_period,
+    trace_statistics,
+    window_delta,
+    window_means,
+)
+
+ALTERNATING = np.array([[1.0, 0.0], [0.0, 1.0]] * 4)
+
+
+def direct_delta(prob, period):
+    return min(
+        np.mean([prob[t, i] for t in range(n * period, (n + 1) * period)])
+        for i in range(prob.shape[1])
+        for n in range(len(prob) // period)
+    )
+
+
+def test_window_means_ignore_the_incomplete_last_window():
+    prob = np.array([[0.2], [0.4], [0.6], [0.8], [0.0]])
+    assert window_means(prob, 2) == pytest.approx(np.array([[0.3], [0.7]]))
+    assert window_delta(prob, 2) == pytest.approx(0.3)
+
+
+def test_delta_agrees_with_its_definition():
+    prob = np.random.default_rng(0).random((13, 4))
+    profile = delta_profile(prob)
+    for period in range(1, 14):
+        assert window_delta(prob, period) == pytest.approx(direct_delta(prob, period))
+        assert profile[period - 1] == pytest.approx(direct_delta(prob, period))
+    assert delta_max(prob) == prob.max()
+
+
+def test_alternating_groups_have_period_two():
+    assert window_delta(ALTERNATING, 2) == 0.5
+    assert smallest_period(ALTERNATING, 0.5) == 2
+
+
+def test_delta_is_not_monotone_in_the_period():
+    profile = delta_profile(ALTERNATING)
+    assert profile[1] == 0.5
+    assert profile[2] == pytest.approx(1 / 3)
+    assert profile[3] == 0.5
+
+
+def test_smallest_period_is_the_first_feasible_one():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        prob = rng.random((24, 3)) * (rng.random((24, 3)) < 0.6)
+        delta = float(rng.uniform(0.02, delta_profile(prob).max()))
+        period = smallest_period(prob, delta)
+        assert direct_delta(prob, period) >= delta - 1e-9
+        assert all(direct_delta(prob, shorter) < delta for shorter in range(1, period))
+
+
+def test_a_window_without_the_client_is_refused():
+    with pytest.raises(FedsweError, match=r"client 1 has probability 0 in all of rounds 0\.\.0"):
+        window_delta(ALTERNATING, 1)
+    with pytest.raises(FedsweError, match=r"no period up to 8 rounds reaches delta 0\.9"):
+        smallest_period(ALTERNATING, 0.9)
+
+
+@pytest.mark.parametrize("entry", [1.2, -0.1, float("nan")])
+def test_a_wrong_probability_is_named(entry):
+    prob = np.full((3, 2), 0.5)
+    prob[2, 1] = entry
+    with pytest.raises(FedsweError, match="client 1 in round 2"):
+        window_delta(prob, 1)
+
+
+@pytest.mark.parametrize("shape", [(3,), (0, 2), (2, 0), (2, 2, 2)])
+def test_a_wrong_shape_is_refused(shape):
+    with pytest.raises(FedsweError, match="rounds, clients"):
+        probability_matrix(np.zeros(shape))
+
+
+@pytest.mark.parametrize("period", [0, -1, 9])
+def test_a_wrong_period_is_refused(period):
+    with pytest.raises(FedsweError, match="between 1 and the 8 rounds"):
+        window_delta(ALTERNATING, period)
+
+
+def test_wrong_levels_are_refused():
+    with pytest.raises(FedsweError, match="delta 0 must"):
+        smallest_period(ALTERNATING, 0)
+    with pytest.raises(FedsweError, match=r"confidence 1\.0 must"):
+        trace_delta(ALTERNATING, 2, confidence=1.0)
+    with pytest.raises(FedsweError, match="only 0 and 1"):
+        trace_delta(ALTERNATING / 2, 2)
+
+
+def test_chernoff_limits_solve_their_equation():
+    mean, trials, alpha = np.array([0.3, 0.9]), np.array([50, 10]), 0.05
+    for limit in (chernoff_lower(mean, trials, alpha), chernoff_upper(mean, trials, alpha)):
+        divergence = mean * np.log(mean / limit) + (1 - mean) * np.log((1 - mean) / (1 - limit))
+        assert trials * divergence == pytest.approx(np.log(20))
+    assert (chernoff_lower(mean, trials, alpha) < mean).all()
+    assert (chernoff_upper(mean, trials, alpha) > mean).all()
+
+
+def test_chernoff_limits_at_the_ends():
+    # All of n successes: KL(1‖q) = -log q, hence q = α^{1/n}; no success says nothing from below.
+    assert chernoff_lower(1.0, 10, 0.05) == pytest.approx(0.05**0.1)
+    assert chernoff_upper(0.0, 10, 0.05) == pytest.approx(1 - 0.05**0.1)
+    assert chernoff_lower(0.0, 10, 0.05) == 0.0
+    assert chernoff_upper(1.0, 10, 0.05) == 1.0
+
+
+def test_trace_delta_covers_the_truth_when_probabilities_change_every_round():
+    rng = np.random.default_rng(2)
+    prob = rng.random((200, 5)) ** 2
+    truth = direct_delta(prob, 50)
+    largest = window_means(prob, 50).max()
+    hits = 0
+    for _ in range(200):
+        estimate = trace_delta(rng.random(prob.shape) < prob, 50)
+        hits += estimate.lower <= truth <= estimate.upper and estimate.largest_lower <= largest
+    assert estimate.means_compared == 20
+    assert hits >= 190
+
+
+def test_pooling_narrows_the_interval_and_covers_periodic_dynamics():
+    rng = np.random.default_rng(3)
+    prob = np.tile(rng.uniform(0.1, 0.9, (10, 4)), (60, 1))
+    truth = direct_delta(prob, 10)
+    hits = 0
+    for _ in range(100):
+        trace = rng.random(prob.shape) < prob
+        pooled, single = pooled_trace_delta(trace, 10), trace_delta(trace, 10)
+        hits += pooled.lower <= truth <= pooled.upper
+        assert pooled.upper - pooled.lower < 0.5 * (single.upper - single.lower)
+    assert hits >= 95
+
+
+def test_trace_period_brackets_the_true_period():
+    rng = np.random.default_rng(4)
+    prob = np.full((1000, 2), 0.9)
+    prob[np.arange(1000) % 100 < 50, 1] = 0.0
+    truth = smallest_period(prob, 0.3)
+    assert 50 < truth <= 100
+    estimates = [trace_period(rng.random(prob.shape) < prob, 0.3) for _ in range(20)]
+    for estimate in estimates:
+        assert estimate.certified is not None
+        assert estimate.possible is not None
+        assert estimate.possible <= truth <= estimate.certified
+        assert estimate.period is not None
+        assert estimate.possible > 10  # shorter periods have a multiple that fits between two bursts
+        assert estimate.certified <= 400
+
+
+def test_a_client_that_comes_too_rarely_refutes_every_period():
+    trace = np.random.default_rng(6).random((600, 2)) < 0.3
+    estimate = trace_period(trace, 0.5)
+    assert (estimate.possible, estimate.certified) == (None, None)
+
+
+def test_a_short_trace_certifies_nothing():
+    estimate = trace_period(np.ones((3, 2)), 0.9)
+    assert (estimate.period, estimate.possible, estimate.certified) == (1, 1, None)
+
+
+def test_realised_staleness_of_a_small_trace():
+    trace = [[1, 0], [0, 0], [1, 0], [0, 1], [0, 0]]
+    assert realised_staleness(trace).tolist() == [[1, 1], [1, 2], [2, 3], [1, 4], [2, 1]]
+
+
+def test_echo_identity_on_random_traces():
+    # Prop. 1: Σ_t 1{i∈A^t}(t - τ_i(t)) = τ_i(T) + 1.
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        trace = rng.random((30, 4)) < 0.2
+        echoes = (realised_staleness(trace) * trace).sum(axis=0)
+        last = [max([t for t in range(30) if trace[t, i]], default=-1) for i in range(4)]
+        assert echoes.tolist() == [t + 1 for t in last]
+
+
+def test_trace_statistics_of_a_small_trace():
+    stats = trace_statistics([[1, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]])
+    assert stats.available_histogram.tolist() == [2, 3, 0, 0]
+    assert stats.mean_available == pytest.approx(0.6)
+    assert stats.empty_rounds == 2
+    assert stats.participations.tolist() == [2, 1, 0]
+    assert stats.jain_index == pytest.approx(9 / (3 * 5))
+    assert stats.longest_gap.tolist() == [3, 4, 6]  # the open gap of client 0 ends after the last round
+    assert stats.mean_gap.tolist() == [1.5, 4.0, float("inf")]
+    assert stats.tau_max == 5
+    assert stats.tau_avg == pytest.approx((1 + 2 + 3 + 4 + 5) / 5)
+    assert stats.mean_staleness == pytest.approx((1 + 1 + 2 + 1 + 2 + 1 + 2 + 3 + 4 + 1 + 1 + 2 + 3 + 4 + 5) / 15)
+
+
+def test_full_availability_is_fair_and_fresh():
+    stats = trace_statistics(np.ones((7, 3)))
+    assert (stats.jain_index, stats.tau_max, stats.tau_avg, stats.mean_staleness) == (1.0, 1, 1.0, 1.0)
+    assert stats.longest_gap.tolist() == [1, 1, 1]
+
+
+def test_a_trace_without_anybody_is_refused():
+    with pytest.raises(FedsweError, match="nobody is available"):
+        trace_statistics(np.zeros((4, 2)))

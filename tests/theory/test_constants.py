@@ -1,0 +1,140 @@
+"""Estimates of L, sigma^2 and (beta, zeta), on problems whose constants are known."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from fedswe.errors import FedsweError
+from fedswe.theory.constants import (
+    estimate_dissimilarity,
+    estimate_gradient_variance,
+    estimate_smoothness,
+)
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def test_smoothness_of_quadratics_is_the_largest_absolute_eigenvalue() -> None:
+    rng = np.random.default_rng(0)
+    spectra = [[0.1, 2.0, 1.0, 0.5], [-7.0, 3.0, 1.0, 0.0], [4.0, -4.0, 2.0, 1.0]]  # indefinite ones too
+    rotations = [np.linalg.qr(rng.standard_normal((4, 4)))[0] for _ in spectra]
+    hessians = [q @ np.diag(values) @ q.T for q, values in zip(rotations, spectra, strict=True)]
+
+    def full_gradient(client: int, x: FloatArray) -> FloatArray:
+        return np.asarray(hessians[client] @ (x - client))
+
+    estimate = estimate_smoothness(full_gradient, 3, rng.standard_normal((2, 4)), iterations=60)
+    assert estimate.per_client == pytest.approx([2, 7, 4], rel=1e-6)
+    assert (estimate.value, estimate.client) == (pytest.approx(7, rel=1e-6), 1)
+    few = estimate_smoothness(full_gradient, 3, rng.standard_normal((2, 4)), iterations=2)
+    assert np.all(few.per_client <= estimate.per_client * (1 + 1e-9))
+
+
+def test_smoothness_elsewhere_is_the_curvature_at_the_points_and_below_the_constant() -> None:
+    rng = np.random.default_rng(1)
+    features = rng.standard_normal((30, 5))
+
+    def full_gradient(client: int, x: FloatArray) -> FloatArray:
+        return np.asarray(features.T @ (1 / (1 + np.exp(-features @ x))) / 30)
+
+    x = rng.standard_normal(5)
+    sigmoid = 1 / (1 + np.exp(-features @ x))
+    here = np.linalg.norm((features.T * (sigmoid * (1 - sigmoid))) @ features / 30, 2)
+    constant = np.linalg.norm(features.T @ features / 30, 2) / 4
+    at_x = estimate_smoothness(full_gradient, 1, x[None], iterations=200)
+    assert at_x.value == pytest.approx(here, rel=1e-6)
+    at_both = estimate_smoothness(full_gradient, 1, [x, np.zeros(5)], iterations=200)
+    assert at_x.value < at_both.value == pytest.approx(constant, rel=1e-6)  # the curvature is largest at 0
+
+
+def test_a_linear_client_has_curvature_zero() -> None:
+    assert estimate_smoothness(lambda client, x: np.ones(3), 1, np.zeros((1, 3))).value == 0.0
+
+
+def test_variance_is_exact_when_the_draws_run_through_the_samples() -> None:
+    """F_i is the mean of (x - s)^2/2 over client i's samples s: the variance is that of the samples."""
+    rng = np.random.default_rng(2)
+    samples = [rng.normal(0, scale, (40, 3)) for scale in (1.0, 3.0)]
+
+    def full_gradient(client: int, x: FloatArray) -> FloatArray:
+        return np.asarray(x - samples[client].mean(axis=0))
+
+    def stochastic_gradient(client: int, x: FloatArray, draw: int) -> FloatArray:
+        return np.asarray(x - samples[client][draw])
+
+    points = rng.standard_normal((2, 3))
+    estimate = estimate_gradient_variance(full_gradient, stochastic_gradient, 2, points, draws=40)
+    exact = [values.var(axis=0).sum() for values in samples]
+    assert estimate.per_client == pytest.approx(exact)
+    assert estimate.value == pytest.approx(exact[1])
+    assert estimate.mean == pytest.approx(np.mean(exact))
+    assert estimate.largest_bias < 1e-12
+
+
+def test_variance_by_sampling_is_within_its_error_and_a_bias_shows() -> None:
+    def noise(client: int, draw: int) -> FloatArray:
+        return 2 * np.random.default_rng([client, draw]).standard_normal(5)
+
+    def full_gradient(client: int, x: FloatArray) -> FloatArray:
+        return x
+
+    honest = estimate_gradient_variance(full_gradient, lambda i, x, q: x + noise(i, q), 1, np.zeros((1, 5)), draws=2000)
+    assert abs(honest.value - 20) < 4 * honest.standard_error < 3
+    assert honest.largest_bias < 0.3
+    shifted = estimate_gradient_variance(
+        full_gradient, lambda i, x, q: x + 1 + noise(i, q), 1, np.zeros((1, 5)), draws=2000
+    )
+    assert shifted.largest_bias == pytest.approx(math.sqrt(5), rel=0.2)
+
+
+def test_dissimilarity_of_shifted_quadratics_is_all_zeta() -> None:
+    optima = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 6.0]])
+    points = np.random.default_rng(3).normal(0, 5, (20, 2))
+    estimate = estimate_dissimilarity(lambda i, x: np.asarray(x - optima[i]), 3, points)
+    assert estimate.beta == pytest.approx(0, abs=1e-6)
+    assert estimate.zeta**2 == pytest.approx(optima.var(axis=0).sum())
+
+
+def test_dissimilarity_of_scaled_quadratics_is_all_beta() -> None:
+    curvature = np.array([1.0, 2.0, 6.0])
+    points = np.random.default_rng(4).normal(0, 5, (20, 2))
+    estimate = estimate_dissimilarity(lambda i, x: np.asarray(curvature[i] * x), 3, points)
+    assert estimate.beta**2 == pytest.approx(curvature.var() / curvature.mean() ** 2)
+    assert estimate.zeta == pytest.approx(0, abs=1e-6)
+
+
+def test_dissimilarity_holds_at_every_point_and_is_tight_at_one() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        clients = int(rng.integers(1, 6))
+        hessians, optima = rng.standard_normal((clients, 3, 3)), rng.normal(0, 3, (clients, 3))
+        points = rng.normal(0, 2, (int(rng.integers(1, 9)), 3))
+        estimate = estimate_dissimilarity(
+            lambda i, x, h=hessians, u=optima: np.asarray(h[i] @ (x - u[i])), clients, points
+        )
+        for n, x in enumerate(points):
+            gradients = np.stack([hessians[i] @ (x - optima[i]) for i in range(clients)])
+            mean = gradients.mean(axis=0)
+            assert estimate.divergence[n] == pytest.approx(np.mean([np.sum((g - mean) ** 2) for g in gradients]))
+            assert estimate.gradient_norm_squared[n] == pytest.approx(np.sum(mean**2))
+        slack = estimate.beta**2 * estimate.gradient_norm_squared + estimate.zeta**2 - estimate.divergence
+        scale = estimate.divergence.max() + 1e-12
+        assert slack.min() >= -1e-9 * scale
+        assert slack.min() <= 1e-9 * scale or estimate.zeta == 0
+
+
+def test_unusable_gradients_and_points_are_refused() -> None:
+    with pytest.raises(FedsweError, match=r"\[n, d\] table"):
+        estimate_dissimilarity(lambda i, x: x, 1, [1.0, 2.0])
+    with pytest.raises(FedsweError, match="finite"):
+        estimate_dissimilarity(lambda i, x: x, 1, [[math.nan]])
+    with pytest.raises(FedsweError, match="client 0 has shape"):
+        estimate_smoothness(lambda i, x: np.zeros(2), 1, [[1.0]])
+    with pytest.raises(FedsweError, match="client 0 is not finite"):
+        estimate_dissimilarity(lambda i, x: x * math.inf, 1, [[1.0]])
+    with pytest.raises(FedsweError, match="draws"):
+        estimate_gradient_variance(lambda i, x: x, lambda i, x, q: x, 1, [[1.0]], draws=1)
+    with pytest.raises(FedsweError, match="clients"):
+        estimate_smoothness(lambda i, x: x, 0, [[1.0]])

@@ -1,0 +1,265 @@
+"""Every number quoted on the errata page, recomputed."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from fedswe.theory.bias import fedavg_bias_map
+from fedswe.theory.counterexample import two_group_cycle
+from fedswe.theory.descent import descent_terms
+from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, visit_step
+from fedswe.theory.mixing import mixing_matrix, rho, rho_homogeneous, rho_limit
+from fedswe.theory.rates import corollary_bound, theorem_rate_limits
+from fedswe.theory.spectral import block_bound, single_round_bound, single_round_bound_printed
+from fedswe.theory.staleness import (
+    paper_first_moment_bound,
+    paper_second_moment_bound,
+    safe_first_moment_bound,
+    safe_second_moment_bound,
+    staleness_moments,
+)
+
+PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")
+TWO_GROUPS = np.repeat([[0.5] * 5 + [0] * 5, [0] * 5 + [0.5] * 5], 10, axis=0)  # ten rounds each
+
+
+def quoted(*numbers: str) -> None:
+    """The page contains these numbers, written so."""
+    for number in numbers:
+        assert number in PAGE
+
+
+def test_interpolation_weights() -> None:
+    n, k = 42, 100
+    assert n / (n + k) + 1 - 1 / (n + k) == pytest.approx((2 * n + k - 1) / (n + k)) == pytest.approx(1.289, abs=5e-4)
+    quoted("1.289", "29 %")
+
+
+def test_single_round_spectral_bound() -> None:
+    assert single_round_bound_printed(10, 10, 0.5).bound == pytest.approx(-8.57, abs=5e-3)
+    assert rho_homogeneous(10, 0.5, 10) == pytest.approx(0.517, abs=5e-4)
+    assert single_round_bound(10, 10, 0.5).bound == pytest.approx(0.976, abs=5e-4)
+    quoted("−8.57", "0.517", "0.976")
+
+    def h(k: float, m: int = 10, delta: float = 0.5) -> float:
+        return (m**2 * delta + 2 * m * k + k**2) / (m + k) ** 2
+
+    slope = (h(10 + 1e-5) - h(10 - 1e-5)) / 2e-5
+    assert slope == pytest.approx(2 * 100 * 0.5 / 20**3, rel=1e-6)
+
+
+def test_large_k() -> None:
+    for p, value, text in ((0.5, 0.502, "0.502"), (0.1, 0.901, "0.901")):
+        assert rho_homogeneous(10, p, 100) == pytest.approx(value, abs=5e-4)
+        assert rho_limit([[p] * 10]) == pytest.approx(1 - p)
+        assert rho_homogeneous(10, p, 1e9) == pytest.approx(1 - p, abs=1e-6)
+        quoted(text)
+
+
+def second_eigenvalue(table: npt.NDArray[np.float64], k: int, transposed: bool) -> float:
+    """lambda_2 of E[W W^T], or of E[W^T W], exactly: independent rounds allow one round at a time."""
+    clients = table.shape[1]
+    gram = np.eye(clients + k)
+    for prob in table if transposed else table[::-1]:
+        present = np.flatnonzero(prob)
+        after = np.zeros_like(gram)
+        for flags in itertools.product([0, 1], repeat=len(present)):
+            here = np.zeros(clients, dtype=int)
+            here[present] = flags
+            chance = np.where(flags, prob[present], 1 - prob[present]).prod()
+            w = mixing_matrix(here, k)
+            after += chance * w @ gram @ w
+        gram = after
+    return float(np.sort(np.linalg.eigvalsh(gram))[-2])
+
+
+def test_the_square_of_a_window() -> None:
+    table = np.repeat([[0.1] * 5 + [0] * 5, [0] * 5 + [0.5] * 5], 10, axis=0)
+    assert second_eigenvalue(table, 1, transposed=False) == pytest.approx(0.696, abs=5e-4)
+    assert second_eigenvalue(table, 1, transposed=True) == pytest.approx(0.745, abs=5e-4)
+    assert rho(table, 1) == pytest.approx(second_eigenvalue(table, 1, transposed=False), abs=1e-8)
+    quoted("0.696", "0.745")
+
+
+def test_larger_windows_mix_worse() -> None:
+    assert rho_homogeneous(10, 0.5, 1) == pytest.approx(0.544, abs=5e-4)
+    assert rho(TWO_GROUPS, 1) == pytest.approx(0.695, abs=5e-4)
+    quoted("0.544", "0.695")
+
+
+def test_staleness_bounds() -> None:
+    period, delta = 100, 0.1
+    table = np.zeros((200, 1))
+    table[:10] = table[190:] = 1.0
+    assert table.reshape(2, 100).mean(axis=1) == pytest.approx(delta)
+    moments = staleness_moments(table)
+    assert (moments.first[190, 0], moments.second[190, 0]) == (181, 32761)
+    assert paper_first_moment_bound(period, delta) == pytest.approx(110)
+    assert paper_second_moment_bound(period, delta) == pytest.approx(12080)
+    assert safe_first_moment_bound(period, delta) == pytest.approx(208)
+    assert safe_second_moment_bound(period, delta) == pytest.approx(43354)
+    quoted("181 > 110", "32761 > 12080", "208 and 43354")
+
+
+def test_second_moment_step() -> None:
+    period, delta, r = 2, 0.5, np.arange(0, 400)
+    tail = (1 - delta) ** np.maximum(r - period, 0.0)
+    assert ((2 * r + 1) * tail).sum() == pytest.approx(18)
+    assert 2 * (r * tail)[1:].sum() == pytest.approx(14) == pytest.approx(paper_second_moment_bound(period, delta))
+    sharper = (1 - delta) ** np.maximum(r - period + 1, 0.0)
+    assert ((2 * r + 1) * sharper).sum() == pytest.approx(11)
+    assert sharper.sum() == pytest.approx(period - 1 + 1 / delta)
+    quoted("makes this 18", "printed sum 14", "then 11")
+
+
+def test_second_moment_bound_holds_at_multiples_of_the_window() -> None:
+    """On windows whose mean is exactly delta: the same number of certain rounds, placed at random, then blurred."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        period, blur = int(rng.integers(1, 9)), float(rng.choice([0, 0.3]))
+        visits = int(rng.integers(1, period + 1))
+        table = rng.permuted(np.tile(np.arange(period) < visits, (30, 1)), axis=1).reshape(-1, 1)
+        delta = visits / period
+        moments = staleness_moments((1 - blur) * table + blur * delta)
+        assert np.all(moments.second[::period] <= paper_second_moment_bound(period, delta) + 1e-9)
+        assert np.all(moments.first[::period] <= period - 1 + 1 / delta + 1e-9)
+
+
+def test_counterexample_with_interpolation() -> None:
+    for local_lr, steps, amplitude, text in ((0.01, 1, 0.990, "±0.990"), (0.1, 10, 39.4, "±39.4")):
+        a = visit_step(local_lr, steps)
+        cycle = two_group_cycle([100.0], [-100.0], a, k=1)
+        assert cycle.after_first == pytest.approx(100 * a / (1 + a)) == pytest.approx(amplitude, rel=2e-3)
+        quoted(text)
+    quoted("+39.4, or at −39.4")
+
+
+def test_third_term_of_the_corollary() -> None:
+    steps, rounds, delta, clients, k, period, noise, zeta, r = 3, 700, 0.1, 5, 2.0, 4, 0.7, 1.3, 0.6
+    bound = corollary_bound(
+        steps=steps,
+        rounds=rounds,
+        initial_gap=1,
+        smoothness=2,
+        sigma_squared=noise,
+        zeta=zeta,
+        delta=delta,
+        delta_max=1,
+        period=period,
+        clients=clients,
+        k=k,
+        rho=r,
+    )
+    printed = (clients + k) / clients * steps * clients * period / rounds * (noise + zeta**2)
+    printed *= ((period - 1) ** 2 * delta**2 + 1) * (1 + 1 / (1 - r) ** 2)
+    assert bound.mixing == pytest.approx(10 * printed)
+    quoted("10 for")
+
+
+def test_descent_lemma_needs_a_small_local_rate() -> None:
+    local_lr, lr, steps = 3.0, 1 / 480, 20
+    assert local_lr * lr <= 1 / (8 * steps) + 1e-15
+    x = 1.0
+    for _ in range(steps):
+        x -= local_lr * x
+    after = 1 - lr * (1 - x)
+    assert (after**2 - 1) / 2 == pytest.approx(2388273, abs=0.5)
+    terms = descent_terms(
+        local_lr=local_lr,
+        lr=lr,
+        steps=steps,
+        k=0,
+        smoothness=1,
+        sigma_squared=0,
+        delta_max=1,
+        gradient_norm_squared=1,
+        staleness=[1],
+        client_gradient_norms_squared=[1],
+        approximation_errors=[0],
+        consensus_errors=[0],
+    )
+    assert terms.total == pytest.approx(29250, abs=0.5)
+    quoted("2388273", "29250")
+
+
+def test_noise_term_of_the_descent_lemma() -> None:
+    m = k = 100
+    assert 17 / (m + k) == pytest.approx(0.0850)
+    assert 18 * m / (m + k) ** 2 == pytest.approx(0.0450)
+    assert 17 / (17 + 1) <= 18 * 17 / (17 + 1) ** 2  # k = m/17 is the edge
+    assert 17 / (17 + 2) > 18 * 17 / (17 + 2) ** 2
+    quoted("0.0850", "0.0450", "16.25")
+
+
+def test_approximation_error() -> None:
+    assert paper_second_moment_bound(1, 0.1) == pytest.approx(200)
+    assert sum(g**2 for g in range(100)) == 328350
+    assert paper_second_moment_bound(100, 0.01) == pytest.approx(49700)
+    quoted("200 for", "328350", "49700")
+
+
+def test_consensus_lemma() -> None:
+    delta = r = 0.5
+    limits = theorem_rate_limits(rho=r, delta=delta, period=1, clients=10, k=0, steps=1, smoothness=1, beta=0)
+    assert delta / 20 / limits.local == pytest.approx(10.8)
+    appendix = delta * (1 - math.sqrt(r)) / (10 * (math.sqrt(r) + 1))
+    assert appendix / limits.product == pytest.approx(3.29, abs=5e-3)
+    best = theorem_rate_limits(rho=0, delta=1, period=1, clients=10, k=0, steps=1, smoothness=1, beta=0)
+    assert best.product**2 * paper_second_moment_bound(1, 1) == pytest.approx(0.000217, abs=5e-7)
+    quoted("10.8 and 3.29", "0.000217")
+
+
+def test_local_rate_for_large_k() -> None:
+    edge = (1 / 12 - 28 * 3 / 9216) / (260 * 3 / 46656)
+    assert edge == pytest.approx(4.44, abs=5e-3)
+    assert edge > 4.43
+    quoted("4.43", "3.4")
+
+
+def test_a_unique_minimum_in_k() -> None:
+    def third(k: float, r: float) -> float:
+        return (1 + k / 10) * (1 + 1 / (1 - r) ** 2)
+
+    grid = np.linspace(0, 60, 61)
+    one_round = [third(k, rho_homogeneous(10, 0.5, k)) for k in grid]
+    assert np.all(np.diff(one_round) > 0)
+    assert [one_round[k] for k in (0, 1, 10)] == pytest.approx([6.06, 6.40, 10.57], abs=5e-3)
+    groups = [third(k, rho(TWO_GROUPS, k)) for k in (1, 6, 50)]
+    assert groups == pytest.approx([12.90, 4.15, 12.11], abs=5e-3)
+    quoted("6.06, 6.40, 10.57", "12.90, 4.15, 12.11")
+
+
+def test_definitions() -> None:
+    residues = {t % 3 for t in range(30)}
+    assert 3 not in residues
+    assert 0 in residues
+    assert sum(t % 100 <= 50 for t in range(100)) == 51
+    optima = np.array([0.0, 100.0])
+    assert (optima**2).sum() / 2 == 5000
+    assert (optima**2 / 2).mean() == 2500
+    quoted("51 and 49", "2500, not 5000")
+
+
+def test_dirichlet_heterogeneity() -> None:
+    rng = np.random.default_rng(0)
+    for alpha, text in ((0.05, "0.060"), (0.1, "0.045"), (1.0, "0.008")):
+        variance = 0.09 / (10 * alpha + 1)
+        assert f"{variance:.3f}" == text
+        assert rng.dirichlet([alpha] * 10, 20000)[:, 0].var() == pytest.approx(variance, rel=0.05)
+        quoted(text)
+
+
+def test_clarifications() -> None:
+    optima = np.array([0.0, 100.0])
+    for prob, active, everyone in (([0.1, 0.9], "93.96", "90.00"), ([1.0, 0.2], "10.00", "16.67")):
+        assert f"{float((fedavg_active_limit([prob], 0.1).server @ optima)[0]):.2f}" == active
+        assert f"{float((fedavg_all_limit([prob], 0.1).server @ optima)[0]):.2f}" == everyone
+        assert abs(fedavg_bias_map([prob[0]], [prob[1]])[0, 0] - abs(float(active) - 50)) < 0.01
+        quoted(active, everyone)
+    assert 402 * math.log10(200) == pytest.approx(925, abs=0.1)
+    assert block_bound(100, 100, 0.1, 100).log_gap / math.log(10) == pytest.approx(-918.9, abs=0.05)
+    quoted("10^{925}", "10^{-918.9}")

@@ -1,0 +1,109 @@
+"""The spectral lemma: the printed single-round bound is violated, the corrected forms never."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedswe.errors import FedsweError
+from fedswe.theory.assumption import window_delta
+from fedswe.theory.mixing import rho, rho_homogeneous
+from fedswe.theory.spectral import (
+    block_bound,
+    block_bound_printed,
+    conference_bound,
+    single_round_bound,
+    single_round_bound_printed,
+)
+
+
+def test_the_printed_single_round_bound_is_negative():
+    assert single_round_bound_printed(10, 10, 0.5).bound == pytest.approx(-8.5703125)
+    assert rho_homogeneous(10, 0.5, 10) > 0.5
+
+
+def test_the_corrected_single_round_value():
+    # [100·.5 + 100 + 200]² · .25 / (8 · 20⁴)
+    assert single_round_bound(10, 10, 0.5).bound == pytest.approx(1 - 350**2 * 0.25 / (8 * 20**4))
+
+
+def test_printed_violated_and_corrected_holding_on_random_rounds():
+    rng = np.random.default_rng(0)
+    violated = 0
+    for _ in range(300):
+        clients, k = int(rng.integers(2, 12)), float(rng.choice([0, rng.uniform(0, 3), rng.integers(1, 30)]))
+        prob = rng.uniform(0.01, 1.0, (1, clients)) ** rng.choice([0.2, 1.0])
+        delta = window_delta(prob, 1)
+        exact = rho(prob, k)
+        violated += exact > single_round_bound_printed(clients, k, delta).bound + 1e-9
+        assert exact <= single_round_bound(clients, k, delta).bound <= 1
+        if k == 0:
+            assert exact <= conference_bound(clients, delta).bound <= 1
+    assert violated > 100
+
+
+def test_the_single_round_bound_decreases_in_k():
+    values = [single_round_bound(10, k, 0.3).bound for k in (0, 0.5, 1, 5, 20, 100)]
+    assert values == sorted(values, reverse=True)
+
+
+def test_without_interpolation_the_corrected_bound_is_the_conference_one_up_to_empty_rounds():
+    assert single_round_bound(7, 0, 0.4).bound == pytest.approx(1 - 0.4**4 / 8)
+    empty = 0.6**7
+    assert conference_bound(7, 0.4).bound == pytest.approx(1 - 0.4**4 * (1 - empty) ** 2 / 8)
+    assert conference_bound(3, 1.0).bound == pytest.approx(7 / 8)
+
+
+def test_block_bound_holds_on_random_windows_for_real_k():
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        clients, period = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        k = float(rng.choice([10 ** rng.uniform(-4, 1), rng.integers(1, 6)]))
+        prob = rng.random((period, clients)) * (rng.random((period, clients)) < 0.5)
+        prob[rng.integers(period), prob.sum(axis=0) == 0] = 0.5
+        delta = window_delta(prob, period)
+        exact, bound = rho(prob, k), block_bound(clients, k, delta, period)
+        assert exact <= bound.bound + 1e-10
+        if k >= 1:
+            assert bound == block_bound_printed(clients, k, delta, period)
+
+
+def test_the_printed_block_bound_fails_for_a_small_real_k():
+    alternating, k = np.eye(2), 1e-5
+    exact = rho(alternating, k)
+    assert exact > block_bound_printed(2, k, 0.5, 2).bound + 1e-5
+    assert exact <= block_bound(2, k, 0.5, 2).bound
+    assert block_bound(2, k, 0.5, 2).log_gap == pytest.approx(
+        block_bound_printed(2, k, 0.5, 2).log_gap + 6 * math.log(k)
+    )
+
+
+def test_the_block_bound_value():
+    gap = (4 * 0.5 + 1 + 4) ** 2 * 0.25 / (8 * 3**10)
+    result = block_bound(2, 1, 0.5, 2)
+    assert result.bound == pytest.approx(1 - gap, abs=1e-15)
+    assert result.log_gap == pytest.approx(math.log(gap))
+
+
+def test_the_block_bound_survives_in_log_space():
+    result = block_bound(100, 100, 0.1, 100)
+    assert result.bound == 1.0
+    # [1000 + 10000 + 20000]² · .01 / (8 · 200^402), about 10^-919
+    expected = 2 * math.log(31000) + math.log(0.01 / 8) - 402 * math.log(200)
+    assert result.log_gap == pytest.approx(expected)
+    assert result.log_gap / math.log(10) == pytest.approx(-918.9, abs=0.1)
+
+
+def test_wrong_input_is_refused():
+    with pytest.raises(FedsweError, match="k = -1"):
+        single_round_bound(3, -1, 0.5)
+    with pytest.raises(FedsweError, match=r"delta 1\.5"):
+        single_round_bound(3, 1, 1.5)
+    with pytest.raises(FedsweError, match="needs k > 0"):
+        block_bound(3, 0, 0.5, 2)
+    with pytest.raises(FedsweError, match="period 0"):
+        block_bound(3, 1, 0.5, 0)
+    with pytest.raises(FedsweError, match="0 clients"):
+        single_round_bound(0, 1, 0.5)
+    with pytest.raises(FedsweError, match="at least two"):
+        conference_bound(1, 0.5)

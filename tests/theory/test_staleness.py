@@ -1,0 +1,188 @@
+"""Staleness: the exact law against simulation, the printed bounds broken, the safe ones not."""
+
+import numpy as np
+import pytest
+
+from fedswe.errors import FedsweError
+from fedswe.theory.assumption import realised_staleness, smallest_period, window_delta
+from fedswe.theory.staleness import (
+    echo_counts,
+    echo_quantiles,
+    horizon_echo_quantiles,
+    paper_first_moment_bound,
+    paper_second_moment_bound,
+    safe_first_moment_bound,
+    safe_second_moment_bound,
+    staleness_moments,
+    staleness_pmf,
+    staleness_survival,
+)
+
+
+def first_ten_then_last_ten(windows: int = 4) -> np.ndarray:
+    """Available in the first 10 rounds of even windows of 100 and in the last 10 of odd ones."""
+    t = np.arange(100 * windows)
+    even = (t // 100) % 2 == 0
+    return np.where(even, t % 100 < 10, t % 100 >= 90).astype(float)[:, None]
+
+
+def random_periodic(rng: np.random.Generator) -> tuple[np.ndarray, int]:
+    """Every window holds one burst per client, of the same length and strength but at a random place."""
+    period, clients, windows = int(rng.integers(1, 40)), 3, 6
+    prob = np.zeros((windows, period, clients))
+    length, strength = int(rng.integers(1, period + 1)), rng.choice([1.0, rng.uniform(0.05, 1.0)])
+    for n in range(windows):
+        for i in range(clients):
+            start = int(rng.integers(period - length + 1))
+            prob[n, start : start + length, i] = strength
+    return prob.reshape(windows * period, clients), period
+
+
+def test_survival_is_the_product_of_absences_truncated_at_never():
+    prob = np.array([[0.1], [0.5], [0.8]])
+    assert staleness_survival(prob, 3)[:, 0] == pytest.approx([1, 0.2, 0.2 * 0.5, 0.2 * 0.5 * 0.9, 0])
+    assert staleness_survival(prob, 0)[:, 0].tolist() == [1, 0]
+    assert staleness_pmf(prob, 3)[:, 0] == pytest.approx([0, 0.8, 0.1, 0.01, 0.09])
+
+
+def test_exact_law_and_moments_match_simulation():
+    rng = np.random.default_rng(0)
+    prob = rng.random((12, 3)) * (rng.random((12, 3)) < 0.6)
+    repeats = 20_000
+    # Clients are independent, so the repetitions can stand beside each other as further clients.
+    staleness = realised_staleness(rng.random((12, 3 * repeats)) < np.repeat(prob, repeats, axis=1))
+    staleness = staleness.reshape(12, 3, repeats)
+    moments = staleness_moments(prob)
+    for t in range(12):
+        pmf = staleness_pmf(prob, t)
+        assert pmf.sum(axis=0) == pytest.approx(np.ones(3))
+        for r in range(t + 2):
+            error = 5 * np.sqrt(pmf[r] * (1 - pmf[r]) / repeats) + 1e-12
+            assert (np.abs((staleness[t] == r).mean(axis=1) - pmf[r]) <= error).all()
+        spread = staleness[t].std(axis=1) / np.sqrt(repeats)
+        assert (np.abs(staleness[t].mean(axis=1) - moments.first[t]) <= 5 * spread + 1e-12).all()
+        square = staleness[t].astype(float) ** 2
+        spread = square.std(axis=1) / np.sqrt(repeats)
+        assert (np.abs(square.mean(axis=1) - moments.second[t]) <= 5 * spread + 1e-12).all()
+
+
+def test_moments_are_those_of_the_law():
+    prob = np.random.default_rng(1).random((20, 4))
+    moments = staleness_moments(prob)
+    for t in range(21):
+        pmf, r = staleness_pmf(prob, t), np.arange(t + 2)
+        assert moments.first[t] == pytest.approx(r @ pmf)
+        assert moments.second[t] == pytest.approx(r**2 @ pmf)
+
+
+def test_constant_probability_approaches_the_geometric_law():
+    moments = staleness_moments(np.full((400, 1), 0.2))
+    assert moments.first[-1, 0] == pytest.approx(1 / 0.2)
+    assert moments.second[-1, 0] == pytest.approx((2 - 0.2) / 0.2**2)
+    assert safe_first_moment_bound(1, 0.2) == pytest.approx(5)
+    assert safe_second_moment_bound(1, 0.2) == pytest.approx(45)
+
+
+def test_the_paper_bounds_as_printed():
+    assert paper_first_moment_bound(100, 0.1) == pytest.approx(110)
+    assert paper_second_moment_bound(100, 0.1) == pytest.approx(12080)
+    # Remark after the lemma: δ = 1 and P = 1 leave both bounds loose by one, P = 1 gives 1 + 1/δ and 2/δ².
+    assert paper_first_moment_bound(1, 1.0) == paper_second_moment_bound(1, 1.0) == 2
+    assert paper_first_moment_bound(1, 0.25) == 5
+    assert paper_second_moment_bound(1, 0.25) == 32
+
+
+def test_the_printed_bounds_fail_between_multiples_of_the_period():
+    prob = first_ten_then_last_ten()
+    assert smallest_period(prob, 0.1) == 100
+    moments = staleness_moments(prob)
+    assert moments.first.max() == moments.first[190, 0] == 181 > paper_first_moment_bound(100, 0.1)
+    assert moments.second.max() == 32761 > paper_second_moment_bound(100, 0.1)
+    assert safe_first_moment_bound(100, 0.1) >= 181
+    assert safe_second_moment_bound(100, 0.1) >= 32761
+
+
+def test_safe_bounds_hold_on_300_random_periodic_probabilities_and_the_printed_do_not():
+    rng = np.random.default_rng(2)
+    broken_first = broken_second = 0
+    for _ in range(300):
+        prob, period = random_periodic(rng)
+        delta = window_delta(prob, period)
+        moments = staleness_moments(prob)
+        first, second = moments.first.max(axis=1), moments.second.max(axis=1)
+        assert first.max() <= safe_first_moment_bound(period, delta) + 1e-9
+        assert second.max() <= safe_second_moment_bound(period, delta) + 1e-9
+        for t in range(len(first)):
+            assert first[t] <= safe_first_moment_bound(period, delta, t % period) + 1e-9
+            assert second[t] <= safe_second_moment_bound(period, delta, t % period) + 1e-9
+        aligned = slice(0, None, period)
+        assert first[aligned].max() <= paper_first_moment_bound(period, delta)
+        assert second[aligned].max() <= paper_second_moment_bound(period, delta)
+        broken_first += first.max() > paper_first_moment_bound(period, delta) + 1e-9
+        broken_second += second.max() > paper_second_moment_bound(period, delta) + 1e-9
+    assert broken_first > 10
+    assert broken_second > 10
+
+
+def test_the_safe_bound_without_a_phase_is_the_worst_phase():
+    for bound in (safe_first_moment_bound, safe_second_moment_bound):
+        values = [bound(7, 0.3, phase) for phase in range(7)]
+        assert values == sorted(values)
+        assert bound(7, 0.3) == values[-1]
+
+
+def test_echo_quantiles_invert_the_law():
+    prob = np.array([[0.5, 1.0], [0.5, 1.0], [0.5, 0.0]])
+    # Client 0 at round 3: 1, 2, 3, 4 with probability .5, .25, .125, .125; client 1 was last seen in round 1.
+    quantiles = echo_quantiles(prob, 3, [0.5, 0.75, 0.8, 0.9, 1.0])
+    assert quantiles.tolist() == [[1, 2], [2, 2], [3, 2], [4, 2], [4, 2]]
+
+
+def test_echo_counts_satisfy_the_echo_identity():
+    rng = np.random.default_rng(3)
+    prob = rng.random((40, 3)) * (rng.random((40, 3)) < 0.5)
+    counts = echo_counts(prob)
+    r = np.arange(len(counts))
+    assert counts.sum(axis=0) == pytest.approx(prob.sum(axis=0))
+    # Prop. 1 in expectation: Σ_t E[1{i∈A^t}(t - τ_i(t))] = E[τ_i(T)] + 1 = T + 1 - E[T - τ_i(T)].
+    assert r @ counts == pytest.approx(41 - staleness_moments(prob).first[40])
+
+
+def test_echo_counts_sum_the_law_over_rounds():
+    prob = np.random.default_rng(4).random((9, 2))
+    direct = np.zeros((10, 2))
+    for t in range(9):
+        direct[: t + 2] += prob[t] * staleness_pmf(prob, t)
+    counts = echo_counts(prob)
+    assert counts == pytest.approx(direct[: len(counts)])
+
+
+def test_horizon_quantiles_weigh_clients_by_participation():
+    # Client 0 answers every round with echo 1 (10 updates), client 1 once with echo 10.
+    prob = np.zeros((10, 2))
+    prob[:, 0] = 1.0
+    prob[9, 1] = 1.0
+    assert horizon_echo_quantiles(prob, [0.5, 10 / 11, 0.95]).tolist() == [1, 1, 10]
+
+
+def test_echoes_with_long_tails_stop_where_nothing_is_left():
+    counts = echo_counts(np.full((3000, 2), 0.5))
+    assert len(counts) < 100
+    assert counts.sum(axis=0) == pytest.approx([1500, 1500])
+
+
+def test_wrong_input_is_refused():
+    with pytest.raises(FedsweError, match="round 5 must be between 0 and 3"):
+        staleness_survival(np.full((3, 1), 0.5), 5)
+    with pytest.raises(FedsweError, match="delta 0"):
+        safe_first_moment_bound(3, 0.0)
+    with pytest.raises(FedsweError, match="period 0"):
+        paper_second_moment_bound(0, 0.5)
+    with pytest.raises(FedsweError, match="phase 3"):
+        safe_second_moment_bound(3, 0.5, phase=3)
+    with pytest.raises(FedsweError, match="quantile levels"):
+        echo_quantiles(np.full((3, 1), 0.5), 2, [1.5])
+    with pytest.raises(FedsweError, match="nobody ever"):
+        horizon_echo_quantiles(np.zeros((3, 1)), [0.5])
+    with pytest.raises(FedsweError, match="not in"):
+        staleness_moments([[1.5]])
