@@ -94,3 +94,16 @@ def test_buffers_are_refused_by_name():
 def test_an_empty_client_is_refused():
     with pytest.raises(FedsweError, match=r"client \d+ has no data"):
         Digits(clients=1400, alpha=0.1).build(bench.setting())
+
+
+def test_full_gradients_use_every_sample_of_a_client():
+    problem = bench.digits(6)
+    clients = torch.tensor([1, 4])
+    x = problem.start.repeat(2, 1)
+    got = problem.full_gradients(x, clients)
+    for row, client in enumerate(clients):
+        index = problem._table[client, : problem.sizes[client]]
+        images, labels = problem._train
+        point = problem.start.clone().requires_grad_()
+        loss = F.cross_entropy(problem.network.logits(point, images[index]), labels[index])
+        torch.testing.assert_close(got[row], torch.autograd.grad(loss, point)[0])

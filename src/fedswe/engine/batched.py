@@ -74,6 +74,9 @@ class BatchedEngine(Engine):
     def client_mean(self) -> Vector:
         return self.rows.mean(_RECEIVED)
 
+    def client_models(self) -> Vector:
+        return self.rows.read(_RECEIVED, np.arange(self.m))
+
     def _clients_out(self) -> dict[str, torch.Tensor]:
         return {**{f"scalars.{n}": v for n, v in self.scalars.items()}, **self.rows.state()}
 

@@ -101,6 +101,10 @@ class Engine(ABC):
     def client_mean(self) -> Vector:
         """The mean over all clients of the model each last received (x^0 before the first)."""
 
+    @abstractmethod
+    def client_models(self) -> Vector:
+        """The model each client last received, [m, d]: a copy per client, for analysis only."""
+
     def augmented_mean(self) -> Vector:
         """The mean over the m clients and the k virtual ones, which hold the server's model."""
         k = self.algorithm.virtual_clients()

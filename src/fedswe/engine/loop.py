@@ -53,6 +53,9 @@ class LoopEngine(Engine):
     def client_mean(self) -> Vector:
         return torch.stack(self.models).mean(0)
 
+    def client_models(self) -> Vector:
+        return torch.stack(self.models)
+
     def _clients_out(self) -> dict[str, torch.Tensor]:
         stacked = {f"clients.{n}": v for n, v in parts(self._stacked(self.clients)).items()}
         return {**stacked, "models": torch.stack(self.models)}

@@ -148,6 +148,12 @@ class LabelledProblem(Problem):
         # The clients' losses share no parameters, so the gradient of their sum holds each one's own.
         return torch.autograd.grad((batch.weight.flatten() * losses).sum(), x)[0]
 
+    def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:
+        clients = clients.to(self._table.device)
+        size = self.sizes[clients][:, None]
+        inside = torch.arange(self._table.shape[1], device=size.device) < size
+        return self.gradients(x, Batch(self._table[clients], (inside / size).to(x.dtype)))
+
     def evaluate(self, x: Vector) -> dict[str, float]:
         scores = {}
         for name, (inputs, labels) in (("train", self._train), ("test", self._test)):

@@ -45,6 +45,10 @@ class Problem(ABC):
         """The same for n clients at once: [n, d] at x [n, d]."""
 
     @abstractmethod
+    def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:
+        """The exact gradients of F_i, [n, d] at x [n, d], for the given clients."""
+
+    @abstractmethod
     def evaluate(self, x: Vector) -> dict[str, float]:
         """Named scores of a model, e.g. train_loss and test_accuracy."""
 

@@ -111,6 +111,9 @@ class QuadraticProblem(Problem):
 
     gradients = gradient  # coordinate-wise: the same line serves one client and n
 
+    def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:
+        return self.curvature[clients] * (x - self.centers[clients])
+
     def evaluate(self, x: Vector) -> dict[str, float]:
         loss = 0.5 * (self.curvature * (x - self.centers) ** 2).sum(1).mean()
         return {"train_loss": float(loss), "distance": float((x - self.optimum).norm())}
