@@ -38,7 +38,7 @@ def test_a_client_with_less_than_a_batch_uses_all_it_has():
     n = int(problem.sizes[client])
     for drawn in batches(problem, client, 5, 4, 128):
         assert sorted(drawn) == sorted(problem._table[client, :n].tolist())
-    weight = problem.draw(torch.tensor([client]), 5, 1, 128)[0].weight
+    weight = problem.draw(torch.tensor([client]), 5, 1, 128).weight
     assert float(weight.sum()) == pytest.approx(1.0)
 
 
@@ -51,13 +51,13 @@ def test_batches_are_keyed_by_client_and_round():
     assert batches(problem, 4, 8, 1, 16) != batches(problem, 4, 7, 1, 16)
 
 
-@pytest.mark.parametrize("model", NETWORKS)
+@pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
 def test_gradients_equal_autograd_of_the_module(model):
     """Stacked, with clients of different sizes and padding, against a plain module and the mean cross-entropy."""
     problem = bench.digits(12, model, alpha=0.3)
     clients = torch.tensor([0, 5, 11, 3])
     x = problem.start + 0.1 * torch.randn(4, len(problem.start), generator=torch.Generator().manual_seed(1)).double()
-    batch = problem.draw(clients, 2, 1, 32)[0]
+    batch = next(iter(problem.draw(clients, 2, 1, 32)))
     got = problem.gradients(x, batch)
     images, labels = problem._train
     module = NETWORKS[model]((1, 8, 8), 10).double()

@@ -40,16 +40,25 @@ def stream_key(seed: int, stream: str) -> int:
 def bits(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
     """64 random bits for each combination of the counters, which broadcast against each other."""
     device = next((c.device for c in counters if isinstance(c, torch.Tensor)), torch.device("cpu"))
-    h = torch.tensor(stream_key(seed, stream), dtype=torch.int64, device=device)
+    return extend(torch.tensor(stream_key(seed, stream), dtype=torch.int64, device=device), *counters)
+
+
+def extend(h: torch.Tensor, *counters: Counter) -> torch.Tensor:
+    """Name draws further: extend(bits(seed, stream, a), b) = bits(seed, stream, a, b)."""
     for counter in counters:
-        c = torch.as_tensor(counter, dtype=torch.int64, device=device)
+        c = torch.as_tensor(counter, dtype=torch.int64, device=h.device)
         h = _mix(_mix(h ^ c) + _GOLDEN)
     return h
 
 
 def uniform(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
     """Float64 in [0, 1) with 53 random bits."""
-    return ((bits(seed, stream, *counters) >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53
+    return fraction(bits(seed, stream, *counters))
+
+
+def fraction(h: torch.Tensor) -> torch.Tensor:
+    """Random bits as a float64 in [0, 1)."""
+    return ((h >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53
 
 
 def normal(seed: int, stream: str, *counters: Counter) -> torch.Tensor:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedswe.core.algorithm import ClientView
+from fedswe.core.algorithm import ClientView, Done
 from fedswe.core.records import Vector, parts, take, total
 from fedswe.engine.engine import Engine, Ids
 from fedswe.engine.rows import SharedRows
-from fedswe.engine.solver import train_stacked
+from fedswe.engine.solver import Work
 
 _RECEIVED = "received"  # the column of the model each client last received
 
@@ -34,7 +34,7 @@ class BatchedEngine(Engine):
         self.scalars = {n: v.expand(self.m, 1).clone() for n, v in fields.items() if n not in wide}
         self.rows = SharedRows(self.m, {**wide, _RECEIVED: x0})
 
-    def _round(self, chosen: Ids) -> None:
+    def _round(self, chosen: Ids) -> Generator[Work, Done, None]:
         algorithm, server_view = self.algorithm, self._at_server()
         down = algorithm.downlink(self.server, server_view)
         working = self._working(chosen)
@@ -43,7 +43,7 @@ class BatchedEngine(Engine):
             return
         before, at = self._client_state(working), self._at_clients(working)
         job = algorithm.plan(before, down, at)
-        done = train_stacked(self.problem, job, torch.as_tensor(working), self.t, self.local)
+        done = yield Work(self.problem, job, working, self.t, self.local)
         after, reports = algorithm.report(before, down, job, done, at)
         if len(chosen) < len(working):  # some trained while absent: they keep their work and send nothing
             self._write(working, before, after)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from fedswe.availability.schedule import Bools, Schedule
 from fedswe.core import keys
-from fedswe.core.algorithm import AnyAlgorithm, ClientView, ServerView, empty_report
+from fedswe.core.algorithm import AnyAlgorithm, ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
-from fedswe.engine.solver import Local
+from fedswe.engine.solver import Ids as Ids
+from fedswe.engine.solver import Local, Work, train_all
 from fedswe.errors import FedsweError, require
 from fedswe.tasks.problem import Problem
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -52,16 +50,20 @@ class Engine(ABC):
     # one round -----------------------------------------------------------------------------------------
     def step(self) -> Attendance:
         """Run round t and advance the clock."""
+        return step_together([self])[0]
+
+    def round(self) -> Generator[Work, Done, Attendance]:
+        """Round t in two halves: it hands out the local training and goes on with the result."""
         available = self.schedule.sample(self.t)
         chosen = self._seated(np.flatnonzero(available))
-        self._round(chosen)
+        yield from self._round(chosen)
         echoes = self.t - self.last[chosen]
         self.last[chosen] = self.t
         self.t += 1
         return Attendance(int(available.sum()), len(chosen), echoes)
 
     @abstractmethod
-    def _round(self, chosen: Ids) -> None:
+    def _round(self, chosen: Ids) -> Generator[Work, Done, None]:
         """Everything from downlink to settle for the clients that report."""
 
     @abstractmethod
@@ -129,6 +131,24 @@ class Engine(ABC):
 
     @abstractmethod
     def _clients_in(self, state: Mapping[str, torch.Tensor]) -> None: ...
+
+
+def step_together(engines: Sequence[Engine]) -> list[Attendance]:
+    """One round of each engine, their local training solved as one: what fills a GPU, and a CPU's vector units."""
+    rounds = [engine.round() for engine in engines]
+    seen: dict[int, Attendance] = {}
+    works: dict[int, Work] = {}
+    for i, started in enumerate(rounds):
+        try:
+            works[i] = next(started)
+        except StopIteration as ended:  # nobody trained
+            seen[i] = ended.value
+    for i, done in zip(works, train_all(list(works.values())), strict=True):
+        try:
+            rounds[i].send(done)
+        except StopIteration as ended:
+            seen[i] = ended.value
+    return [seen[i] for i in range(len(engines))]
 
 
 def availability_of(schedule: Schedule, rounds: int) -> Bools:

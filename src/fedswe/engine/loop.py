@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
-from fedswe.core.algorithm import ClientView
+from fedswe.core.algorithm import ClientView, Done
 from fedswe.core.records import Vector, add, parts
 from fedswe.engine.engine import Engine, Ids
-from fedswe.engine.solver import train_one
+from fedswe.engine.solver import Work, train_one
 
 
 class LoopEngine(Engine):
@@ -23,7 +24,7 @@ class LoopEngine(Engine):
         self.clients: list[Any] = [self.algorithm.client_init(x0) for _ in range(self.m)]
         self.models: list[Vector] = [x0] * self.m  # the model each client last received
 
-    def _round(self, chosen: Ids) -> None:
+    def _round(self, chosen: Ids) -> Generator[Work, Done, None]:
         algorithm, server_view = self.algorithm, self._at_server()
         down = algorithm.downlink(self.server, server_view)
         total = self._nobody
@@ -31,7 +32,7 @@ class LoopEngine(Engine):
         for i in self._working(chosen):
             at = self._at_client(i)
             job = algorithm.plan(self.clients[i], down, at)
-            done = train_one(self.problem, job, int(i), self.t, self.local)
+            done = train_one(Work(self.problem, job, np.array([i]), self.t, self.local))
             self.clients[i], report = algorithm.report(self.clients[i], down, job, done, at)
             if i in reporting:
                 total = add(total, report)
@@ -39,6 +40,7 @@ class LoopEngine(Engine):
         for i in chosen:
             self.clients[i] = algorithm.settle(self.clients[i], reply, self._at_client(i))
             self.models[i] = algorithm.received(down, reply)
+        yield from ()  # all training was done on the way, one client after another
 
     def _at_client(self, i: int) -> ClientView:
         return ClientView(t=self._scalar(self.t), p=self._scalar(self.schedule.prob(self.t)[i]))

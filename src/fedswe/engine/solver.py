@@ -1,19 +1,25 @@
-"""Local training: plain SGD, for one client or a stack of them."""
+"""Local training: plain SGD, for one client, or for the stacked clients of one or several runs."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from fedswe.core.algorithm import Done, Job
 from fedswe.core.records import Vector
+from fedswe.engine import fused
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
 
-B = TypeVar("B")
+Ids = npt.NDArray[np.int64]
+
+_CHUNK = {"cpu": 2**21, "cuda": 2**25}  # input numbers at a time: the CPU's cache, a share of the GPU's memory
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class Local:
     lr: float = 0.1  # eta_0
     schedule: Literal["inverse_sqrt", "constant"] = "inverse_sqrt"  # eta_l(t) = eta_0 / sqrt(t/10 + 1), or eta_0
     clip: float = 0.0  # L2 bound of each stochastic gradient; 0 = off
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # of the arithmetic in training; weights stay in dtype
 
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"steps must be at least 1, not {self.steps}")
@@ -37,32 +44,96 @@ class Local:
         return self.lr / math.sqrt(t / 10 + 1) if self.schedule == "inverse_sqrt" else self.lr
 
 
-def train_one(problem: Problem, job: Job, client: int, t: int, local: Local) -> Done:
+@dataclass(frozen=True)
+class Work:
+    """The local training that one run asks for in one round."""
+
+    problem: Problem
+    job: Job
+    clients: Ids
+    t: int
+    local: Local
+
+    def done(self, end: Vector) -> Done:
+        return Done(end, self.local.steps, self.local.lr_at(self.t))
+
+
+def train_one(work: Work) -> Done:
     """s steps of one client, by the plain definition of its gradient."""
-    x = job.start
-    for batch in problem.draw(torch.tensor([client]), t, local.steps, local.batch_size):
-        x = _step(x, problem.gradient(x, _first(batch)), job, t, local)
-    return Done(x, local.steps, local.lr_at(t))
+    local, x = work.local, work.job.start
+    lr, clip = local.lr_at(work.t), local.clip or math.inf
+    for batch in work.problem.draw(torch.as_tensor(work.clients), work.t, local.steps, local.batch_size):
+        x = descended(x, work.problem.gradient(x, batch.client(0), local.precision), work.job.drift, lr, clip)
+    return work.done(x)
 
 
-def train_stacked(problem: Problem, job: Job, clients: torch.Tensor, t: int, local: Local) -> Done:
-    """The same for n clients at once, models stacked as rows."""
-    x = job.start.expand(len(clients), -1)
-    for batch in problem.draw(clients, t, local.steps, local.batch_size):
-        x = _step(x, problem.gradients(x, batch), job, t, local)
-    return Done(x, local.steps, local.lr_at(t))
+def descended(
+    x: Vector, gradient: Vector, drift: Vector | None, lr: float | torch.Tensor, clip: float | torch.Tensor
+) -> Vector:
+    """One step: x - lr (clipped gradient + drift)."""
+    if isinstance(clip, torch.Tensor) or clip < math.inf:
+        norm = gradient.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(gradient.dtype).tiny)
+        gradient = gradient * (clip / norm).clamp(max=1.0)
+    if drift is not None:  # after the clip: a control variate is not a stochastic gradient
+        gradient = gradient + drift
+    return x - lr * gradient
 
 
-def _step(x: Vector, gradient: Vector, job: Job, t: int, local: Local) -> Vector:
-    if local.clip:
-        norm = gradient.norm(dim=-1, keepdim=True)
-        gradient = gradient * (local.clip / norm.clamp(min=local.clip))
-    if job.drift is not None:  # after the clip: a control variate is not a stochastic gradient
-        gradient = gradient + job.drift
-    return x - local.lr_at(t) * gradient
+def train_all(works: Sequence[Work]) -> list[Done]:
+    """The local training of several runs; those that share network, data and batch shape are solved as one stack."""
+    families: dict[object, list[int]] = {}
+    for i, work in enumerate(works):
+        local = work.local
+        key = (work.problem.family(), local.steps, local.batch_size, local.precision)
+        families.setdefault(key, []).append(i)
+    done: dict[int, Done] = {}
+    for members in families.values():
+        stack = Stack([works[i] for i in members])
+        ends = fused.train(stack) if fused.suits(stack) else _train_stacked(stack)
+        sizes = [len(works[i].clients) for i in members]
+        for i, end in zip(members, torch.split(ends, sizes), strict=True):
+            done[i] = works[i].done(end)
+    return [done[i] for i in range(len(works))]
 
 
-def _first(batch: B) -> B:
-    """The only client of a stacked batch."""
-    values: dict[str, Any] = {f.name: getattr(batch, f.name)[0] for f in fields(batch)}  # type: ignore[arg-type]
-    return type(batch)(**values)
+class Stack:
+    """The clients of several runs one after another: N rows, each with its run's rate, clip and drift."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        self.works, first = works, works[0]
+        self.problem, self.local = first.problem, first.local  # what the runs share of these is the same for all
+        sizes = [len(w.clients) for w in works]
+        self.start = torch.cat([w.job.start.expand(n, -1) for w, n in zip(works, sizes, strict=True)])
+        self.drift: Vector | None = None
+        if any(w.job.drift is not None for w in works):
+            drifts = [w.job.start.new_zeros(1) if w.job.drift is None else w.job.drift for w in works]
+            self.drift = torch.cat([d.expand(n, self.start.shape[1]) for d, n in zip(drifts, sizes, strict=True)])
+        self.lr = self._column([w.local.lr_at(w.t) for w in works], sizes)
+        self.clip = self._column([w.local.clip or math.inf for w in works], sizes)
+        self.clips = any(w.local.clip for w in works)
+
+    def _column(self, values: list[float], sizes: list[int]) -> torch.Tensor:
+        """One number per run, repeated for its clients, [N, 1]."""
+        return torch.as_tensor(np.repeat(values, sizes)[:, None]).to(self.start)
+
+    def draw(self) -> Any:
+        """The batches of all rows; each run draws its own."""
+        steps, size = self.local.steps, self.local.batch_size
+        drawn = [w.problem.draw(torch.as_tensor(w.clients), w.t, steps, size) for w in self.works]
+        return drawn[0] if len(drawn) == 1 else self.problem.joined(drawn)
+
+
+def _train_stacked(stack: Stack) -> Vector:
+    batches, problem = stack.draw(), stack.problem
+    size = problem.row_size(stack.local.batch_size)
+    rows = max(1, _CHUNK[stack.start.device.type] // size) if size else len(stack.start)
+    ends = []
+    for at in range(0, len(stack.start), rows):
+        part = slice(at, at + rows)
+        x, drift = stack.start[part], None if stack.drift is None else stack.drift[part]
+        clip = stack.clip[part] if stack.clips else math.inf
+        for batch in batches if rows >= len(stack.start) else batches[part]:
+            gradient = problem.gradients(x, batch, stack.local.precision)
+            x = descended(x, gradient, drift, stack.lr[part], clip)
+        ends.append(x)
+    return torch.cat(ends) if len(ends) > 1 else ends[0]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from fedswe.core import keys
 from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, require
 
@@ -42,7 +44,47 @@ def cnn(shape: Shape, classes: int) -> nn.Sequential:
     )
 
 
-NETWORKS = {"softmax": softmax, "mlp": mlp, "cnn": cnn}
+def paper_cnn(*widths: int, dropout: float = 0.0) -> Callable[[Shape, int], nn.Sequential]:
+    """The paper's CNN: two 3x3 convolutions with 32 channels and pooling, then dense layers of the given widths.
+
+    Initialised as the released code does: Kaiming-normal weights and zero biases, except in the last layer.
+    """
+
+    def build(shape: Shape, classes: int) -> nn.Sequential:
+        require(tuple(shape) == (3, 32, 32), f"the paper's networks need colour images of 32x32, not {shape}")
+        layers: list[nn.Module] = []
+        for channels in (3, 32):
+            layers += [nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        layers.append(nn.Flatten())
+        inputs = 2048
+        for width in (*widths, classes):
+            layers += [nn.Dropout(dropout)] * bool(dropout) + [nn.Linear(inputs, width), nn.ReLU()]
+            inputs = width
+        for layer in layers[:-2]:
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        return nn.Sequential(*layers[:-1])
+
+    return build
+
+
+NETWORKS: dict[str, Callable[[Shape, int], nn.Sequential]] = {
+    "softmax": softmax,
+    "mlp": mlp,
+    "cnn": cnn,
+    "svhn_cnn": paper_cnn(128),
+    "cifar10_cnn": paper_cnn(256, 64),
+    "cinic10_cnn": paper_cnn(512, 256, dropout=0.2),
+}
+
+
+def kept(dropout: torch.Tensor, layer: int, samples: int, units: int, p: float) -> torch.Tensor:
+    """1/(1 - p) for units that stay, 0 for those left out, [samples, units]."""
+    sample = torch.arange(samples, device=dropout.device)[:, None]
+    unit = torch.arange(units, device=dropout.device)
+    return (keys.fraction(keys.extend(dropout, layer, sample, unit)) >= p) / (1.0 - p)
+
 
 _DENSE = (nn.Flatten, nn.Linear, nn.ReLU)
 
@@ -57,21 +99,42 @@ class Network:
                     f"layer {name or type(part).__name__} ({type(part).__name__}) keeps buffers, which averaging "
                     "does not define: use a layer without them, such as GroupNorm for BatchNorm"
                 )
-        self.module = module
+        self.module = module.eval()  # dropout is keyed, see `logits`; torch's own would draw from a global stream
+        self.drops = [layer.p for layer in module.modules() if isinstance(layer, nn.Dropout)]
+        require(not self.drops or isinstance(module, nn.Sequential), "dropout needs a network that is nn.Sequential")
         self._names, parameters = zip(*module.named_parameters(), strict=True)
         self._shapes = [p.shape for p in parameters]
         self._sizes = [p.numel() for p in parameters]
+
+    @property
+    def signature(self) -> str:
+        """Networks with one signature have the same parameters in the same places."""
+        return repr(self.module)
 
     def initial(self) -> Vector:
         """The module's own initialisation as a vector."""
         return torch.cat([p.detach().reshape(-1) for p in self.module.parameters()])
 
-    def logits(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
-        """One client: inputs [B, ...] through the module with parameters x [d]."""
+    def logits(self, x: Vector, inputs: torch.Tensor, dropout: torch.Tensor | None = None) -> torch.Tensor:
+        """One client: inputs [B, ...] through the module with parameters x [d].
+
+        `dropout` names the units to leave out in training: random bits, extended by layer, sample and unit.
+        """
         pieces = zip(torch.split(x, self._sizes), self._shapes, strict=True)
         values = dict(zip(self._names, (p.view(s) for p, s in pieces), strict=True))
-        result: torch.Tensor = functional_call(self.module, values, (inputs,))
-        return result
+        if dropout is None:
+            result: torch.Tensor = functional_call(self.module, values, (inputs,))
+            return result
+        assert isinstance(self.module, nn.Sequential)
+        h, layer_number = inputs, 0
+        for name, layer in self.module.named_children():
+            if isinstance(layer, nn.Dropout):
+                h = h * kept(dropout, layer_number, h.shape[0], h.shape[1], layer.p).to(h.dtype)
+                layer_number += 1
+            else:
+                own = {key.split(".")[1]: v for key, v in values.items() if key.split(".")[0] == name}
+                h = functional_call(layer, own, (h,))
+        return h
 
     @property
     def stacks(self) -> bool:

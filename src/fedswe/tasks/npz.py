@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,47 +35,56 @@ class Npz(LabelledTask):
         require(self.file, "task.file is missing: name the .npz with x_train, y_train, x_test, y_test")
 
     def load(self) -> Labelled:
-        arrays = _read(self.file)
-        x_train, x_test = (self._inputs(arrays, name) for name in ("x_train", "x_test"))
-        require(
-            x_train.shape[1:] == x_test.shape[1:],
-            f"{self.file}: x_train has shape {x_train.shape[1:]} per sample, x_test {x_test.shape[1:]}",
-        )
-        axes = (0, 2, 3) if x_train.ndim == 4 else (0,)
-        mean = x_train.mean(axes, keepdims=True)
-        std = x_train.std(axes, keepdims=True)
-        std[std == 0] = 1.0
-        return Labelled(
-            (x_train - mean) / std,
-            self._labels(arrays, "y_train", len(x_train)),
-            (x_test - mean) / std,
-            self._labels(arrays, "y_test", len(x_test)),
-        )
+        if not Path(self.file).is_file():
+            raise FedsweError(f"task.file: there is no file {self.file}")
+        status = Path(self.file).stat()
+        return _load(self.file, status.st_mtime_ns, status.st_size)
 
-    def _inputs(self, arrays: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[np.float32]:
-        x = arrays[name]
-        require(x.ndim >= 2 and len(x), f"{self.file}: {name} must hold samples along its first axis")
-        require(x.dtype.kind in "biuf", f"{self.file}: {name} must hold numbers, not {x.dtype}")
-        x = x.astype(np.float32)
-        require(np.isfinite(x).all(), f"{self.file}: {name} holds NaN or infinity")
-        if x.ndim == 3:
-            return x[:, None]
-        if x.ndim == 4 and x.shape[3] in (1, 3, 4):
-            return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
-        return x if x.ndim == 4 and x.shape[1] in (1, 3, 4) else x.reshape(len(x), -1)
 
-    def _labels(self, arrays: dict[str, npt.NDArray[Any]], name: str, size: int) -> npt.NDArray[np.int64]:
-        y = arrays[name]
-        y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-        require(y.shape == (size,), f"{self.file}: {name} must hold one label per sample ({size})")
-        whole = y.dtype.kind in "iu" or (y.dtype.kind == "f" and bool((y == np.floor(y)).all()))
-        require(whole and y.min() >= 0, f"{self.file}: {name} must hold integers from 0")
-        return y.astype(np.int64)
+@lru_cache(maxsize=2)
+def _load(file: str, _modified: int, _size: int) -> Labelled:
+    """Read, check and standardise; kept while the file stays as it is."""
+    arrays = _read(file)
+    x_train, x_test = (_inputs(file, arrays, name) for name in ("x_train", "x_test"))
+    require(
+        x_train.shape[1:] == x_test.shape[1:],
+        f"{file}: x_train has shape {x_train.shape[1:]} per sample, x_test {x_test.shape[1:]}",
+    )
+    axes = (0, 2, 3) if x_train.ndim == 4 else (0,)
+    mean = x_train.mean(axes, keepdims=True, dtype=np.float64).astype(np.float32)
+    std = x_train.std(axes, keepdims=True, dtype=np.float64).astype(np.float32)
+    std[std == 0] = 1.0
+    return Labelled(
+        (x_train - mean) / std,
+        _labels(file, arrays, "y_train", len(x_train)),
+        (x_test - mean) / std,
+        _labels(file, arrays, "y_test", len(x_test)),
+    )
+
+
+def _inputs(file: str, arrays: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[np.float32]:
+    x = arrays[name]
+    require(x.ndim >= 2 and len(x), f"{file}: {name} must hold samples along its first axis")
+    require(x.dtype.kind in "biuf", f"{file}: {name} must hold numbers, not {x.dtype}")
+    x = x.astype(np.float32)
+    require(np.isfinite(x).all(), f"{file}: {name} holds NaN or infinity")
+    if x.ndim == 3:
+        return x[:, None]
+    if x.ndim == 4 and x.shape[3] in (1, 3, 4):
+        return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    return x if x.ndim == 4 and x.shape[1] in (1, 3, 4) else x.reshape(len(x), -1)
+
+
+def _labels(file: str, arrays: dict[str, npt.NDArray[Any]], name: str, size: int) -> npt.NDArray[np.int64]:
+    y = arrays[name]
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    require(y.shape == (size,), f"{file}: {name} must hold one label per sample ({size})")
+    whole = y.dtype.kind in "iu" or (y.dtype.kind == "f" and bool((y == np.floor(y)).all()))
+    require(whole and y.min() >= 0, f"{file}: {name} must hold integers from 0")
+    return y.astype(np.int64)
 
 
 def _read(file: str) -> dict[str, npt.NDArray[Any]]:
-    if not Path(file).is_file():
-        raise FedsweError(f"task.file: there is no file {file}")
     try:
         with open(file, "rb") as handle, np.load(handle, allow_pickle=False) as stored:
             missing = [name for name in _ARRAYS if name not in stored]

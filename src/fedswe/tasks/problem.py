@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
 from fedswe.availability.schedule import Floats
 from fedswe.core.records import Vector
+
+Precision = Literal["fp32", "tf32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -33,16 +35,28 @@ class Problem(ABC):
     realised: Floats | None = None
 
     @abstractmethod
-    def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Sequence[Any]:
+    def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Iterable[Any]:
         """The batches of each local step of round t: records whose fields are stacked over `clients` [n]."""
 
     @abstractmethod
-    def gradient(self, x: Vector, batch: Any) -> Vector:
+    def gradient(self, x: Vector, batch: Any, precision: Precision = "fp32") -> Vector:
         """One client's stochastic gradient [d] at x [d]: the plain definition."""
 
     @abstractmethod
-    def gradients(self, x: Vector, batch: Any) -> Vector:
+    def gradients(self, x: Vector, batch: Any, precision: Precision = "fp32") -> Vector:
         """The same for n clients at once: [n, d] at x [n, d]."""
+
+    def family(self) -> object:
+        """Problems of one family can be trained as one stack; by default each is a family of its own."""
+        return id(self)
+
+    def joined(self, drawn: list[Any]) -> Any:
+        """The draws of several problems of this family as one."""
+        raise TypeError(f"{type(self).__name__} is trained alone")
+
+    def row_size(self, batch_size: int) -> int:
+        """How many numbers one client's batch holds; 0 when it does not matter."""
+        return 0
 
     @abstractmethod
     def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:

@@ -14,7 +14,7 @@ from fedswe.availability.schedule import Floats
 from fedswe.core import keys
 from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, require
-from fedswe.tasks.problem import Problem, Setting, Task
+from fedswe.tasks.problem import Precision, Problem, Setting, Task
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,9 @@ class Pull:
     center: torch.Tensor  # [n, d]
     noise: torch.Tensor  # [n, d]
 
+    def client(self, i: int) -> Pull:
+        return Pull(self.curvature[i], self.center[i], self.noise[i])
+
 
 class QuadraticProblem(Problem):
     def __init__(self, seed: int, centers: torch.Tensor, curvature: torch.Tensor, start: Vector, noise: float) -> None:
@@ -106,7 +109,7 @@ class QuadraticProblem(Problem):
             pulls.append(Pull(curvature, center, noise))
         return pulls
 
-    def gradient(self, x: Vector, batch: Pull) -> Vector:
+    def gradient(self, x: Vector, batch: Pull, precision: Precision = "fp32") -> Vector:
         return batch.curvature * (x - batch.center) + batch.noise
 
     gradients = gradient  # coordinate-wise: the same line serves one client and n

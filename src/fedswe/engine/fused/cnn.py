@@ -1,0 +1,238 @@
+"""Local SGD of many clients at once on the paper's CNNs, every client with weights of its own.
+
+The two convolutions run in the Triton kernels beside this file, hidden dense layers as batched matrix products, the
+last layer with the loss in one kernel. All buffers have the size of one chunk of clients, so a whole local phase can
+be captured once as a CUDA graph and replayed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from fedswe.engine.fused import kernels
+
+Precision = Literal["bf16", "tf32", "fp32"]
+
+CONV = 896 + 9248  # parameters of the two convolutions
+_SPLITS1, _SPLITS2 = 16, 8  # shares of a batch whose convolution gradients are summed apart
+_ALIGN = 64  # rows of parameters start at multiples of this, for the matrix units
+
+
+@dataclass(frozen=True)
+class Dense:
+    """One dense layer and where its parameters lie in a client's row."""
+
+    inputs: int
+    outputs: int
+    weight: int
+    bias: int
+
+
+def dense_layers(widths: Sequence[int]) -> list[Dense]:
+    """The layers 2048 -> widths[0] -> ... behind the convolutions, as torch flattens them."""
+    layers, at, inputs = [], CONV, 2048
+    for outputs in widths:
+        layers.append(Dense(inputs, outputs, at, at + inputs * outputs))
+        at, inputs = at + (inputs + 1) * outputs, outputs
+    return layers
+
+
+@dataclass
+class Phase:
+    """The inputs of one local phase, with room for `clients`; [steps, clients, batch] where not said otherwise."""
+
+    index: torch.Tensor  # int64, samples of the data set
+    labels: torch.Tensor  # int32
+    shift_y: torch.Tensor  # int32, crop offsets
+    shift_x: torch.Tensor
+    flip: torch.Tensor  # int32, 0 or 1
+    weight: torch.Tensor  # float32 [clients, batch], 0 on padding
+    lr: torch.Tensor  # float32 [clients]
+    clip: torch.Tensor  # float32 [clients], infinity = off
+
+
+class FusedCnn:
+    """Buffers and kernels for one chunk of clients."""
+
+    def __init__(
+        self, images: torch.Tensor, widths: Sequence[int], clients: int, batch: int, steps: int, precision: Precision
+    ) -> None:
+        device = images.device
+        self.B, self.steps = batch, steps
+        self.layers = dense_layers(widths)
+        self.d = self.layers[-1].bias + self.layers[-1].outputs
+        self.D = -(-self.d // _ALIGN) * _ALIGN
+        self.precision = precision
+        self.dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        # fp32 on the matrix units: three tf32 products per product
+        self.dot = {"bf16": "ieee", "tf32": "tf32", "fp32": "tf32x3"}[precision]
+        # Pixels at a time in the two weight gradients: float32 fills the shared memory sooner.
+        self.tile1, self.tile2 = (128, 64) if precision == "bf16" else (64, 32)
+        self.images = images.to(self.dtype).contiguous()
+        n, B = clients, batch
+
+        def low(*shape: int) -> torch.Tensor:
+            return torch.zeros(*shape, dtype=self.dtype, device=device)
+
+        def bordered(*shape: int) -> torch.Tensor:
+            # Tiles of four pixels reach one row beyond the last image.
+            return low(math.prod(shape) + shape[-1] * shape[-2])[: math.prod(shape)].view(shape)
+
+        def single(*shape: int) -> torch.Tensor:
+            return torch.zeros(*shape, dtype=torch.float32, device=device)
+
+        self.x, self.drift, self.low = single(n, self.D), single(n, self.D), low(n, self.D)
+        self.staged = bordered(n, B, 34, 34, 4)
+        self.pooled1, self.grad2 = bordered(n, B, 18, 18, 32), bordered(n, B, 18, 18, 32)
+        self.which1 = torch.zeros(n, B, 256, 32, dtype=torch.int8, device=device)
+        self.grad1 = low(n, B, 256, 32)
+        self.pooled2 = low(n, B, 2048)
+        self.which2 = torch.zeros(n, B, 2048, dtype=torch.int8, device=device)
+        self.weight1, self.weight2 = low(n, 4, 16, 32), low(n, 9, 32, 32)
+        self.partial1, self.partial2 = single(n, _SPLITS1, 2080), single(n, _SPLITS2, 9248)
+        hidden, last = self.layers[:-1], self.layers[-1]
+        self.small = single(n, CONV + sum(layer.outputs for layer in hidden) + (last.inputs + 1) * last.outputs)
+        self.d_hidden = low(n, B, last.inputs)
+        self.scale = torch.ones(n, dtype=torch.float32, device=device)
+
+        def whole(*shape: int) -> torch.Tensor:
+            return torch.zeros(*shape, dtype=torch.int32, device=device)
+
+        self.phase = Phase(
+            torch.zeros(steps, n, B, dtype=torch.int64, device=device),
+            whole(steps, n, B), whole(steps, n, B), whole(steps, n, B), whole(steps, n, B),
+            single(n, B), single(n), single(n),
+        )  # fmt: skip
+        self._graphs: dict[tuple[int, bool, bool], Any] = {}
+        self._pool: Any = None  # graphs run one at a time, so they share their scratch memory
+
+    # one local phase -----------------------------------------------------------------------------------
+    def run(
+        self, start: torch.Tensor, drift: torch.Tensor | None, clipped: bool, clients: int, graph: bool = True
+    ) -> torch.Tensor:
+        """From start [n, d] through all steps of `self.phase`; the end models [n, d], a view until the next call.
+
+        Runs the first `clients` >= n places, so that calls of similar size share a captured graph.
+        """
+        n = len(start)
+        self.x[:n, : self.d] = start
+        if drift is not None:
+            self.drift[:n, : self.d] = drift
+        kind = (clients, drift is not None, clipped)
+        if not graph:
+            self._all_steps(*kind)
+        else:
+            if kind not in self._graphs:
+                self._graphs[kind] = self._captured(*kind)
+            self._graphs[kind].replay()
+        return self.x[:n, : self.d]
+
+    def _captured(self, clients: int, drifting: bool, clipped: bool) -> Any:
+        start = self.x.clone()
+        self._all_steps(clients, drifting, clipped)  # compiles the kernels and lets the libraries allocate
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            self._all_steps(clients, drifting, clipped)
+        self._pool = graph.pool()
+        self.x.copy_(start)
+        return graph
+
+    def _all_steps(self, n: int, drifting: bool, clipped: bool) -> None:
+        allowed = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
+        try:
+            self._steps(n, drifting, clipped)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = allowed
+
+    def _steps(self, n: int, drifting: bool, clipped: bool) -> None:
+        self.low[:n].copy_(self.x[:n])
+        for step in range(self.steps):
+            self._step(n, step, drifting, clipped)
+
+    def _step(self, n: int, step: int, drifting: bool, clipped: bool) -> None:
+        B, D, phase = self.B, self.D, self.phase
+        dot = {"PRECISION": self.dot}
+        bias1, bias2 = self.x[:, 864:], self.x[:, 896 + 9216 :]
+        kernels.pack_conv_weights[(n, 10)](self.x, self.weight1, self.weight2, D)
+        kernels.stage[(n * B,)](
+            self.images, phase.index[step], phase.shift_y[step], phase.shift_x[step], phase.flip[step], self.staged, B,
+            H=32, BLOCK=1024,
+        )  # fmt: skip
+        kernels.conv1_forward[(n, B * 2)](
+            self.staged, self.weight1, bias1, self.pooled1, self.which1, B, D, BM=128, num_warps=4, **dot
+        )
+        kernels.conv2_forward[(n, B // 2)](
+            self.pooled1, self.weight2, bias2, self.pooled2, self.which2, B, D, IMAGES=2, num_warps=4, **dot
+        )
+        d_pooled2, gradients = self._dense(n, step)
+        kernels.unpool2[(n * B,)](d_pooled2, self.pooled2, self.which2, self.grad2, num_warps=4)
+        kernels.conv2_weight_gradient[(n, _SPLITS2)](
+            self.pooled1, self.grad2, self.partial2, B, _SPLITS2, BM=self.tile2, num_warps=4, num_stages=2, **dot
+        )
+        kernels.conv2_input_gradient[(n, B * 2)](
+            self.grad2, self.weight2, self.pooled1, self.grad1, B, BM=128, num_warps=4, **dot
+        )
+        kernels.conv1_weight_gradient[(n, _SPLITS1)](
+            self.staged, self.grad1, self.which1, self.partial1, B, _SPLITS1, BM=self.tile1, num_warps=4, num_stages=1,
+            **dot,
+        )  # fmt: skip
+        kernels.gather_conv_gradient[(n, -(-CONV // 1024))](
+            self.partial1, self.partial2, self.small, self.small.shape[1], _SPLITS1, _SPLITS2, BLOCK=1024
+        )
+        if clipped:
+            squares = self.small[:n].square().sum(1) + sum(g.float().square().sum((1, 2)) for g in gradients)
+            self.scale[:n] = (phase.clip[:n] / squares.sqrt().clamp(min=1e-30)).clamp(max=1.0)
+        self._descend(n, gradients, drifting)
+
+    def _dense(self, n: int, step: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Forward and backward through the dense layers: the gradient at pooled2 and at each hidden weight."""
+        hidden, last = self.layers[:-1], self.layers[-1]
+        inputs, h = [], self.pooled2[:n]
+        for layer in hidden:
+            inputs.append(h)
+            bias = self.low[:n, layer.bias : layer.bias + layer.outputs].unsqueeze(1)
+            h = torch.baddbmm(bias, h, self._weight(n, layer).transpose(1, 2)).relu_()
+        at = self.small.shape[1] - (last.inputs + 1) * last.outputs
+        kernels.head[(n,)](
+            h, self.x[:, last.weight :], self.x[:, last.bias :], self.phase.labels[step], self.phase.weight,
+            self.d_hidden, self.small[:, at:], self.small[:, at + last.inputs * last.outputs :], self.D,
+            self.small.shape[1], B=self.B, WIDTH=last.inputs, CLASSES=last.outputs, PRECISION=self.dot, num_warps=8,
+        )  # fmt: skip
+        gradient, gradients, end = self.d_hidden[:n], [], at
+        for layer, before in zip(reversed(hidden), reversed(inputs), strict=True):
+            gradients.append(torch.bmm(gradient.transpose(1, 2), before))
+            self.small[:n, end - layer.outputs : end] = gradient.sum(1, dtype=torch.float32)
+            end -= layer.outputs
+            gradient = torch.bmm(gradient, self._weight(n, layer))
+            if layer is not hidden[0]:  # pooled2's relu is undone with its pooling
+                gradient = torch.where(before > 0, gradient, 0)
+        return gradient, gradients[::-1]
+
+    def _weight(self, n: int, layer: Dense) -> torch.Tensor:
+        return self.low[:n, layer.weight : layer.bias].view(n, layer.outputs, layer.inputs)
+
+    def _descend(self, n: int, gradients: list[torch.Tensor], drifting: bool) -> None:
+        stride = self.small.shape[1]
+        self._descend_stretch(n, self.small, stride, 0, 0, CONV, drifting)
+        at = CONV
+        for layer, gradient in zip(self.layers[:-1], gradients, strict=True):
+            size = layer.inputs * layer.outputs
+            self._descend_stretch(n, gradient, size, 0, layer.weight, size, drifting)
+            self._descend_stretch(n, self.small, stride, at, layer.bias, layer.outputs, drifting)
+            at += layer.outputs
+        self._descend_stretch(n, self.small, stride, at, self.layers[-1].weight, stride - at, drifting)
+
+    def _descend_stretch(
+        self, n: int, gradient: torch.Tensor, stride: int, at: int, offset: int, size: int, drifting: bool
+    ) -> None:
+        kernels.descend[(n, -(-size // 1024))](
+            self.x, self.low, gradient, self.drift, self.phase.lr, self.scale, size, self.D, stride, offset, at,
+            HAS_DRIFT=drifting, BLOCK=1024,
+        )  # fmt: skip

@@ -1,0 +1,84 @@
+"""Cuts a stack of clients into chunks and runs each through the fused kernels."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from fedswe.engine.fused.cnn import FusedCnn, Precision
+from fedswe.tasks.labelled import Batches, LabelledProblem, Resident
+
+if TYPE_CHECKING:
+    from fedswe.engine.solver import Stack
+
+_CHUNK = 128  # clients at a time; the rate is level from 64 on
+_GRAIN = 8  # a chunk holds a multiple of this many, so that a handful of graphs serves every round
+
+
+def suits(stack: Stack) -> bool:
+    problem = stack.problem
+    return isinstance(problem, LabelledProblem) and dense_widths(problem.network.module) is not None
+
+
+def dense_widths(module: nn.Module) -> tuple[int, ...] | None:
+    """The widths of the dense layers if this is one of the paper's CNNs without dropout, else None."""
+    layers = list(module.children())
+    kinds = [type(layer) for layer in layers]
+    if kinds[:7] != [nn.Conv2d, nn.ReLU, nn.MaxPool2d] * 2 + [nn.Flatten]:
+        return None
+    first, second = layers[0], layers[3]
+    if not all(
+        c.kernel_size == (3, 3) and c.padding == (1, 1) and c.stride == (1, 1) and c.out_channels == 32
+        for c in (first, second)
+    ):
+        return None
+    dense = layers[7:]
+    if [type(layer) for layer in dense] != [nn.Linear, nn.ReLU] * (len(dense) // 2) + [nn.Linear]:
+        return None
+    widths = tuple(layer.out_features for layer in dense if isinstance(layer, nn.Linear))
+    powers = all(16 <= width <= 1024 and width & (width - 1) == 0 for width in widths[:-1])
+    fits = first.in_channels == 3 and dense[0].in_features == 2048 and widths[-1] <= 16 and len(widths) > 1
+    return widths if fits and powers else None
+
+
+def train(stack: Stack) -> torch.Tensor:
+    problem, local = stack.problem, stack.local
+    assert isinstance(problem, LabelledProblem)
+    widths = dense_widths(problem.network.module)
+    assert widths is not None
+    batches: Batches = stack.draw()
+    width = batches.index.shape[2]
+    room = max(32, 1 << (width - 1).bit_length())  # batches are padded to a power of two, with weight 0
+    cnn = _cnn(problem.data, widths, room, local.steps, local.precision)
+    ends = torch.empty_like(stack.start)
+    labels = problem.data.y_train
+    for at in range(0, len(ends), _CHUNK):
+        part = slice(at, at + _CHUNK)
+        n = len(ends[part])
+        _fill(cnn, batches[part], labels, n, width)
+        cnn.phase.lr[:n] = stack.lr[part, 0]
+        cnn.phase.clip[:n] = stack.clip[part, 0]
+        drift = None if stack.drift is None else stack.drift[part]
+        rounded = min(-(-n // _GRAIN) * _GRAIN, _CHUNK)
+        ends[part] = cnn.run(stack.start[part], drift, stack.clips, rounded)
+    return ends
+
+
+def _fill(cnn: FusedCnn, batches: Batches, labels: torch.Tensor, n: int, width: int) -> None:
+    """Lay one chunk's draws out as the kernels read them, [steps, clients, batch]; rows beyond n stay as they were."""
+    phase = cnn.phase
+    phase.weight[:n] = 0
+    phase.weight[:n, :width] = batches.weight
+    phase.index[:, :n, :width] = batches.index.transpose(0, 1)
+    phase.labels[:, :n, :width] = labels[batches.index].transpose(0, 1).int()
+    if batches.augment is not None:
+        for name in ("shift_y", "shift_x", "flip"):
+            getattr(phase, name)[:, :n, :width] = getattr(batches.augment, name).transpose(0, 1)
+
+
+@lru_cache(maxsize=2)
+def _cnn(data: Resident, widths: tuple[int, ...], batch: int, steps: int, precision: Precision) -> FusedCnn:
+    return FusedCnn(data.x_train, widths, _CHUNK, batch, steps, precision)
