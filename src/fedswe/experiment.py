@@ -11,13 +11,15 @@ import torch
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Availability, Sine
 from fedswe.availability.model import Population, Probabilistic
+from fedswe.availability.schedule import Schedule
 from fedswe.core.algorithm import AnyAlgorithm
 from fedswe.engine import ENGINES, Engine
 from fedswe.engine.outputs import Output
+from fedswe.engine.probes import Probe
 from fedswe.engine.solver import Local
 from fedswe.errors import require
 from fedswe.tasks import Digits, Task
-from fedswe.tasks.problem import Setting
+from fedswe.tasks.problem import Problem, Setting
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,11 @@ class Record:
 
     trajectory: bool = False  # the server model after every round
     checkpoint: int = 50  # rounds between checkpoints; 0 = none
+    probes: list[Probe] = field(default_factory=list)  # more columns of history.csv: consensus, auxiliary
 
     def __post_init__(self) -> None:
         require(self.checkpoint >= 0, f"checkpoint must be 0 (off) or positive, not {self.checkpoint}")
+        require(len(set(self.probes)) == len(self.probes), "probes names one probe twice")
 
 
 @dataclass(frozen=True)
@@ -65,22 +69,36 @@ class Experiment:
     def __post_init__(self) -> None:
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
+        if "auxiliary" in self.record.probes:
+            require(
+                isinstance(self.algorithm, FedSWE),
+                'record.probes: the auxiliary sequence belongs to fedswe and fedawe: leave "auxiliary" out for others',
+            )
+            require(
+                self.local.schedule == "constant",
+                "record.probes: the auxiliary sequence needs a constant local rate: set local.schedule=constant",
+            )
 
 
 def assemble(experiment: Experiment) -> Engine:
     """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
-    wants_legacy = isinstance(experiment.availability, Probabilistic) and experiment.availability.stream == "legacy"
-    legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
-    setting = Setting(experiment.seed, getattr(torch, experiment.dtype), _device(experiment.device), legacy)
-    problem = experiment.task.build(setting)
-    who = Population(problem.m, problem.drawn, problem.realised, legacy)
-    schedule = experiment.availability.schedule(who, experiment.seed)
+    problem, schedule = populate(experiment)
     require(
         schedule.rounds is None or schedule.rounds >= experiment.rounds,
         f"the availability has {schedule.rounds} rounds but rounds = {experiment.rounds}: lower rounds or add rows",
     )
     engine = ENGINES[experiment.engine]
     return engine(experiment.algorithm, problem, schedule, experiment.local, experiment.seed)
+
+
+def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
+    """The clients of an experiment: what they hold and when they are there."""
+    wants_legacy = isinstance(experiment.availability, Probabilistic) and experiment.availability.stream == "legacy"
+    legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
+    setting = Setting(experiment.seed, getattr(torch, experiment.dtype), _device(experiment.device), legacy)
+    problem = experiment.task.build(setting)
+    who = Population(problem.m, problem.drawn, problem.realised, legacy)
+    return problem, experiment.availability.schedule(who, experiment.seed)
 
 
 def _device(name: str) -> torch.device:

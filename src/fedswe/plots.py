@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedswe.comparison import Comparison
-from fedswe.results.files import aside_of, cannot_write
+from fedswe.errors import FedsweError, require
+from fedswe.results.files import aside_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FORMATS = (".png", ".svg", ".pdf")
 
 
 def plot_comparison(comparison: Comparison, path: Path) -> None:
@@ -32,12 +40,34 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
         panel.grid(alpha=0.3)
     panels[0, 0].set_ylabel(comparison.headline.replace("_", " "))
     panels[0, -1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    try:
+        _write(figure, path)
+    finally:
+        plt.close(figure)
+
+
+def check_format(path: Path) -> None:
+    """Refuse a name that says no known format."""
+    require(path.suffix in _FORMATS, f"cannot draw {path}: the name must end in {', '.join(_FORMATS)}")
+    require(path.parent.is_dir(), f"cannot write {path}: there is no folder {path.parent}")
+
+
+def save(draw: Callable[[Figure], None], size: tuple[float, float], path: Path) -> None:
+    """Draw on a new figure and write it whole, or leave nothing."""
+    from matplotlib.figure import Figure as New
+
+    check_format(path)
+    figure = New(figsize=size, layout="constrained")
+    draw(figure)
+    _write(figure, path)
+
+
+def _write(figure: Figure, path: Path) -> None:
     aside = aside_of(path)
     try:
         figure.savefig(aside, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
         aside.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise cannot_write(path, error) from None
+        raise FedsweError(f"cannot write {path}: {error.strerror}; free space or choose another place") from None
     finally:
-        plt.close(figure)
+        aside.unlink(missing_ok=True)  # still there only if something went wrong

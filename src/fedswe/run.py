@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedswe.config import dump, load_text
 from fedswe.engine.outputs import Outputs
+from fedswe.engine.probes import observe
 from fedswe.errors import FedsweError
 from fedswe.experiment import Experiment, assemble
 from fedswe.results.directory import Checkpoint, RunDirectory, Trajectory
@@ -103,6 +104,7 @@ class Runner:
         self._tally = Tally()
         for name, x in self.outputs.models().items():
             row |= {f"{name}_{score}": value for score, value in self.engine.problem.evaluate(x).items()}
+        row |= observe(self.engine, self.experiment.record.probes)
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
         if self._directory is not None:

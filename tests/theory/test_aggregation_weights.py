@@ -30,9 +30,9 @@ def test_aggregation_weights_by_enumeration(k: float) -> None:
 def test_aggregation_weights_by_the_poisson_binomial_distribution() -> None:
     """m = 1000 within seconds; the distribution of |A| without client i by convolution, for a few clients."""
     prob = np.random.default_rng(1).random(1000) ** 3
-    began = time.perf_counter()
+    began = time.process_time()  # its own time: tests share the machine
     weights = aggregation_weights(prob[None], 2.5)[0]
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 10
     for i in (0, 17, 999):
         others = np.ones(1)
         for p in np.delete(prob, i):

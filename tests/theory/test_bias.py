@@ -16,7 +16,7 @@ from fedswe.engine.solver import Local
 from fedswe.errors import FedsweError
 from fedswe.tasks.quadratic import QuadraticProblem
 from fedswe.theory.aggregation_weights import aggregation_weights
-from fedswe.theory.bias import bias_report, fedavg_bias_map
+from fedswe.theory.bias import bias_report, fedavg_bias_map, trace_bias_report
 from fedswe.theory.limits import (
     ExpectedLimit,
     echo_gain,
@@ -266,3 +266,23 @@ def test_the_report_names_the_favoured_client_and_the_correction() -> None:
 def test_impossible_input_is_refused(call: Callable[[], object], words: str) -> None:
     with pytest.raises(FedsweError, match=words):
         call()
+
+
+def test_a_repeated_trace_has_the_same_report_by_both_ways() -> None:
+    rng = np.random.default_rng(9)
+    for k in (0.0, 2.5):
+        trace = rng.random((6, 4)) < 0.6
+        trace[0] |= ~trace.any(axis=0)
+        optima = rng.normal(0, 5, (4, 2))
+        one, two = trace_bias_report(trace, optima, 0.1, k), bias_report(trace, optima, 0.1, k)
+        for name in ("fedswe", "fedavg_active", "fedavg_all"):
+            for model in ("server", "client_mean"):
+                first, second = getattr(getattr(one, name), model), getattr(getattr(two, name), model)
+                assert first.weights == pytest.approx(second.weights, abs=1e-10)
+                assert first.worst_distance == pytest.approx(second.worst_distance)
+        assert one.echo_gain == pytest.approx(two.echo_gain)
+
+
+def test_a_trace_on_which_fedswe_grows_is_refused() -> None:
+    with pytest.raises(FedsweError, match="choose a smaller step"):
+        trace_bias_report([[1, 0], [0, 1]], [0.0, 1.0], 1.2, 0.0)

@@ -1,12 +1,14 @@
 """Estimates of L, sigma^2 and (beta, zeta), on problems whose constants are known."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from fedswe.errors import FedsweError
+from fedswe.theory import constants
 from fedswe.theory.constants import (
     estimate_dissimilarity,
     estimate_gradient_variance,
@@ -14,6 +16,22 @@ from fedswe.theory.constants import (
 )
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+def stacked(one: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
+    """Many clients at a time from the plain definition of one."""
+
+    def many(clients: IntArray, x: FloatArray, *draw: int) -> FloatArray:
+        return np.stack([one(int(i), row, *draw) for i, row in zip(clients, x, strict=True)])
+
+    return many
+
+
+@pytest.fixture(autouse=True, params=[2**22, 1])
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All clients at once, and one at a time: the estimates are the same."""
+    monkeypatch.setattr(constants, "BLOCK", request.param)
 
 
 def test_smoothness_of_quadratics_is_the_largest_absolute_eigenvalue() -> None:
@@ -25,10 +43,10 @@ def test_smoothness_of_quadratics_is_the_largest_absolute_eigenvalue() -> None:
     def full_gradient(client: int, x: FloatArray) -> FloatArray:
         return np.asarray(hessians[client] @ (x - client))
 
-    estimate = estimate_smoothness(full_gradient, 3, rng.standard_normal((2, 4)), iterations=60)
+    estimate = estimate_smoothness(stacked(full_gradient), 3, rng.standard_normal((2, 4)), iterations=60)
     assert estimate.per_client == pytest.approx([2, 7, 4], rel=1e-6)
     assert (estimate.value, estimate.client) == (pytest.approx(7, rel=1e-6), 1)
-    few = estimate_smoothness(full_gradient, 3, rng.standard_normal((2, 4)), iterations=2)
+    few = estimate_smoothness(stacked(full_gradient), 3, rng.standard_normal((2, 4)), iterations=2)
     assert np.all(few.per_client <= estimate.per_client * (1 + 1e-9))
 
 
@@ -43,14 +61,14 @@ def test_smoothness_elsewhere_is_the_curvature_at_the_points_and_below_the_const
     sigmoid = 1 / (1 + np.exp(-features @ x))
     here = np.linalg.norm((features.T * (sigmoid * (1 - sigmoid))) @ features / 30, 2)
     constant = np.linalg.norm(features.T @ features / 30, 2) / 4
-    at_x = estimate_smoothness(full_gradient, 1, x[None], iterations=200)
+    at_x = estimate_smoothness(stacked(full_gradient), 1, x[None], iterations=200)
     assert at_x.value == pytest.approx(here, rel=1e-6)
-    at_both = estimate_smoothness(full_gradient, 1, [x, np.zeros(5)], iterations=200)
+    at_both = estimate_smoothness(stacked(full_gradient), 1, [x, np.zeros(5)], iterations=200)
     assert at_x.value < at_both.value == pytest.approx(constant, rel=1e-6)  # the curvature is largest at 0
 
 
 def test_a_linear_client_has_curvature_zero() -> None:
-    assert estimate_smoothness(lambda client, x: np.ones(3), 1, np.zeros((1, 3))).value == 0.0
+    assert estimate_smoothness(stacked(lambda client, x: np.ones(3)), 1, np.zeros((1, 3))).value == 0.0
 
 
 def test_variance_is_exact_when_the_draws_run_through_the_samples() -> None:
@@ -65,7 +83,7 @@ def test_variance_is_exact_when_the_draws_run_through_the_samples() -> None:
         return np.asarray(x - samples[client][draw])
 
     points = rng.standard_normal((2, 3))
-    estimate = estimate_gradient_variance(full_gradient, stochastic_gradient, 2, points, draws=40)
+    estimate = estimate_gradient_variance(stacked(full_gradient), stacked(stochastic_gradient), 2, points, draws=40)
     exact = [values.var(axis=0).sum() for values in samples]
     assert estimate.per_client == pytest.approx(exact)
     assert estimate.value == pytest.approx(exact[1])
@@ -80,19 +98,20 @@ def test_variance_by_sampling_is_within_its_error_and_a_bias_shows() -> None:
     def full_gradient(client: int, x: FloatArray) -> FloatArray:
         return x
 
-    honest = estimate_gradient_variance(full_gradient, lambda i, x, q: x + noise(i, q), 1, np.zeros((1, 5)), draws=2000)
+    def draws(shift: float) -> Callable[..., FloatArray]:
+        return stacked(lambda i, x, q: x + shift + noise(i, q))
+
+    honest = estimate_gradient_variance(stacked(full_gradient), draws(0), 1, np.zeros((1, 5)), draws=2000)
     assert abs(honest.value - 20) < 4 * honest.standard_error < 3
     assert honest.largest_bias < 0.3
-    shifted = estimate_gradient_variance(
-        full_gradient, lambda i, x, q: x + 1 + noise(i, q), 1, np.zeros((1, 5)), draws=2000
-    )
+    shifted = estimate_gradient_variance(stacked(full_gradient), draws(1), 1, np.zeros((1, 5)), draws=2000)
     assert shifted.largest_bias == pytest.approx(math.sqrt(5), rel=0.2)
 
 
 def test_dissimilarity_of_shifted_quadratics_is_all_zeta() -> None:
     optima = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 6.0]])
     points = np.random.default_rng(3).normal(0, 5, (20, 2))
-    estimate = estimate_dissimilarity(lambda i, x: np.asarray(x - optima[i]), 3, points)
+    estimate = estimate_dissimilarity(stacked(lambda i, x: np.asarray(x - optima[i])), 3, points)
     assert estimate.beta == pytest.approx(0, abs=1e-6)
     assert estimate.zeta**2 == pytest.approx(optima.var(axis=0).sum())
 
@@ -100,7 +119,7 @@ def test_dissimilarity_of_shifted_quadratics_is_all_zeta() -> None:
 def test_dissimilarity_of_scaled_quadratics_is_all_beta() -> None:
     curvature = np.array([1.0, 2.0, 6.0])
     points = np.random.default_rng(4).normal(0, 5, (20, 2))
-    estimate = estimate_dissimilarity(lambda i, x: np.asarray(curvature[i] * x), 3, points)
+    estimate = estimate_dissimilarity(stacked(lambda i, x: np.asarray(curvature[i] * x)), 3, points)
     assert estimate.beta**2 == pytest.approx(curvature.var() / curvature.mean() ** 2)
     assert estimate.zeta == pytest.approx(0, abs=1e-6)
 
@@ -112,7 +131,7 @@ def test_dissimilarity_holds_at_every_point_and_is_tight_at_one() -> None:
         hessians, optima = rng.standard_normal((clients, 3, 3)), rng.normal(0, 3, (clients, 3))
         points = rng.normal(0, 2, (int(rng.integers(1, 9)), 3))
         estimate = estimate_dissimilarity(
-            lambda i, x, h=hessians, u=optima: np.asarray(h[i] @ (x - u[i])), clients, points
+            stacked(lambda i, x, h=hessians, u=optima: np.asarray(h[i] @ (x - u[i]))), clients, points
         )
         for n, x in enumerate(points):
             gradients = np.stack([hessians[i] @ (x - optima[i]) for i in range(clients)])
@@ -125,16 +144,30 @@ def test_dissimilarity_holds_at_every_point_and_is_tight_at_one() -> None:
         assert slack.min() <= 1e-9 * scale or estimate.zeta == 0
 
 
+def test_a_full_batch_has_no_noise() -> None:
+    """Two ways to add up the same samples differ by rounding, which is not a variance."""
+    samples = np.random.default_rng(6).standard_normal((30, 4))
+    estimate = estimate_gradient_variance(
+        stacked(lambda i, x: np.asarray(x - samples.mean(axis=0))),
+        stacked(lambda i, x, q: np.asarray(x - np.random.default_rng(q).permutation(samples).sum(axis=0) / 30)),
+        1,
+        [[100.0, 2.0, 3.0, 4.0]],
+        draws=5,
+    )
+    assert estimate.value == 0.0
+
+
 def test_unusable_gradients_and_points_are_refused() -> None:
+    same = stacked(lambda i, x: x)
     with pytest.raises(FedsweError, match=r"\[n, d\] table"):
-        estimate_dissimilarity(lambda i, x: x, 1, [1.0, 2.0])
+        estimate_dissimilarity(same, 1, [1.0, 2.0])
     with pytest.raises(FedsweError, match="finite"):
-        estimate_dissimilarity(lambda i, x: x, 1, [[math.nan]])
-    with pytest.raises(FedsweError, match="client 0 has shape"):
-        estimate_smoothness(lambda i, x: np.zeros(2), 1, [[1.0]])
-    with pytest.raises(FedsweError, match="client 0 is not finite"):
-        estimate_dissimilarity(lambda i, x: x * math.inf, 1, [[1.0]])
+        estimate_dissimilarity(same, 1, [[math.nan]])
+    with pytest.raises(FedsweError, match=r"have shape \(1, 2\)"):
+        estimate_smoothness(stacked(lambda i, x: np.zeros(2)), 1, [[1.0]])
+    with pytest.raises(FedsweError, match="client 2 is not finite"):
+        estimate_dissimilarity(stacked(lambda i, x: x * (math.inf if i == 2 else 1)), 3, [[1.0]])
     with pytest.raises(FedsweError, match="draws"):
-        estimate_gradient_variance(lambda i, x: x, lambda i, x, q: x, 1, [[1.0]], draws=1)
+        estimate_gradient_variance(same, same, 1, [[1.0]], draws=1)
     with pytest.raises(FedsweError, match="clients"):
-        estimate_smoothness(lambda i, x: x, 0, [[1.0]])
+        estimate_smoothness(same, 0, [[1.0]])

@@ -233,6 +233,20 @@ def test_a_unique_minimum_in_k() -> None:
     quoted("6.06, 6.40, 10.57", "12.90, 4.15, 12.11")
 
 
+def test_a_window_in_which_interpolation_disturbs() -> None:
+    window = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
+    assert rho(window, 0) == pytest.approx(0, abs=1e-9)
+    assert second_eigenvalue(window.astype(float), 1, transposed=False) == pytest.approx(4 / 729)
+    values = [rho(window, k) for k in (1, 2, 5, 20, 100)]
+    assert values[:2] == pytest.approx([0.00549, 0.00391], abs=5e-6)
+    assert np.all(np.diff(values) < 0)
+    assert values[-1] < 1e-6
+    quoted("4/729 = 0.00549", "0.00391")
+    for p in (0.1, 0.5, 0.9):  # the examples of the figure do decrease
+        assert np.all(np.diff([rho_homogeneous(10, p, k) for k in range(51)]) < 0)
+    assert np.all(np.diff([rho(TWO_GROUPS, k) for k in range(0, 51, 5)]) < 0)
+
+
 def test_definitions() -> None:
     residues = {t % 3 for t in range(30)}
     assert 3 not in residues

@@ -13,6 +13,7 @@ from fedswe.theory.mixing import (
     enumerated_gram,
     expected_gram,
     mixing_matrix,
+    realised_rho,
     reduced_mixing_matrix,
     rho,
     rho_from_windows,
@@ -330,3 +331,16 @@ def test_other_wrong_input_is_refused():
         mixing_matrix([0.5, 1.0], 1)
     with pytest.raises(FedsweError, match="between 1 and the 1 rounds"):
         rho_per_window([[0.5, 0.5]], 1, 2)
+
+
+@pytest.mark.parametrize("k", [0, 0.3, 1, 4])
+def test_the_rho_of_rounds_that_happened(k):
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        trace = rng.random((int(rng.integers(1, 7)), int(rng.integers(2, 7)))) < 0.6
+        assert realised_rho(trace, k) == pytest.approx(rho(trace, k), abs=1e-8)
+        if k == int(k):
+            w = window_product(trace, int(k))
+            assert realised_rho(trace, k) == pytest.approx(np.sort(np.linalg.eigvalsh(w @ w.T))[-2], abs=1e-10)
+    with pytest.raises(FedsweError, match="k = -1"):
+        realised_rho([[1, 0]], -1)

@@ -12,8 +12,9 @@ ARROWS = {
     "algorithms": {"core", "errors"},
     "availability": {"core", "errors"},
     "tasks": {"availability", "core", "errors"},
-    "engine": {"availability", "core", "errors", "tasks"},
+    "engine": {"availability", "core", "errors", "tasks", "theory"},  # theory: the formulas of the probes
     "theory": {"errors"},
+    "reports": {"algorithms", "availability", "engine", "errors", "experiment", "tasks", "theory"},
 }
 
 
@@ -44,7 +45,7 @@ def test_arrows():
 def test_the_simulator_needs_only_torch_and_numpy():
     """What a bare GPU machine runs must not need the command line's libraries."""
     heavy = {"pydantic", "typer", "rich", "safetensors", "matplotlib", "tomli_w"}
-    for name in ("core", "algorithms", "availability", "tasks", "engine"):
+    for name in ("core", "algorithms", "availability", "tasks", "engine", "theory"):
         for path in (SOURCE / name).rglob("*.py"):
             tree = ast.parse(path.read_text())
             found = {a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}

@@ -43,10 +43,10 @@ class Chains(Sequential):
 
     def __init__(self, base: Floats, seed: int, on: float) -> None:
         super().__init__(len(base), lambda t: base)
-        with np.errstate(divide="ignore"):
-            off = on * (1.0 / base - 1.0)  # infinite at p = 0: scaled to turn-on 0, turn-off 1
-        scale = np.maximum(off, 1.0)
-        self._turn_on, self._turn_off = on / scale, np.where(np.isinf(off), 1.0, off / scale)
+        # on (1/p - 1) without dividing by p: where it exceeds 1 (p = 0 included) both are scaled down by it.
+        off, there = on * (1.0 - base), base
+        scale = np.maximum(off, there)
+        self._turn_on, self._turn_off = on * there / scale, off / scale
         self._base, self._seed, self._clients = base, seed, torch.arange(len(base))
         self._state: Bools = np.zeros(len(base), dtype=bool)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedswe.cli import catalogue, compare, execute
+from fedswe.cli import catalogue, compare, execute, theory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,6 +15,8 @@ app = typer.Typer(
     add_completion=False,
     help="Federated learning when clients come and go: FedSWE and its peers.",
 )
+
+app.add_typer(theory.app, name="theory")
 
 Words = Annotated[
     list[str] | None,

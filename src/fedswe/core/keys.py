@@ -51,6 +51,15 @@ def extend(h: torch.Tensor, *counters: Counter) -> torch.Tensor:
     return h
 
 
+def grid(names: torch.Tensor, a: int, b: int) -> torch.Tensor:
+    """Random bits for all (i, j, k): extend(names[i], j, k), [n, a, b]."""
+    if names.device.type == "cuda":
+        from fedswe.core import keys_cuda  # needs Triton, which comes with torch for CUDA
+
+        return keys_cuda.grid(names, a, b)
+    return extend(names[:, None, None], torch.arange(a)[:, None], torch.arange(b))
+
+
 def uniform(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
     """Float64 in [0, 1) with 53 random bits."""
     return fraction(bits(seed, stream, *counters))

@@ -11,6 +11,7 @@ import torch
 
 from fedswe.core.algorithm import ClientView, Done
 from fedswe.core.records import Vector, parts, take, total
+from fedswe.core.transfer import to_device
 from fedswe.engine.engine import Engine, Ids
 from fedswe.engine.rows import SharedRows
 from fedswe.engine.solver import Work
@@ -47,7 +48,7 @@ class BatchedEngine(Engine):
         after, reports = algorithm.report(before, down, job, done, at)
         if len(chosen) < len(working):  # some trained while absent: they keep their work and send nothing
             self._write(working, before, after)
-            rows = torch.as_tensor(chosen, device=done.end.device)
+            rows = to_device(chosen, done.end.device)
             after, reports = take(after, rows), take(reports, rows)
             before, at = after, ClientView(at.t, at.p[rows])
         summed = total(reports, len(chosen)) if len(chosen) else self._nobody
@@ -57,7 +58,7 @@ class BatchedEngine(Engine):
             self.rows.write(_RECEIVED, chosen, algorithm.received(down, reply))
 
     def _client_state(self, ids: Ids) -> Any:
-        rows = torch.as_tensor(ids, device=self.problem.start.device)
+        rows = to_device(ids, self.problem.start.device)
         values = {n: v[rows] for n, v in self.scalars.items()}
         names = parts(self._record).keys() - values.keys()
         return replace(self._record, **values, **{n: self.rows.read(n, ids) for n in names})
@@ -68,7 +69,7 @@ class BatchedEngine(Engine):
             if value is old[name]:
                 continue  # unchanged: its row stays shared
             if name in self.scalars:
-                self.scalars[name][torch.as_tensor(ids, device=value.device)] = value
+                self.scalars[name][to_device(ids, value.device)] = value
             else:
                 self.rows.write(name, ids, value)
 

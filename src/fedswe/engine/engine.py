@@ -14,6 +14,7 @@ from fedswe.availability.schedule import Bools, Schedule
 from fedswe.core import keys
 from fedswe.core.algorithm import AnyAlgorithm, ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
+from fedswe.core.transfer import to_device
 from fedswe.engine.solver import Ids as Ids
 from fedswe.engine.solver import Local, Work, train_all
 from fedswe.errors import FedsweError, require
@@ -75,8 +76,8 @@ class Engine(ABC):
 
     def _at_clients(self, ids: Ids) -> ClientView:
         """The view of n clients: one round index for all, one probability each."""
-        prob = torch.as_tensor(self.schedule.prob(self.t)[ids])[:, None]
-        return ClientView(t=self._scalar(self.t), p=prob.to(self.problem.start))
+        prob = to_device(self.schedule.prob(self.t)[ids, None], self.problem.start.device)
+        return ClientView(t=self._scalar(self.t), p=prob.to(self.problem.start.dtype))
 
     def _scalar(self, value: float) -> Scalar:
         return self.problem.start.new_full((1,), float(value))

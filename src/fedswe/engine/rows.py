@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from fedswe.core.records import Vector
+from fedswe.core.transfer import to_device
 
 Ids = npt.NDArray[np.int64]
 
@@ -36,7 +37,7 @@ class SharedRows:
 
     def read(self, name: str, ids: Ids) -> Vector:
         """The rows of the given clients, [n, d]."""
-        return self.table[torch.as_tensor(self.slots[name][ids], device=self.table.device)]
+        return self.table[to_device(self.slots[name][ids], self.table.device)]
 
     def write(self, name: str, ids: Ids, value: Vector) -> None:
         """Give the clients their new rows: one each [n, d], or one for all of them [d]."""
@@ -50,7 +51,7 @@ class SharedRows:
             self.uses[slot] += len(ids)
         else:
             slots = self._free(len(ids))
-            self.table[torch.as_tensor(slots, device=self.table.device)] = value
+            self.table[to_device(slots, self.table.device)] = value
             self.slots[name][ids] = slots
             self.uses[slots] += 1
 

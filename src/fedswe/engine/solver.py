@@ -13,6 +13,7 @@ import torch
 
 from fedswe.core.algorithm import Done, Job
 from fedswe.core.records import Vector
+from fedswe.core.transfer import to_device
 from fedswe.engine import fused
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
@@ -114,7 +115,7 @@ class Stack:
 
     def _column(self, values: list[float], sizes: list[int]) -> torch.Tensor:
         """One number per run, repeated for its clients, [N, 1]."""
-        return torch.as_tensor(np.repeat(values, sizes)[:, None]).to(self.start)
+        return to_device(np.repeat(values, sizes)[:, None], self.start.device).to(self.start.dtype)
 
     def draw(self) -> Any:
         """The batches of all rows; each run draws its own."""

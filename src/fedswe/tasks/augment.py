@@ -44,13 +44,9 @@ class Augment:
         return padded[which, channel, row[:, None, :, None], column[:, None, None, :]].view(shape)
 
 
-def draw(seed: int, clients: torch.Tensor, t: int, steps: int, batch: int, crop: int, flip: bool) -> Augment | None:
-    """The crops and flips of a round, [n, steps, B]; None where nothing is asked for."""
-    if not crop and not flip:
-        return None
-    step = torch.arange(steps, device=clients.device)[:, None]
-    slot = torch.arange(batch, device=clients.device)
-    bits = keys.bits(seed, "augmentation", clients[:, None, None], t, step, slot)
+def draw(names: torch.Tensor, steps: int, batch: int, crop: int, flip: bool) -> Augment:
+    """The crops and flips of a round, [n, steps, B], named by client and round."""
+    bits = keys.grid(names, steps, batch)
     span = 2 * crop + 1
     # Three independent fields of one word: 20 bits each for the offsets, one for the flip.
     y = (bits & 0xFFFFF) * span >> 20

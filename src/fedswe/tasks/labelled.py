@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from fedswe.core import keys
 from fedswe.core.records import Vector
+from fedswe.core.transfer import to_device
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import augment
 from fedswe.tasks.augment import Augment
@@ -189,6 +190,7 @@ class LabelledProblem(Problem):
         self._sizes = np.array([len(part) for part in parts])  # on the host, where shapes are decided
         self.sizes = torch.as_tensor(self._sizes, device=device)
         self._table = torch.zeros(self.m, int(self._sizes.max()), dtype=torch.int64, device=device)
+        self._slots = torch.arange(self._table.shape[1], device=device)
         for i, part in enumerate(parts):
             self._table[i, : len(part)] = torch.as_tensor(part, device=device)
 
@@ -199,10 +201,14 @@ class LabelledProblem(Problem):
         The shuffle is keyed by client, round and pass, so an absent client's data stay where they are. (The
         released code lets one pass continue from round to round.)
         """
-        sizes = self._sizes[clients.cpu().numpy()]
+        sizes = self._sizes[clients.numpy()]
         width = int(min(sizes.max(), batch_size))
-        passes = -(-steps // int((sizes // np.minimum(sizes, batch_size)).min()))
-        clients = clients.to(self._table.device)
+        here = self._table.device
+        on_host, clients = clients, to_device(clients, here)
+
+        def named(stream: str) -> torch.Tensor:
+            return to_device(keys.bits(self._seed, stream, on_host, t), here)
+
         size = self.sizes[clients]
         batch = size.clamp(max=batch_size)  # [n]
         per_pass = size // batch
@@ -212,20 +218,23 @@ class LabelledProblem(Problem):
         inside = column < batch[:, None]  # [n, B]
         position = torch.where(inside[:, None], offset[:, :, None] + column, 0)  # [n, steps, B]
         if sizes.max() > batch_size:
-            order = self._shuffled(clients, t, passes)  # [n, passes, n_max]
+            passes = -(-steps // int((sizes[sizes > batch_size] // batch_size).min()))
+            order = self._shuffled(named("batches"), clients, passes)  # [n, passes, n_max]
             rows = torch.arange(len(clients), device=size.device)[:, None, None]
-            position = order[rows, (step // per_pass[:, None])[:, :, None], position]
+            which = (step // per_pass[:, None]).clamp(max=passes - 1)  # a full batch is the same in any order
+            position = order[rows, which[:, :, None], position]
         index = torch.gather(self._table[clients], 1, position.flatten(1)).view_as(position)
         weight = (inside / batch[:, None]).to(self.start.dtype)
-        changes = augment.draw(self._seed, clients, t, steps, width, self._crop, self._flip)
-        dropout = keys.bits(self._seed, "dropout", clients[:, None], t, step) if self.network.drops else None
+        changes = None
+        if self._crop or self._flip:
+            changes = augment.draw(named("augmentation"), steps, width, self._crop, self._flip)
+        dropout = keys.grid(named("dropout"), 1, steps)[:, 0] if self.network.drops else None
         return Batches(index, weight, changes, dropout)
 
-    def _shuffled(self, clients: torch.Tensor, t: int, passes: int) -> torch.Tensor:
-        slots = torch.arange(self._table.shape[1], device=clients.device)
-        passes_ = torch.arange(passes, device=clients.device)
-        bits = keys.bits(self._seed, "batches", clients[:, None, None], t, passes_[:, None], slots)
-        valid = slots < self.sizes[clients][:, None, None]
+    def _shuffled(self, names: torch.Tensor, clients: torch.Tensor, passes: int) -> torch.Tensor:
+        """Random orders of each client's samples, one per pass, padding last."""
+        bits = keys.grid(names, passes, self._table.shape[1])
+        valid = self._slots < self.sizes[clients][:, None, None]
         return torch.where(valid, bits, torch.iinfo(torch.int64).max).argsort(dim=-1, stable=True)
 
     def _inputs(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from fedswe.errors import require
 from fedswe.theory.aggregation_weights import aggregation_weights
-from fedswe.theory.assumption import FloatArray, probability_matrix
+from fedswe.theory.assumption import FloatArray, availability_trace, probability_matrix
+from fedswe.theory.counterexample import fedswe_trace_limit
 from fedswe.theory.limits import ExpectedLimit, echo_gain, fedavg_active_limit, fedavg_all_limit, fedswe_limit
 
 
@@ -55,21 +56,37 @@ def bias_report(prob: npt.ArrayLike, centers: npt.ArrayLike, step: float, k: flo
     ``centers`` are the clients' optima u_i, [m] or [m, d]; ``step`` is ``visit_step(local_lr, steps, lr)``.
     """
     table = probability_matrix(prob)
+    return _report(table, centers, step, k, fedswe_limit(table, step, k))
+
+
+def trace_bias_report(trace: npt.ArrayLike, centers: npt.ArrayLike, step: float, k: float) -> BiasReport:
+    """The same for a 0/1 ``trace`` [P, m] that repeats, by P linear equations instead of O(P m³) work."""
+    limit = fedswe_trace_limit(trace, step, k)
+    require(
+        limit.spectral_radius < 1.0,
+        f"FedSWE does not settle on this trace with step {step} and k = {k} (its deviations grow by the factor "
+        f"{limit.spectral_radius:.3g} each time the trace repeats): choose a smaller step",
+    )
+    expected = ExpectedLimit(limit.server, limit.client_mean)
+    return _report(availability_trace(trace).astype(np.float64), centers, step, k, expected)
+
+
+def _report(prob: FloatArray, centers: npt.ArrayLike, step: float, k: float, fedswe: ExpectedLimit) -> BiasReport:
     optima = np.asarray(centers, dtype=np.float64)
     optima = optima[:, None] if optima.ndim == 1 else optima
     require(
-        optima.ndim == 2 and len(optima) == table.shape[1],
-        f"{table.shape[1]} clients and optima of shape {np.shape(centers)}: give one optimum per client",
+        optima.ndim == 2 and len(optima) == prob.shape[1],
+        f"{prob.shape[1]} clients and optima of shape {np.shape(centers)}: give one optimum per client",
     )
     require(np.isfinite(optima).all(), "the clients' optima must be finite numbers")
     return BiasReport(
         optimum=optima.mean(axis=0),
         step=step,
         k=k,
-        echo_gain=echo_gain(table, step),
-        fedswe=_algorithm_bias(fedswe_limit(table, step, k), optima),
-        fedavg_active=_algorithm_bias(fedavg_active_limit(table, step), optima),
-        fedavg_all=_algorithm_bias(fedavg_all_limit(table, step), optima),
+        echo_gain=echo_gain(prob, step),
+        fedswe=_algorithm_bias(fedswe, optima),
+        fedavg_active=_algorithm_bias(fedavg_active_limit(prob, step), optima),
+        fedavg_all=_algorithm_bias(fedavg_all_limit(prob, step), optima),
     )
 
 

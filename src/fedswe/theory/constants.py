@@ -1,22 +1,25 @@
 """The constants of Assumptions 2-4, L, σ² and (β, ζ), estimated on a task through its gradients.
 
-A task is two plain functions over float64 vectors: ``full_gradient(client, x)`` = ∇F_i(x) and
-``stochastic_gradient(client, x, draw)`` = ∇ℓ_i(x; ξ) with the draw's own sample ξ. The assumptions ask for bounds at
-every x; an estimate sees the points it is given, e.g. the models of a run. Each is exact there, and a lower
-bound on the constant of the assumption.
+A task is two plain functions over float64 rows, many clients at a time: ``full_gradients(clients, x)`` with row j
+∇F_i(x_j), i = clients[j], and ``stochastic_gradients(clients, x, draw)`` with row j ∇ℓ_i(x_j; ξ), ξ the draw's own
+sample. The assumptions ask for bounds at every x; an estimate sees the points it is given, e.g. the models of a
+run. Each is exact there, and a lower bound on the constant of the assumption.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import require
-from fedswe.theory.assumption import FloatArray
+from fedswe.theory.assumption import FloatArray, IntArray
 
-FullGradient = Callable[[int, FloatArray], FloatArray]
-StochasticGradient = Callable[[int, FloatArray, int], FloatArray]
+FullGradients = Callable[[IntArray, FloatArray], FloatArray]
+StochasticGradients = Callable[[IntArray, FloatArray, int], FloatArray]
+
+BLOCK = 2**22  # numbers in one stack of gradients, 32 MB
+ROUNDING = 1e-13  # of a gradient, relative: a smaller difference is not noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ class DissimilarityEstimate:
 
 
 def estimate_smoothness(
-    full_gradient: FullGradient,
+    full_gradients: FullGradients,
     clients: int,
     points: npt.ArrayLike,
     *,
@@ -65,42 +68,42 @@ def estimate_smoothness(
     the given points elsewhere, where L can be larger.
     """
     x = _points(points)
-    require(clients >= 1, f"{clients} clients: give at least one")
     require(iterations >= 1, f"{iterations} iterations: use at least 1")
     require(spacing > 0.0, f"spacing {spacing} must be positive")
-    rng = np.random.default_rng(seed)
-    start = rng.standard_normal((x.shape[1],))
-    curvature = np.array(
-        [[_curvature(full_gradient, i, row, start, iterations, spacing) for row in x] for i in range(clients)]
-    )
-    per_client: FloatArray = curvature.max(axis=1)
+    start = np.random.default_rng(seed).standard_normal((x.shape[1],))
+    per_client = np.zeros(clients)
+    for block in _blocks(clients, x.shape[1]):
+        for row in x:
+            curvature = _curvature(full_gradients, block, row, start, iterations, spacing)
+            per_client[block] = np.maximum(per_client[block], curvature)
     return SmoothnessEstimate(float(per_client.max()), per_client, int(per_client.argmax()))
 
 
 def _curvature(
-    full_gradient: FullGradient,
-    client: int,
+    full_gradients: FullGradients,
+    block: IntArray,
     x: FloatArray,
     start: FloatArray,
     iterations: int,
     spacing: float,
-) -> float:
-    direction, size = start / np.linalg.norm(start), 0.0
+) -> FloatArray:
+    direction = np.tile(start / np.linalg.norm(start), (len(block), 1))
+    size = np.zeros(len(block))
     h = spacing * max(1.0, float(np.linalg.norm(x)))
     for _ in range(iterations):
-        forward = _gradient(full_gradient(client, x + h * direction), x, client)
-        backward = _gradient(full_gradient(client, x - h * direction), x, client)
+        forward = _checked(full_gradients(block, x + h * direction), direction, block)
+        backward = _checked(full_gradients(block, x - h * direction), direction, block)
         image = (forward - backward) / (2.0 * h)
-        size = float(np.linalg.norm(image))
-        if size == 0.0:
+        size = np.linalg.norm(image, axis=1)
+        if not size.any():
             break
-        direction = image / size
+        direction = np.where(size[:, None] > 0.0, image / np.where(size > 0.0, size, 1.0)[:, None], direction)
     return size
 
 
 def estimate_gradient_variance(
-    full_gradient: FullGradient,
-    stochastic_gradient: StochasticGradient,
+    full_gradients: FullGradients,
+    stochastic_gradients: StochasticGradients,
     clients: int,
     points: npt.ArrayLike,
     *,
@@ -111,16 +114,20 @@ def estimate_gradient_variance(
     A maximum of means leans upwards by about its standard error.
     """
     x = _points(points)
-    require(clients >= 1, f"{clients} clients: give at least one")
     require(draws >= 2, f"{draws} draws: use at least 2")
     variance, error, bias = (np.empty((clients, len(x))) for _ in range(3))
-    for i in range(clients):
+    for block in _blocks(clients, x.shape[1]):
         for n, row in enumerate(x):
-            exact = _gradient(full_gradient(i, row), row, i)
-            noise = np.stack([_gradient(stochastic_gradient(i, row, q), row, i) for q in range(draws)]) - exact
-            squares = (noise**2).sum(axis=1)
-            variance[i, n], error[i, n] = squares.mean(), squares.std(ddof=1) / np.sqrt(draws)
-            bias[i, n] = np.linalg.norm(noise.mean(axis=0))
+            rows = np.tile(row, (len(block), 1))
+            exact = _checked(full_gradients(block, rows), rows, block)
+            squares, total = np.empty((draws, len(block))), np.zeros_like(rows)
+            for draw in range(draws):
+                noise = _checked(stochastic_gradients(block, rows, draw), rows, block) - exact
+                squares[draw] = (noise**2).sum(axis=1)
+                total += noise
+            squares[squares <= ROUNDING**2 * (exact**2).sum(axis=1)] = 0.0
+            variance[block, n], error[block, n] = squares.mean(axis=0), squares.std(axis=0, ddof=1) / np.sqrt(draws)
+            bias[block, n] = np.linalg.norm(total / draws, axis=1)
     worst = np.unravel_index(variance.argmax(), variance.shape)
     return VarianceEstimate(
         value=float(variance[worst]),
@@ -131,26 +138,39 @@ def estimate_gradient_variance(
     )
 
 
-def estimate_dissimilarity(full_gradient: FullGradient, clients: int, points: npt.ArrayLike) -> DissimilarityEstimate:
+def estimate_dissimilarity(full_gradients: FullGradients, clients: int, points: npt.ArrayLike) -> DissimilarityEstimate:
     """(β, ζ) of Assumption 4 by least squares of (1/m)Σ‖∇F_i - ∇F‖² on ‖∇F‖² over the points [n, d].
 
     The fitted slope, at least 0, is β². ζ² is then the smallest intercept with which the inequality holds at all
     points. Points whose ‖∇F‖ hardly varies say nothing about β, which then stays 0.
     """
     x = _points(points)
-    require(clients >= 1, f"{clients} clients: give at least one")
     divergence, norm = np.empty(len(x)), np.empty(len(x))
     for n, row in enumerate(x):
-        gradients = np.stack([_gradient(full_gradient(i, row), row, i) for i in range(clients)])
-        mean = gradients.mean(axis=0)
-        divergence[n] = ((gradients - mean) ** 2).sum(axis=1).mean()
-        norm[n] = (mean**2).sum()
+        mean, spread, seen = np.zeros_like(row), 0.0, 0
+        for block in _blocks(clients, len(row)):
+            rows = np.tile(row, (len(block), 1))
+            gradients = _checked(full_gradients(block, rows), rows, block)
+            own = gradients.mean(axis=0)
+            # Means and spreads of parts combine (Chan, Golub, LeVeque 1983) without cancellation.
+            spread += float(((gradients - own) ** 2).sum())
+            spread += float(((own - mean) ** 2).sum()) * seen * len(block) / (seen + len(block))
+            mean = mean + (own - mean) * len(block) / (seen + len(block))
+            seen += len(block)
+        divergence[n], norm[n] = spread / clients, (mean**2).sum()
     centred = norm - norm.mean()
-    spread = float((centred**2).sum())
-    flat = spread <= 1e-24 * float((norm**2).sum())
-    slope = 0.0 if flat else max(0.0, float(centred @ divergence) / spread)
+    variation = float((centred**2).sum())
+    flat = variation <= 1e-24 * float((norm**2).sum())
+    slope = 0.0 if flat else max(0.0, float(centred @ divergence) / variation)
     zeta_squared = max(0.0, float((divergence - slope * norm).max()))
     return DissimilarityEstimate(float(np.sqrt(slope)), float(np.sqrt(zeta_squared)), divergence, norm)
+
+
+def _blocks(clients: int, dimension: int) -> Iterator[IntArray]:
+    """All clients, as many at a time as one stack of gradients shall hold."""
+    require(clients >= 1, f"{clients} clients: give at least one")
+    size = max(1, BLOCK // dimension)
+    return (np.arange(first, min(first + size, clients)) for first in range(0, clients, size))
 
 
 def _points(points: npt.ArrayLike) -> FloatArray:
@@ -160,11 +180,13 @@ def _points(points: npt.ArrayLike) -> FloatArray:
     return x
 
 
-def _gradient(values: FloatArray, x: FloatArray, client: int) -> FloatArray:
-    gradient = np.asarray(values, dtype=np.float64)
+def _checked(values: FloatArray, rows: FloatArray, block: IntArray) -> FloatArray:
+    gradients = np.asarray(values, dtype=np.float64)
     require(
-        gradient.shape == x.shape,
-        f"the gradient of client {client} has shape {gradient.shape}, its point {x.shape}: return one entry per entry",
+        gradients.shape == rows.shape,
+        f"the gradients have shape {gradients.shape}, their points {rows.shape}: return one entry per entry",
     )
-    require(bool(np.isfinite(gradient).all()), f"the gradient of client {client} is not finite at a given point")
-    return gradient
+    wrong = np.flatnonzero(~np.isfinite(gradients).all(axis=1))
+    if wrong.size:
+        require(False, f"the gradient of client {block[wrong[0]]} is not finite at a given point")
+    return gradients

@@ -173,6 +173,22 @@ def rho_per_window(prob: npt.ArrayLike, k: float, period: int) -> FloatArray:
     return values[which.reshape(-1)]
 
 
+def realised_rho(trace: npt.ArrayLike, k: float) -> float:
+    """λ2(W Wᵀ) of the rounds that happened, ``trace`` [P, m]: ``rho`` with certain clients, in O(P m² + m³).
+
+    It bounds what these rounds did to the consensus error. The λ2 of an expectation is smaller than the mean of
+    such numbers: other windows leave other directions unmixed.
+    """
+    flags = availability_trace(trace)
+    clients = flags.shape[1]
+    check_interpolation(clients, k)
+    rows = np.eye(clients + 1)
+    rows[-1, -1] *= k > 0.0  # without virtual clients their coordinate is empty
+    for here in flags:
+        _mix(rows, np.broadcast_to(here, (clients + 1, clients)), k)
+    return second_eigenvalue(rows @ rows.T, k)
+
+
 def rho_homogeneous(clients: int, p: float, k: float) -> float:
     """ρ_k for P = 1 and p_i = p, closed form. With B ~ Bin(m, p), e = E[(B/m)/(B+k)],
     a = E[B(B-1)/(m(m-1))/(B+k)] and c = E[1/(B+k)] the eigenvalues of E[W] are 1-p+e-a (m-1 times),

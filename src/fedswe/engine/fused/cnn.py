@@ -69,10 +69,10 @@ class FusedCnn:
         self.D = -(-self.d // _ALIGN) * _ALIGN
         self.precision = precision
         self.dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        # fp32 on the matrix units: three tf32 products per product
-        self.dot = {"bf16": "ieee", "tf32": "tf32", "fp32": "tf32x3"}[precision]
-        # Pixels at a time in the two weight gradients: float32 fills the shared memory sooner.
-        self.tile1, self.tile2 = (128, 64) if precision == "bf16" else (64, 32)
+        self.dot = "tf32" if precision == "tf32" else "ieee"
+        # Pixels at a time in the two weight gradients. They run with num_stages=1: with loads pipelined (2 or 3
+        # stages) Triton 3.6 compiles conv2_weight_gradient to code whose sums differ from run to run.
+        self.tile1, self.tile2 = (128, 128) if precision == "bf16" else (64, 64)
         self.images = images.to(self.dtype).contiguous()
         n, B = clients, batch
 
@@ -80,8 +80,8 @@ class FusedCnn:
             return torch.zeros(*shape, dtype=self.dtype, device=device)
 
         def bordered(*shape: int) -> torch.Tensor:
-            # Tiles of four pixels reach one row beyond the last image.
-            return low(math.prod(shape) + shape[-1] * shape[-2])[: math.prod(shape)].view(shape)
+            # Tiles of four pixels reach up to two rows beyond the last image.
+            return low(math.prod(shape) + 2 * shape[-1] * shape[-2])[: math.prod(shape)].view(shape)
 
         def single(*shape: int) -> torch.Tensor:
             return torch.zeros(*shape, dtype=torch.float32, device=device)
@@ -174,7 +174,7 @@ class FusedCnn:
         d_pooled2, gradients = self._dense(n, step)
         kernels.unpool2[(n * B,)](d_pooled2, self.pooled2, self.which2, self.grad2, num_warps=4)
         kernels.conv2_weight_gradient[(n, _SPLITS2)](
-            self.pooled1, self.grad2, self.partial2, B, _SPLITS2, BM=self.tile2, num_warps=4, num_stages=2, **dot
+            self.pooled1, self.grad2, self.partial2, B, _SPLITS2, BM=self.tile2, num_warps=4, num_stages=1, **dot
         )
         kernels.conv2_input_gradient[(n, B * 2)](
             self.grad2, self.weight2, self.pooled1, self.grad1, B, BM=128, num_warps=4, **dot

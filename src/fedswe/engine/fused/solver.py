@@ -20,6 +20,8 @@ _GRAIN = 8  # a chunk holds a multiple of this many, so that a handful of graphs
 
 def suits(stack: Stack) -> bool:
     problem = stack.problem
+    if stack.local.precision == "fp32":  # Triton's float32 products are slower than the library's convolutions
+        return False
     return isinstance(problem, LabelledProblem) and dense_widths(problem.network.module) is not None
 
 

@@ -1,0 +1,197 @@
+"""The auxiliary sequence and the probes, against the real engines: the identity of the analysis holds to 1e-10."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from fedswe import Experiment, FedsweError, Record, resume, run
+from fedswe.algorithms import FedAvg, FedAWE, FedSWE
+from fedswe.config import dump, load, load_text
+from fedswe.engine import ENGINES
+from fedswe.engine.probes import auxiliary, observe
+from fedswe.engine.solver import Local
+from fedswe.theory.mixing import mixing_matrix
+from fedswe.theory.sequences import (
+    approximation_error,
+    augmented_consensus_error,
+    auxiliary_innovation,
+    auxiliary_models,
+    consensus_error,
+)
+from tests import bench
+
+CONSTANT = Local(steps=4, batch_size=8, lr=0.05, schedule="constant")
+PROBES = ["consensus", "auxiliary"]
+
+
+def stochastic_sums(engine, present):
+    """sum_r grad l_i(x_i^(t,r)) of the clients of this round, by the plain definition; zero for the others."""
+    models = engine.client_models()
+    sums = torch.zeros_like(models)
+    for i in np.flatnonzero(present):
+        x = models[i]
+        for batch in engine.problem.draw(torch.tensor([i]), engine.t, engine.local.steps, engine.local.batch_size):
+            gradient = engine.problem.gradients(x[None], batch)[0]
+            sums[i] += gradient
+            x = x - engine.local.lr * gradient
+    return sums.numpy()
+
+
+def full_gradients(engine):
+    return engine.problem.full_gradients(engine.client_models(), torch.arange(engine.m)).numpy()
+
+
+def with_virtual(rows, server, k):
+    return np.vstack([rows, np.tile(server, (k, 1))])
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize("k", [0, 3])
+@pytest.mark.parametrize("task", ["quadratic", "digits"])
+def test_the_auxiliary_sequence_moves_by_gradients_and_mixing_alone(kind, k, task):
+    """Z^{t+1} = (Z^t - eta_l eta_g G~^t) W^(t) for every round of a run, with W laid out in full."""
+    problem = bench.quadratic(noise=0.5) if task == "quadratic" else bench.digits(m=8)
+    present = bench.mask(rounds=40, m=8)[: 40 if task == "quadratic" else 15]
+    algorithm = FedSWE(k=k, lr=0.7)
+    engine = bench.engine(kind, algorithm, problem, present, CONSTANT)
+    rate, steps = 0.05 * 0.7, 4
+    longest = 0
+    for here in present:
+        x, server, staleness = engine.client_models().numpy(), engine.server_model().numpy(), engine.t - engine.last
+        full, sums = full_gradients(engine), stochastic_sums(engine, here)
+        if here.any():
+            assert np.abs(sums - steps * full)[here].max() > 1e-3  # noise and drift: not a test of zeros
+        z = auxiliary_models(x, full, staleness, rate, steps)
+        np.testing.assert_allclose(auxiliary(engine, x), z, atol=1e-14)
+        innovation = auxiliary_innovation(here, staleness, sums, full, steps)
+        columns = with_virtual(z - rate * innovation, server, k).T  # clients are columns in the paper
+        expected = (columns @ mixing_matrix(here, k)).T
+        engine.step()
+        after = auxiliary(engine, engine.client_models().numpy())
+        np.testing.assert_allclose(with_virtual(after, engine.server_model().numpy(), k), expected, rtol=0, atol=1e-10)
+        # who was there has z_i = x_i; who was not has moved by one full gradient
+        np.testing.assert_array_equal(after[here], engine.client_models().numpy()[here])
+        np.testing.assert_allclose(after[~here], (z - rate * steps * full)[~here], atol=1e-12)
+        longest = max(longest, int(staleness.max()))
+    assert longest >= 9
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize("algorithm", [FedSWE(k=3), FedAWE(), FedAvg()])
+def test_probes_are_the_definitions(kind, algorithm):
+    engine = bench.engine(kind, algorithm, bench.quadratic(), bench.mask(), CONSTANT)
+    k = int(algorithm.virtual_clients())
+    for _ in range(25):
+        engine.step()
+    x, server = engine.client_models().numpy(), engine.server_model().numpy()
+    everyone = with_virtual(x, server, k)
+    clients = np.mean([np.sum((row - x.mean(0)) ** 2) for row in x])
+    augmented = np.mean([np.sum((row - everyone.mean(0)) ** 2) for row in everyone])
+    seen = observe(engine, ["consensus"])
+    assert seen == pytest.approx({"consensus_clients": clients, "consensus_augmented": augmented}, rel=1e-12)
+    assert clients > 0
+    assert (clients == pytest.approx(augmented)) == (k == 0)
+    if isinstance(algorithm, FedSWE):
+        missed = engine.t - engine.last - 1
+        z = x - 0.05 * 4 * missed[:, None] * full_gradients(engine)
+        all_z = with_virtual(z, server, k)
+        assert observe(engine, ["auxiliary"]) == pytest.approx(
+            {
+                "approximation_error": np.sum((x - z) ** 2) / (8 + k),
+                "consensus_auxiliary": np.mean([np.sum((row - all_z.mean(0)) ** 2) for row in all_z]),
+            },
+            rel=1e-12,
+        )
+
+
+def test_errors_by_hand():
+    models = [[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]]  # mean (2, 0)
+    assert consensus_error(models) == pytest.approx(8 / 3)
+    assert augmented_consensus_error(models, [2.0, 4.0], 1) == pytest.approx((5 + 1 + 5 + 9) / 4)  # mean (2, 1)
+    assert augmented_consensus_error(models, [9.0, 9.0], 0) == pytest.approx(8 / 3)
+    assert augmented_consensus_error([[0.0]], [3.0], 0.5) == pytest.approx((1 + 0.5 * 4) / 1.5)  # real k, mean 1
+    z = auxiliary_models(models, [[1.0, 1.0]] * 3, [1, 2, 4], rate=0.5, steps=2)
+    np.testing.assert_array_equal(z, [[0, 0], [1, -1], [1, -3]])
+    assert approximation_error(models, z, 3) == pytest.approx((0 + 2 + 18) / 6)
+
+
+def test_close_models_do_not_cancel():
+    """Errors far below the size of the models, as at the end of a run in float32."""
+    models = (1000 + np.array([[0.0], [2**-13], [2**-12]])).astype(np.float32)
+    assert consensus_error(models) == pytest.approx(2 / 3 * 2**-26, rel=1e-6)
+
+
+def test_unusable_arrays():
+    with pytest.raises(FedsweError, match="one row and one entry per client"):
+        auxiliary_models([[0.0]], [[0.0, 1.0]], [1], 0.1, 1)
+    with pytest.raises(FedsweError, match="at least 1"):
+        auxiliary_models([[0.0]], [[0.0]], [0], 0.1, 1)
+    with pytest.raises(FedsweError, match=r"\[clients, d\] table"):
+        consensus_error([1.0, 2.0])
+    with pytest.raises(FedsweError, match="k = -1"):
+        augmented_consensus_error([[0.0]], [0.0], -1)
+
+
+WORDS = [
+    "task.clients=8", "task.alpha=1", "rounds=24", "evaluate.every=5", "record.checkpoint=4", "local.steps=2",
+    "local.schedule=constant", "algorithm.k=3", "record.trajectory=true",
+]  # fmt: skip
+WITH = [*WORDS, "record.probes=['auxiliary','consensus']"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_probed_run_is_the_same_run(engine, tmp_path):
+    plain = run(load(None, [*WORDS, f"engine={engine}"]), tmp_path / "plain")
+    probed = run(load(None, [*WITH, f"engine={engine}"]), tmp_path / "probed")
+    for name in ("model.safetensors", "trajectory.csv"):
+        assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "probed" / name).read_bytes()
+    added = [c for c in probed.columns if c not in plain.columns]
+    assert added == ["approximation_error", "consensus_auxiliary", "consensus_clients", "consensus_augmented"]
+    assert probed.columns[-1] == "seconds"
+    for column in plain.columns[:-1]:
+        np.testing.assert_array_equal(plain[column], probed[column])
+    for column in added:
+        assert probed[column][0] == 0  # all at x^0
+        assert (probed[column][1:] > 0).all()
+
+
+def test_a_killed_run_resumes_with_its_probes(tmp_path):
+    whole, out = tmp_path / "whole", tmp_path / "killed"
+    run(load(None, WITH), whole)
+    child = os.fork()
+    if child == 0:
+        run(load(None, WITH), out, lambda t, _: os.kill(os.getpid(), signal.SIGKILL) if t == 14 else None)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    resume(out)
+    lines = [[line.rsplit(",", 1)[0] for line in (p / "history.csv").read_text().splitlines()] for p in (whole, out)]
+    assert "consensus_auxiliary" in lines[0][0]
+    assert lines[0] == lines[1]
+    assert (whole / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["record.probes=['auxiliary']"], "set local.schedule=constant"),
+        (["record.probes=['auxiliary']", "local.schedule=constant", "algorithm.name=mifa"], "fedswe and fedawe"),
+        (["record.probes=['consensus','consensus']"], "one probe twice"),
+        (["record.probes=['consent']"], "record.probes: input should be 'consensus' or 'auxiliary'"),
+        (["record.probes=consensus"], "record.probes: input should be a valid list"),
+    ],
+)
+def test_probes_that_make_no_sense(words, message):
+    with pytest.raises(FedsweError) as refused:
+        load(None, words)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_probes_are_part_of_the_configuration():
+    value = Experiment(record=Record(probes=["consensus"]))
+    assert load_text(dump(value), "dumped") == value
+    assert Experiment().record.probes == []
