@@ -18,8 +18,9 @@ from fedswe.errors import FedsweError
 from fedswe.experiment import Experiment
 from fedswe.results.directory import create_empty
 from fedswe.results.history import History
-from fedswe.run import run
+from fedswe.run import run_together
 
+_COMPANY = 8  # runs whose clients train as one stack
 _TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 
 
@@ -163,21 +164,23 @@ class _Workers:
         """The histories by cell name; `to_come` cells will follow, for the progress display."""
         known = self._done + len(cells) + to_come
         histories: dict[str, History] = {}
-        for cell, history in self._finished(cells):
-            histories[cell.name] = history
-            self._done += 1
+        for company, ended in self._finished(cells):
+            histories |= {cell.name: history for cell, history in zip(company, ended, strict=True)}
+            self._done += len(company)
             if self._watch is not None:
-                self._watch(self._done, known, cell)
+                self._watch(self._done, known, company[-1])
         return histories
 
-    def _finished(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, History]]:
-        """Cells with their histories, in the order they end."""
+    def _finished(self, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], list[History]]]:
+        """Companies of cells with their histories, in the order they end."""
+        companies = [list(cells[at : at + _COMPANY]) for at in range(0, len(cells), _COMPANY)]
         if self._pool is None:
-            yield from ((cell, _run_cell(cell, self._out)) for cell in cells)
+            yield from ((company, _run_company(company, self._out)) for company in companies)
         else:
-            futures = {self._pool.submit(_run_cell, cell, self._out): cell for cell in cells}
+            futures = {self._pool.submit(_run_company, company, self._out): company for company in companies}
             yield from ((futures[future], future.result()) for future in as_completed(futures))
 
 
-def _run_cell(cell: Cell, out: Path | None) -> History:
-    return run(cell.experiment, None if out is None else out / "runs" / cell.name)
+def _run_company(cells: Sequence[Cell], out: Path | None) -> list[History]:
+    places = [None if out is None else out / "runs" / cell.name for cell in cells]
+    return run_together([cell.experiment for cell in cells], places)

@@ -95,13 +95,14 @@ def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
     """The clients of an experiment: what they hold and when they are there."""
     wants_legacy = isinstance(experiment.availability, Probabilistic) and experiment.availability.stream == "legacy"
     legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
-    setting = Setting(experiment.seed, getattr(torch, experiment.dtype), _device(experiment.device), legacy)
+    setting = Setting(experiment.seed, getattr(torch, experiment.dtype), device_named(experiment.device), legacy)
     problem = experiment.task.build(setting)
     who = Population(problem.m, problem.drawn, problem.realised, legacy)
     return problem, experiment.availability.schedule(who, experiment.seed)
 
 
-def _device(name: str) -> torch.device:
+def device_named(name: str) -> torch.device:
+    """A device that is there, or one line that says it is not."""
     known = name.split(":")[0] in ("cpu", "cuda")
     require(known, f'device must be "cpu", "cuda" or "cuda:N", not "{name}"')
     require(not name.startswith("cuda") or torch.cuda.is_available(), f'device "{name}": no GPU is visible')

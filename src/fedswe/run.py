@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fedswe.config import dump, load_text
+from fedswe.engine.engine import Attendance, step_together
 from fedswe.engine.outputs import Outputs
 from fedswe.engine.probes import observe
 from fedswe.errors import FedsweError
@@ -25,7 +26,42 @@ def run(experiment: Experiment, out: str | Path | None = None, watch: Watch | No
         directory = RunDirectory(Path(out))
         directory.create(dump(experiment), provenance())
         runner.keep_in(directory)
-    return runner.run(watch)
+    _advance([runner], watch)
+    return runner.history
+
+
+def run_together(experiments: Sequence[Experiment], outs: Sequence[Path | None]) -> list[History]:
+    """Run several experiments side by side, the local training of each round as one stack.
+
+    Results are those of running them one by one, to the rounding of the arithmetic; it is only faster. The column
+    `seconds` is the time of the whole company.
+    """
+    runners = [Runner(experiment) for experiment in experiments]
+    for runner, out in zip(runners, outs, strict=True):
+        if out is not None:
+            directory = RunDirectory(out)
+            directory.create(dump(runner.experiment), provenance())
+            runner.keep_in(directory)
+    _advance(runners)
+    return [runner.history for runner in runners]
+
+
+def _advance(runners: Sequence[Runner], watch: Watch | None = None) -> None:
+    """Run all rounds; a company of one is an ordinary run."""
+    try:
+        for runner in runners:
+            runner.begin()
+        while going := [runner for runner in runners if runner.going]:
+            attendances = step_together([runner.engine for runner in going])
+            for runner, who in zip(going, attendances, strict=True):
+                row = runner.after_round(who)
+                if watch is not None:
+                    watch(runner.engine.t, row)
+        for runner in runners:
+            runner.end()
+    finally:
+        for runner in runners:
+            runner.close()
 
 
 def resume(out: str | Path, watch: Watch | None = None) -> History:
@@ -37,7 +73,8 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
     runner = Runner(experiment)
     directory.note(provenance())
     runner.keep_in(directory, directory.load_checkpoint())
-    return runner.run(watch)
+    _advance([runner], watch)
+    return runner.history
 
 
 class Runner:
@@ -70,27 +107,18 @@ class Runner:
             kept = checkpoint.trajectory_bytes if checkpoint else 0
             self._trajectory = directory.trajectory(self.engine.problem.start.numel(), kept)
 
-    def run(self, watch: Watch | None = None) -> History:
-        try:
-            self._rounds(watch)
-        finally:
-            if self._trajectory is not None:
-                self._trajectory.close()
-        if self._directory is not None:
-            self._directory.finish(self.history, self.outputs.models())
-        return self.history
+    @property
+    def going(self) -> bool:
+        return self.engine.t < self.experiment.rounds
 
-    def _rounds(self, watch: Watch | None) -> None:
+    def begin(self) -> None:
         if self.engine.t == 0:
             self._log_model()
             self._evaluate()
-        while self.engine.t < self.experiment.rounds:
-            row = self._round()
-            if watch is not None:
-                watch(self.engine.t, row)
 
-    def _round(self) -> Row | None:
-        self._tally = self._tally.with_round(self.engine.step())
+    def after_round(self, who: Attendance) -> Row | None:
+        """Take note of a round that the engine has run; the new row of the history, if it is time for one."""
+        self._tally = self._tally.with_round(who)
         self.outputs.after_round()
         self._log_model()
         t, rounds, every = self.engine.t, self.experiment.rounds, self.experiment.record.checkpoint
@@ -98,6 +126,15 @@ class Runner:
         if self._directory is not None and every and t % every == 0 and t < rounds:
             self._save(self._directory)
         return row
+
+    def end(self) -> None:
+        self.close()
+        if self._directory is not None:
+            self._directory.finish(self.history, self.outputs.models())
+
+    def close(self) -> None:
+        if self._trajectory is not None:
+            self._trajectory.close()
 
     def _evaluate(self) -> Row:
         row: Row = {"round": self.engine.t, **self._tally.columns()}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedswe.cli import catalogue, compare, execute, theory
+from fedswe.cli import bench, catalogue, compare, execute, theory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -49,6 +49,19 @@ def compare_(
 ) -> None:
     """Run several algorithms on the same clients and the same availability, and print a table."""
     compare.compare_command(words or [], algorithms, seeds, tune, tuning_seed, jobs, out)
+
+
+@app.command("bench")
+def bench_(
+    workloads: Annotated[str, typer.Option(help="cnn, softmax, or both")] = "cnn,softmax",
+    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")] = "",
+    repetitions: Annotated[int, typer.Option(help="Turns of plain loop and fedswe")] = 5,
+    seconds: Annotated[float, typer.Option(help="About how long each of the two is measured")] = 5.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per workload")] = False,
+) -> None:
+    """Measure client-steps per second against a plain PyTorch loop in the same run."""
+    bench.bench_command(workloads, device, precision, repetitions, seconds, as_json)
 
 
 @app.command("list")

@@ -1,0 +1,66 @@
+"""The fused GPU path: exact on a CPU through Triton's interpreter, and on the GPU itself where there is one."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+SCRIPT = Path(__file__).with_name("fused_reference.py")
+triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU; last measured result in benchmarks/")
+
+
+def errors(device, cases, **environment):
+    command = [sys.executable, str(SCRIPT), device, json.dumps(cases)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@triton
+def test_kernels_equal_autograd_in_the_interpreter():
+    """float32 arithmetic: an index wrong anywhere would be an error of order one."""
+    cases = [[[128, 10], 2, 16, "fp32", False, 0.0], [[256, 64, 10], 1, 16, "fp32", True, 0.05]]
+    assert max(errors("cpu", cases, TRITON_INTERPRET="1")) < 1e-4
+
+
+@triton
+def test_keyed_bits_equal_the_reference_in_the_interpreter():
+    code = (
+        "import torch; from fedswe.core import keys, keys_cuda; names = keys.bits(3, 'x', torch.arange(5), 7); "
+        "print(torch.equal(keys_cuda.grid(names, 3, 40), keys.grid(names, 3, 40)))"
+    )
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout.strip() == "True", done.stderr[-2000:]
+
+
+@gpu
+@pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 2e-2), ("bf16", 6e-2)])
+def test_kernels_equal_autograd_on_the_gpu(precision, tolerance):
+    cases = [
+        [widths, clients, batch, precision, drifting, clip]
+        for widths, clients, batch in (([128, 10], 5, 128), ([256, 64, 10], 1, 32))
+        for drifting, clip in ((False, 0.0), (True, 0.05))
+    ]
+    assert max(errors("cuda", cases)) < tolerance
+
+
+@gpu
+def test_a_phase_gives_the_same_bits_twice():
+    from fedswe.engine.fused.cnn import FusedCnn
+
+    images = torch.randn(1000, 3, 32, 32, device="cuda")
+    cnn = FusedCnn(images, (128, 10), 96, 128, 3, "bf16")
+    cnn.phase.index.random_(0, 1000)
+    cnn.phase.labels.random_(0, 10)
+    cnn.phase.weight.fill_(1 / 128)
+    cnn.phase.lr.fill_(0.05)
+    start = 0.05 * torch.randn(96, cnn.d, device="cuda")
+    ends = [cnn.run(start, None, False, 96).clone() for _ in range(20)]
+    assert all(torch.equal(ends[0], end) for end in ends)
