@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedswe.algorithms import FedAvg
 from fedswe.availability.mask import Rows
 from fedswe.engine import BatchedEngine
 from fedswe.engine.solver import Local
+from fedswe.tasks.augment import Augment
 from fedswe.tasks.labelled import Labelled, LabelledProblem
 from fedswe.tasks.networks import NETWORKS, Network
 from fedswe.tasks.problem import Precision, Setting
@@ -131,7 +132,7 @@ class _Bench:
         self.engine.step()
 
     def plain_round(self) -> None:
-        """One model, one client after another, plain SGD; the same batches and crops."""
+        """One model, one client after another, plain SGD on random batches and crops."""
         self._round = (self._round + 1) % 1000
         clients = np.flatnonzero(self.present[self._round])
         start = [p.detach().clone() for p in self.module.parameters()]
@@ -141,13 +142,12 @@ class _Bench:
                 for p, value in zip(self.module.parameters(), start, strict=True):
                     p.copy_(value)
             optimiser = torch.optim.SGD(self.module.parameters(), lr=0.05)
-            draws = self.problem.draw(torch.tensor([client]), self._round, self.local.steps, self.local.batch_size)
-            for batch in draws:
-                inputs = self.images[batch.index[0]]
-                if batch.augment is not None:
-                    inputs = batch.augment[0].apply(inputs)
+            for index in self._plain_batches(int(client)):
+                inputs = self.images[index]
+                if self.workload.crop:
+                    inputs = self._random_crop(inputs)
                 optimiser.zero_grad()
-                F.cross_entropy(self.module(inputs), self.labels[batch.index[0]]).backward()  # type: ignore[no-untyped-call]
+                F.cross_entropy(self.module(inputs), self.labels[index]).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
             with torch.no_grad():
                 for sum_, p in zip(total, self.module.parameters(), strict=True):
@@ -155,6 +155,15 @@ class _Bench:
         with torch.no_grad():
             for p, sum_ in zip(self.module.parameters(), total, strict=True):
                 p.copy_(sum_ / len(clients))
+
+    def _plain_batches(self, client: int) -> Iterator[torch.Tensor]:
+        w = self.workload
+        for _ in range(w.steps):
+            yield client * w.samples + torch.randperm(w.samples, device=self.device)[: w.batch]
+
+    def _random_crop(self, images: torch.Tensor) -> torch.Tensor:
+        shift = torch.randint(-self.workload.crop, self.workload.crop + 1, (2, len(images)), device=self.device)
+        return Augment(shift[0], shift[1], torch.zeros_like(shift[0])).apply(images)
 
     def rate(self, one_round: Callable[[], None], seconds: float) -> float:
         """Client-steps per second over about that long."""

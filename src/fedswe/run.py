@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedswe.config import dump, load_text
 from fedswe.engine.engine import Attendance, step_together
+from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
 from fedswe.engine.probes import observe
 from fedswe.errors import FedsweError
@@ -16,12 +17,20 @@ from fedswe.results.directory import Checkpoint, RunDirectory, Trajectory
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 
+Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
 
 
-def run(experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None) -> History:
-    """Run from the start; with `out`, keep everything in a new run directory there."""
+def run(
+    experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None, say: Say | None = None
+) -> History:
+    """Run from the start; with `out`, keep everything in a new run directory there.
+
+    `watch` is called after every round; `say` is told in a line what the user should know before the first.
+    """
     runner = Runner(experiment)
+    if say is not None and (needed := runner.memory()) is not None:
+        say(f"memory    about {needed / 2**30:.1f} GB on the GPU")
     if out is not None:
         directory = RunDirectory(Path(out))
         directory.create(dump(experiment), provenance())
@@ -110,6 +119,10 @@ class Runner:
     @property
     def going(self) -> bool:
         return self.engine.t < self.experiment.rounds
+
+    def memory(self) -> int | None:
+        """Bytes of GPU memory this run will need, where that can be told."""
+        return estimate([self.engine], self.experiment.rounds) if self.engine.on_gpu else None
 
     def begin(self) -> None:
         if self.engine.t == 0:

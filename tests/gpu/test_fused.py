@@ -41,8 +41,9 @@ def test_keyed_bits_equal_the_reference_in_the_interpreter():
 
 
 @gpu
-@pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 2e-2), ("bf16", 6e-2)])
+@pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 6e-2), ("bf16", 2e-1)])
 def test_kernels_equal_autograd_on_the_gpu(precision, tolerance):
+    """Rounding flips some winners of the pooling, which shows most in the first layer; a wrong index would give 1."""
     cases = [
         [widths, clients, batch, precision, drifting, clip]
         for widths, clients, batch in (([128, 10], 5, 128), ([256, 64, 10], 1, 32))

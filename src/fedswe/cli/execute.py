@@ -35,7 +35,7 @@ def run_command(words: list[str], out: Path | None, resumed: Path | None) -> Non
     names = (table.get(section, {}).get("name", name) for section, name in DEFAULT.items())
     out = out or command_words.new_directory("-".join(names))
     with _Display(value) as display:
-        history = run(value, out, display)
+        history = run(value, out, display, _console.print)
     _report(history, out)
 
 

@@ -48,6 +48,10 @@ class Engine(ABC):
         self.last: Ids = np.full(self.m, -1)  # tau_i: for statistics and ties, whatever the algorithm keeps
         self._nobody = empty_report(algorithm, problem.start)
 
+    @property
+    def on_gpu(self) -> bool:
+        return self.problem.start.device.type == "cuda"
+
     # one round -----------------------------------------------------------------------------------------
     def step(self) -> Attendance:
         """Run round t and advance the clock."""

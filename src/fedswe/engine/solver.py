@@ -77,7 +77,7 @@ def descended(
         gradient = gradient * (clip / norm).clamp(max=1.0)
     if drift is not None:  # after the clip: a control variate is not a stochastic gradient
         gradient = gradient + drift
-    return x - lr * gradient
+    return torch.addcmul(x, gradient, lr, value=-1) if isinstance(lr, torch.Tensor) else x - lr * gradient
 
 
 def train_all(works: Sequence[Work]) -> list[Done]:

@@ -32,16 +32,17 @@ class Augment:
         """Images [..., C, H, W]: pixel (y, x) comes from (y + shift_y, x' + shift_x), x' mirrored where flipped."""
         shape = images.shape
         images = images.reshape(-1, *shape[-3:])
-        n, _, height, width = images.shape
+        n, channels, height, width = images.shape
         reach = int(max(self.shift_y.abs().max(), self.shift_x.abs().max()))
-        padded = F.pad(images, (reach,) * 4)
         dy, dx, flip = (part.reshape(n, 1) for part in (self.shift_y, self.shift_x, self.flip))
         row = torch.arange(height, device=images.device) + dy + reach
         column = torch.arange(width, device=images.device)
         column = torch.where(flip != 0, width - 1 - column, column) + dx + reach
-        which = torch.arange(n, device=images.device)[:, None, None, None]
-        channel = torch.arange(images.shape[1], device=images.device)[None, :, None, None]
-        return padded[which, channel, row[:, None, :, None], column[:, None, None, :]].view(shape)
+        # Pixels with their channels side by side are copied as one piece each.
+        padded = F.pad(images.permute(0, 2, 3, 1), (0, 0, *(reach,) * 4)).flatten(1, 2)
+        place = (row[:, :, None] * (width + 2 * reach) + column[:, None, :]).flatten(1)
+        pixels = padded[torch.arange(n, device=images.device)[:, None], place]
+        return pixels.view(n, height, width, channels).permute(0, 3, 1, 2).view(shape)
 
 
 def draw(names: torch.Tensor, steps: int, batch: int, crop: int, flip: bool) -> Augment:

@@ -25,7 +25,7 @@ from fedswe.tasks.networks import NETWORKS, Network
 from fedswe.tasks.partition import Indices, dirichlet_shares, partition, realised_shares
 from fedswe.tasks.problem import Precision, Problem, Setting, Task
 
-_EVALUATION_BATCH = 4096
+_EVALUATION_BATCH = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,8 +239,13 @@ class LabelledProblem(Problem):
 
     def _inputs(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         images, labels = self._train
-        inputs = images[batch.index]
-        return (inputs if batch.augment is None else batch.augment.apply(inputs)), labels[batch.index]
+        # index_select copies whole rows; indexing with [...] is four times slower here.
+        inputs = images.index_select(0, batch.index.flatten()).reshape(*batch.index.shape, *images.shape[1:])
+        if batch.augment is not None:
+            inputs = batch.augment.apply(inputs)
+        if inputs.ndim == 4 and inputs.device.type == "cpu":
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        return inputs, labels[batch.index]
 
     def gradient(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
         inputs, labels = self._inputs(batch)

@@ -12,24 +12,39 @@ from fedswe.engine.fused.cnn import FusedCnn, Precision
 from fedswe.tasks.labelled import Batches, LabelledProblem, Resident
 
 if TYPE_CHECKING:
-    from fedswe.engine.solver import Stack
+    from fedswe.engine.solver import Local, Stack
+    from fedswe.tasks.problem import Problem
 
 _CHUNK = 128  # clients at a time; the rate is level from 64 on
 _GRAIN = 8  # a chunk holds a multiple of this many, so that a handful of graphs serves every round
 
 
 def suits(stack: Stack) -> bool:
-    problem = stack.problem
-    if stack.local.precision == "fp32":  # Triton's float32 products are slower than the library's convolutions
+    return fits(stack.problem, stack.local)
+
+
+def fits(problem: Problem, local: Local) -> bool:
+    if local.precision == "fp32":  # Triton's float32 products are slower than the library's convolutions
         return False
     return isinstance(problem, LabelledProblem) and dense_widths(problem.network.module) is not None
+
+
+def buffers(problem: LabelledProblem, local: Local) -> int:
+    """Bytes of the solver's buffers, counted on a device that allocates nothing."""
+    widths = dense_widths(problem.network.module)
+    assert widths is not None
+    images = torch.empty_like(problem.data.x_train, device="meta")
+    cnn = FusedCnn(images, widths, _CHUNK, _room(local.batch_size), local.steps, local.precision)
+    held = [*vars(cnn).values(), *vars(cnn.phase).values()]
+    kept = sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
+    return kept + cnn.x.numel() * cnn.x.element_size()  # one copy while a graph is captured
 
 
 def dense_widths(module: nn.Module) -> tuple[int, ...] | None:
     """The widths of the dense layers if this is one of the paper's CNNs without dropout, else None."""
     layers = list(module.children())
     kinds = [type(layer) for layer in layers]
-    if kinds[:7] != [nn.Conv2d, nn.ReLU, nn.MaxPool2d] * 2 + [nn.Flatten]:
+    if kinds[:7] != [nn.Conv2d, nn.MaxPool2d, nn.ReLU] * 2 + [nn.Flatten]:  # in the order of `pooled_first`
         return None
     first, second = layers[0], layers[3]
     if not all(
@@ -53,8 +68,7 @@ def train(stack: Stack) -> torch.Tensor:
     assert widths is not None
     batches: Batches = stack.draw()
     width = batches.index.shape[2]
-    room = max(32, 1 << (width - 1).bit_length())  # batches are padded to a power of two, with weight 0
-    cnn = _cnn(problem.data, widths, room, local.steps, local.precision)
+    cnn = _cnn(problem.data, widths, _room(width), local.steps, local.precision)
     ends = torch.empty_like(stack.start)
     labels = problem.data.y_train
     for at in range(0, len(ends), _CHUNK):
@@ -67,6 +81,11 @@ def train(stack: Stack) -> torch.Tensor:
         rounded = min(-(-n // _GRAIN) * _GRAIN, _CHUNK)
         ends[part] = cnn.run(stack.start[part], drift, stack.clips, rounded)
     return ends
+
+
+def _room(width: int) -> int:
+    """Batches are padded to a power of two, with weight 0."""
+    return max(32, 1 << (width - 1).bit_length())
 
 
 def _fill(cnn: FusedCnn, batches: Batches, labels: torch.Tensor, n: int, width: int) -> None:

@@ -1,0 +1,37 @@
+"""fedswe bench measures, and says what it measured."""
+
+import json
+
+import pytest
+
+from tests.cli.command import fedswe
+
+
+def test_bench(monkeypatch, capsys):
+    words = ["bench", "--workloads", "softmax", "--repetitions", 2, "--seconds", 0.4]
+    code, text, _ = fedswe(monkeypatch, capsys, *words, "--json")
+    assert code == 0
+    result = json.loads(text)
+    assert result["workload"] == "softmax"
+    assert result["client_steps_per_s"] > 2 * result["plain_steps_per_s"] > 0  # far below what is measured when quiet
+    assert result["peak_memory_gb"] > 0
+    code, text, _ = fedswe(monkeypatch, capsys, *words)
+    assert code == 0
+    assert "ratio" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workloads", "resnet"], "--workloads must be"),
+        (["--precision", "fp8"], "--precision must be one of"),
+        (["--repetitions", "0"], "--repetitions must be at least 1"),
+        (["--seconds", "0"], "--seconds must be positive"),
+        (["--device", "cuda"], "no GPU is visible"),
+    ],
+)
+def test_mistakes(words, message, monkeypatch, capsys):
+    code, _, err = fedswe(monkeypatch, capsys, "bench", *words)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
