@@ -86,6 +86,17 @@ def test_the_test_set_is_the_same_for_every_seed():
     np.testing.assert_array_equal(data.x_test, again.x_test)
 
 
+def test_digits_are_those_of_scikit_learn():
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    data = Digits().load()
+    together = np.concatenate([data.x_train, data.x_test]).reshape(-1, 64) * 16
+    mine = np.column_stack([together, np.concatenate([data.y_train, data.y_test])])
+    theirs = np.column_stack([pixels, labels])
+    np.testing.assert_array_equal(mine[np.lexsort(mine.T)], theirs[np.lexsort(theirs.T)])
+
+
 def test_buffers_are_refused_by_name():
     with pytest.raises(FedsweError, match=r"layer 1 \(BatchNorm1d\).*GroupNorm"):
         Network(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))

@@ -261,7 +261,8 @@ class LabelledProblem(Problem):
 
     def gradients(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
         if self.network.stacks:
-            return self._dense_gradients(x, batch, precision)
+            with arithmetic(precision, x.device.type), torch.no_grad():
+                return self.network.stacked_gradients(x, *self._inputs(batch), batch.weight)
         if x.device.type == "cpu":
             # Convolutions with weights of their own are 5 to 7 times slower stacked than in turn on a CPU.
             return torch.stack([self.gradient(row, batch.client(i), precision) for i, row in enumerate(x)])
@@ -270,15 +271,6 @@ class LabelledProblem(Problem):
         with arithmetic(precision, x.device.type):
             result: Vector = mapped(x.detach(), inputs, labels, batch.weight, batch.dropout)
         return result
-
-    def _dense_gradients(self, x: Vector, batch: Batch, precision: Precision) -> Vector:
-        inputs, labels = self._inputs(batch)
-        x = x.detach().requires_grad_()
-        with arithmetic(precision, x.device.type):
-            logits = self.network.stacked_logits(x, inputs).flatten(0, 1).to(x.dtype)
-            losses = F.cross_entropy(logits, labels.flatten(), reduction="none")
-            # The clients' losses share no parameters, so the gradient of their sum holds each one's own.
-            return torch.autograd.grad((batch.weight.flatten() * losses).sum(), x)[0]
 
     def family(self) -> object:
         return id(self.data), self.network.signature, bool(self._crop or self._flip)

@@ -87,9 +87,6 @@ def kept(dropout: torch.Tensor, layer: int, samples: int, units: int, p: float) 
     return (keys.fraction(keys.extend(dropout, layer, sample, unit)) >= p) / (1.0 - p)
 
 
-_DENSE = (nn.Flatten, nn.Linear, nn.ReLU)
-
-
 def pooled_first(module: nn.Module) -> nn.Module:
     """The same function with each ReLU before a max-pooling moved behind it, where it has a quarter of the work."""
     if not isinstance(module, nn.Sequential):
@@ -152,23 +149,32 @@ class Network:
 
     @property
     def stacks(self) -> bool:
-        """Whether n clients run as one: dense layers do; per-client convolutions are slower stacked than in turn."""
-        return isinstance(self.module, nn.Sequential) and all(isinstance(p, _DENSE) for p in self.module)
+        """Whether `stacked_gradients` knows this network: Flatten, then Linear layers with ReLU between them."""
+        if not isinstance(self.module, nn.Sequential):
+            return False
+        kinds = [type(layer) for layer in self.module]
+        biased = all(layer.bias is not None for layer in self.module if isinstance(layer, nn.Linear))
+        return biased and kinds == [nn.Flatten, *[nn.Linear, nn.ReLU] * (len(kinds) // 2 - 1), nn.Linear]
 
-    def stacked_logits(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
-        """n clients with parameters x [n, d] on inputs [n, B, ...], as batched matrix products."""
+    def stacked_gradients(self, x: Vector, inputs: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor) -> Vector:
+        """The gradients [n, d] of n clients' weighted cross-entropy at x [n, d] on inputs [n, B, ...].
+
+        Written out because autograd would transpose the wrong way: with units along rows, [n, units, B], the gradient
+        of a weight is a product of rows (five times faster on a CPU than the product of columns).
+        """
         assert isinstance(self.module, nn.Sequential)
-        h, n = inputs, len(x)
-        parameters = iter(torch.split(x, self._sizes, dim=1))
-        for layer in self.module:
-            if isinstance(layer, nn.Flatten):
-                h = h.flatten(2)
-            elif isinstance(layer, nn.ReLU):
-                h = F.relu(h)
-            elif isinstance(layer, nn.Linear):
-                weight = next(parameters).view(n, layer.out_features, layer.in_features)
-                # As weight times inputs, so that the weight's gradient is a product of rows (five times faster).
-                h = (weight @ h.transpose(1, 2)).transpose(1, 2)
-                if layer.bias is not None:
-                    h = h + next(parameters).unsqueeze(1)
-        return h
+        pieces = [p.view(len(x), *s) for p, s in zip(torch.split(x, self._sizes, dim=1), self._shapes, strict=True)]
+        layers = list(zip(pieces[::2], pieces[1::2], strict=True))  # (weight, bias) of each dense layer
+        before = [inputs.flatten(2).transpose(1, 2)]
+        for number, (w, b) in enumerate(layers):
+            h = (w @ before[-1]).to(x.dtype) + b.unsqueeze(2)
+            before.append(F.relu(h) if number + 1 < len(layers) else h)
+        g = F.softmax(before[-1], dim=1)
+        g.scatter_add_(1, labels.unsqueeze(1), -torch.ones_like(g[:, :1]))
+        g *= weight.unsqueeze(1)
+        gradients: list[torch.Tensor] = []
+        for number in reversed(range(len(layers))):
+            gradients[:0] = [(g @ before[number].transpose(1, 2)).to(x.dtype).flatten(1), g.sum(2)]
+            if number:
+                g = (layers[number][0].transpose(1, 2) @ g).to(x.dtype) * (before[number] > 0)
+        return torch.cat(gradients, dim=1)
