@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 .PHONY: run test setup lint clean
 
-run: setup  ## compare every algorithm on the embedded digits (about a minute)
+run: setup  ## compare every algorithm on the embedded digits (under a minute)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
 
 test: setup lint  ## all checks
