@@ -1,5 +1,6 @@
 """The command line as a user meets it: in this process, or as a real one."""
 
+import os
 import subprocess
 import sys
 
@@ -18,4 +19,6 @@ def fedswe(monkeypatch, capsys, *words):
 
 
 def process(*words, **options):
-    return subprocess.Popen([sys.executable, "-m", "fedswe", *map(str, words)], **options)
+    """A real process, with one thread like the tests themselves: sums depend on the number of threads."""
+    command = [sys.executable, "-m", "fedswe", *map(str, words)]
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)
