@@ -162,7 +162,7 @@ class FusedCnn:
         bias1, bias2 = self.x[:, 864:], self.x[:, 896 + 9216 :]
         kernels.pack_conv_weights[(n, 10)](self.x, self.weight1, self.weight2, D)
         kernels.stage[(n * B,)](
-            self.images, phase.index[step], phase.shift_y[step], phase.shift_x[step], phase.flip[step], self.staged, B,
+            self.images, phase.index[step], phase.shift_y[step], phase.shift_x[step], phase.flip[step], self.staged,
             H=32, BLOCK=1024,
         )  # fmt: skip
         kernels.conv1_forward[(n, B * 2)](

@@ -24,7 +24,7 @@ import triton.language as tl
 
 
 @triton.jit
-def stage(images, index, shift_y, shift_x, flip, staged, B, H: tl.constexpr, BLOCK: tl.constexpr):
+def stage(images, index, shift_y, shift_x, flip, staged, H: tl.constexpr, BLOCK: tl.constexpr):
     """Gather, crop and flip: staged[y + 1, x + 1, ch] = images[index, ch, y + dy, x' + dx], zero outside."""
     image = tl.program_id(0).to(tl.int64)  # client * B + b
     source = images + tl.load(index + image) * (3 * H * H)
