@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
@@ -17,7 +18,7 @@ from fedswe.availability import AVAILABILITY
 from fedswe.engine.solver import Local
 from fedswe.errors import FedsweError
 from fedswe.experiment import Evaluate, Experiment, Record
-from fedswe.tasks import TASKS
+from fedswe.tasks import TASKS, Task
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -90,9 +91,25 @@ def named(registry: Mapping[str, type[T]], table: Table, section: str) -> T:
     """One entry of a registry with its parameters; a section without a name is the default one."""
     table = {"name": DEFAULT[section], **table}
     name = table.pop("name")
+    if section == "task" and ":" in str(name):
+        return cast(T, _build(_imported(str(name)), table, section, of=f" of {name}"))
     if name not in registry:
         raise FedsweError(f"unknown {section} {name!r}{_nearest(str(name), registry)}")
     return _build(registry[name], table, section, of=f" of {name}")
+
+
+def _imported(path: str) -> type[Task]:
+    """A user's own task, `module:class`."""
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise FedsweError(
+            f"task.name: cannot import {path} ({error}): is its directory on PYTHONPATH, and the name right?"
+        ) from None
+    if not (isinstance(found, type) and issubclass(found, Task) and is_dataclass(found)):
+        raise FedsweError(f"task.name: {path} is not a dataclass derived from fedswe.tasks.Task")
+    return found
 
 
 def dump(experiment: Experiment) -> str:
@@ -102,6 +119,8 @@ def dump(experiment: Experiment) -> str:
         value = getattr(experiment, f.name)
         if f.name in NAMED:
             names = {cls: name for name, cls in NAMED[f.name].items()}
+            if f.name == "task" and type(value) not in names and "." not in type(value).__qualname__:
+                names[type(value)] = f"{type(value).__module__}:{type(value).__name__}"
             if type(value) not in names:
                 raise FedsweError(
                     f"{type(value).__name__} is not a registered {f.name}: run it without an output directory"
