@@ -20,7 +20,7 @@ from fedswe.algorithms import FedAvg
 from fedswe.availability.mask import Rows
 from fedswe.engine import BatchedEngine
 from fedswe.engine.solver import Local
-from fedswe.tasks.augment import Augment
+from fedswe.tasks.augment import Augment, Augmentation
 from fedswe.tasks.labelled import Labelled, LabelledProblem
 from fedswe.tasks.networks import NETWORKS, Network
 from fedswe.tasks.problem import Precision, Setting
@@ -117,7 +117,7 @@ class _Bench:
         parts = list(np.arange(total).reshape(workload.clients, workload.samples))
         module = NETWORKS[workload.network](workload.shape, 10)
         setting = Setting(0, torch.float32, device)
-        self.problem = LabelledProblem(data, parts, Network(module), setting, workload.crop)
+        self.problem = LabelledProblem(data, parts, Network(module), setting, Augmentation(workload.crop))
         self.local = Local(workload.steps, workload.batch, 0.05, "constant", precision=precision)
         self.module = NETWORKS[workload.network](workload.shape, 10).to(device)
         self.images = torch.as_tensor(data.x_train).to(device)  # in the ordinary layout: what a plain loop has

@@ -11,7 +11,8 @@ ARROWS = {
     "core": {"errors"},
     "algorithms": {"core", "errors"},
     "availability": {"core", "errors"},
-    "tasks": {"availability", "core", "errors"},
+    "datasets": {"errors"},
+    "tasks": {"availability", "core", "datasets", "errors"},
     "engine": {"availability", "core", "errors", "tasks", "theory"},  # theory: the formulas of the probes
     "theory": {"errors"},
     "reports": {"algorithms", "availability", "engine", "errors", "experiment", "tasks", "theory"},

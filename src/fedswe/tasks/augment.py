@@ -1,19 +1,22 @@
-"""Random crop and flip, drawn per image from keyed streams, on the device that holds the images."""
+"""Random crop and flip, drawn from keyed streams, on the device that holds the images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
 from fedswe.core import keys
 
+Unit = Literal["image", "batch"]
+
 
 @dataclass(frozen=True)
 class Augment:
-    """How a batch is changed: crop offsets and flips, [..., B]; zero beyond the border of the image."""
+    """How a batch is changed: crop offsets and flips, [..., B]."""
 
     shift_y: torch.Tensor
     shift_x: torch.Tensor
@@ -25,11 +28,14 @@ class Augment:
         ys, xs, flips = ([pad(getattr(p, n)) for p in parts] for n in ("shift_y", "shift_x", "flip"))
         return Augment(torch.cat(ys), torch.cat(xs), torch.cat(flips))
 
-    def __getitem__(self, at: int | slice | tuple[slice, int]) -> Augment:
+    def __getitem__(self, at: int | slice | tuple[int | slice, ...]) -> Augment:
         return Augment(self.shift_y[at], self.shift_x[at], self.flip[at])
 
-    def apply(self, images: torch.Tensor) -> torch.Tensor:
-        """Images [..., C, H, W]: pixel (y, x) comes from (y + shift_y, x' + shift_x), x' mirrored where flipped."""
+    def apply(self, images: torch.Tensor, border: torch.Tensor | None = None) -> torch.Tensor:
+        """Images [..., C, H, W]: pixel (y, x) comes from (y + shift_y, x' + shift_x), x' mirrored where flipped.
+
+        Beyond the edge of the image it is `border` [C], or 0.
+        """
         shape = images.shape
         images = images.reshape(-1, *shape[-3:])
         n, channels, height, width = images.shape
@@ -39,14 +45,37 @@ class Augment:
         column = torch.arange(width, device=images.device)
         column = torch.where(flip != 0, width - 1 - column, column) + dx + reach
         # Pixels with their channels side by side are copied as one piece each.
-        padded = F.pad(images.permute(0, 2, 3, 1), (0, 0, *(reach,) * 4)).flatten(1, 2)
+        padded = F.pad(images.permute(0, 2, 3, 1), (0, 0, *(reach,) * 4))
+        if border is not None and reach:
+            padded[:, :reach], padded[:, -reach:] = border, border
+            padded[:, :, :reach], padded[:, :, -reach:] = border, border
         place = (row[:, :, None] * (width + 2 * reach) + column[:, None, :]).flatten(1)
-        pixels = padded[torch.arange(n, device=images.device)[:, None], place]
+        pixels = padded.flatten(1, 2)[torch.arange(n, device=images.device)[:, None], place]
         return pixels.view(n, height, width, channels).permute(0, 3, 1, 2).view(shape)
 
 
+@dataclass(frozen=True)
+class Augmentation:
+    """What is drawn: crops of images padded by `crop` pixels, mirrored or not, once per image or per batch."""
+
+    crop: int = 0
+    flip: bool = False
+    unit: Unit = "image"
+
+    def __bool__(self) -> bool:
+        return bool(self.crop or self.flip)
+
+    def draw(self, names: torch.Tensor, steps: int, batch: int) -> Augment:
+        """The crops and flips of a round, [n, steps, B], named by client and round."""
+        if self.unit == "batch":
+            one = draw(names, steps, 1, self.crop, self.flip)
+            shape = (len(names), steps, batch)
+            return Augment(one.shift_y.expand(shape), one.shift_x.expand(shape), one.flip.expand(shape))
+        return draw(names, steps, batch, self.crop, self.flip)
+
+
 def draw(names: torch.Tensor, steps: int, batch: int, crop: int, flip: bool) -> Augment:
-    """The crops and flips of a round, [n, steps, B], named by client and round."""
+    """Per image, [n, steps, B]."""
     bits = keys.grid(names, steps, batch)
     span = 2 * crop + 1
     # Three independent fields of one word: 20 bits each for the offsets, one for the flip.

@@ -6,11 +6,9 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch.func import grad, vmap
 from torch.nn import functional as F
@@ -19,50 +17,23 @@ from fedswe.core import keys
 from fedswe.core.records import Vector
 from fedswe.core.transfer import to_device
 from fedswe.errors import FedsweError, require
-from fedswe.tasks import augment
-from fedswe.tasks.augment import Augment
-from fedswe.tasks.networks import NETWORKS, Network
-from fedswe.tasks.partition import Indices, dirichlet_shares, partition, realised_shares
+from fedswe.tasks.augment import Augmentation, Unit
+from fedswe.tasks.batches import Batch, Batches
+from fedswe.tasks.dataset import Labelled, Resident, chunks, resident
+from fedswe.tasks.networks import NETWORKS, Model, Network, kaiming_last_layer
+from fedswe.tasks.partition import (
+    Indices,
+    Partition,
+    dirichlet_shares,
+    grouped_shares,
+    held_out,
+    partition,
+    realised_shares,
+    two_groups,
+)
 from fedswe.tasks.problem import Precision, Problem, Setting, Task
 
-_EVALUATION_BATCH = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """A data set in memory; inputs are [N, C, H, W] or [N, features], labels 0..classes-1."""
-
-    x_train: npt.NDArray[np.floating]
-    y_train: npt.NDArray[np.int64]
-    x_test: npt.NDArray[np.floating]
-    y_test: npt.NDArray[np.int64]
-
-    @property
-    def classes(self) -> int:
-        return int(max(self.y_train.max(), self.y_test.max())) + 1
-
-
-@dataclass(frozen=True, eq=False)
-class Resident:
-    """A data set on a device, shared by all problems that were built from it."""
-
-    x_train: torch.Tensor
-    y_train: torch.Tensor
-    x_test: torch.Tensor
-    y_test: torch.Tensor
-
-
-@lru_cache(maxsize=2)  # runs of one data set follow each other; two allow for a change without keeping everything
-def resident(data: Labelled, dtype: torch.dtype, device: torch.device) -> Resident:
-    def inputs(x: npt.NDArray[np.floating]) -> torch.Tensor:
-        tensor = torch.as_tensor(x, dtype=dtype, device=device)
-        # Channels last is the layout in which CPU convolutions run about twice as fast.
-        return tensor.to(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
-
-    def labels(y: npt.NDArray[np.int64]) -> torch.Tensor:
-        return torch.as_tensor(y, device=device)
-
-    return Resident(inputs(data.x_train), labels(data.y_train), inputs(data.x_test), labels(data.y_test))
+__all__ = ["Batch", "Batches", "Labelled", "LabelledProblem", "LabelledTask", "Resident"]
 
 
 @dataclass(frozen=True)
@@ -71,14 +42,20 @@ class LabelledTask(Task):
 
     clients: int = 50
     alpha: float = 0.1  # concentration: smaller is more heterogeneous
-    model: Literal["softmax", "mlp", "cnn", "svhn_cnn", "cifar10_cnn", "cinic10_cnn"] = "softmax"
-    crop: int = 0  # train on random crops after padding by this many zero pixels
+    partition: Partition = "dirichlet"  # "two_groups": half of the clients own half of the classes, the rest the others
+    hold_out: float = 0.0  # fraction of the training samples no client gets; scored as held_out_loss, held_out_accuracy
+    model: Model = "softmax"
+    last_layer: Literal["default", "kaiming"] = "default"  # initialisation: torch's (the released code), Kaiming-normal
+    crop: int = 0  # train on random crops after padding by this many pixels
     flip: bool = False  # train on images mirrored at random
+    augment: Unit = "image"  # one crop and flip for each image, or for the whole "batch" of a step (the released code)
+    border: Literal["mean", "black"] = "mean"  # colour of the padding: 0 after normalisation, or 0 before it
 
     def __post_init__(self) -> None:
         require(self.clients >= 1, f"clients must be at least 1, not {self.clients}")
         require(0 < self.alpha < float("inf"), f"alpha must be positive, not {self.alpha:g}")
         require(self.crop >= 0, f"crop must be 0 (off) or positive, not {self.crop}")
+        require(0 <= self.hold_out < 1, f"hold_out must be a fraction below 1, not {self.hold_out:g}")
 
     @abstractmethod
     def load(self) -> Labelled:
@@ -86,107 +63,68 @@ class LabelledTask(Task):
 
     def build(self, setting: Setting) -> Problem:
         data = self.load()
+        shape = data.x_train.shape[1:]
+        require(len(shape) == 3 or not (self.crop or self.flip), "task.crop and task.flip need images")
+        given, kept_back = held_out(len(data.y_train), self.hold_out)
         rng = setting.legacy or keys.generator(setting.seed, "partition")
-        drawn = dirichlet_shares(rng, self.alpha, self.clients, data.classes)
-        parts = partition(data.y_train, drawn)
+        owners = two_groups(self.clients, data.classes) if self.partition == "two_groups" else None
+        drawn = (
+            dirichlet_shares(rng, self.alpha, self.clients, data.classes)
+            if owners is None
+            else grouped_shares(rng, self.alpha, owners)
+        )
+        parts = [given[part] for part in partition(data.y_train[given], drawn, owners)]
         empty = [i for i, part in enumerate(parts) if not len(part)]
         if empty:
             raise FedsweError(
                 f"client {empty[0]} has no data ({len(empty)} of {self.clients} clients are empty): "
                 "lower task.clients, raise task.alpha, or try another seed"
             )
-        shape = data.x_train.shape[1:]
-        require(len(shape) == 3 or not (self.crop or self.flip), "task.crop and task.flip need images")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(keys.stream_key(setting.seed, "initial model"))
-            network = Network(NETWORKS[self.model](shape, data.classes))
-        problem = LabelledProblem(data, parts, network, setting, self.crop, self.flip)
+            module = NETWORKS[self.model](shape, data.classes)
+            if self.last_layer == "kaiming":
+                kaiming_last_layer(module)
+        problem = LabelledProblem(
+            data,
+            parts,
+            Network(module),
+            setting,
+            Augmentation(self.crop, self.flip, self.augment),
+            border=data.black if self.border == "black" else None,
+            kept_back=kept_back,
+        )
         problem.drawn = drawn
         problem.realised = realised_shares(data.y_train, parts, data.classes)
         return problem
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Samples of n clients for one step; weight is 1/(batch size) on samples and 0 on padding."""
-
-    index: torch.Tensor  # [n, B]
-    weight: torch.Tensor  # [n, B]
-    augment: Augment | None = None  # [n, B]
-    dropout: torch.Tensor | None = None  # [n], random bits that name the units to leave out
-
-    def client(self, i: int) -> Batch:
-        """The batch of one of the n clients."""
-        return Batch(
-            self.index[i],
-            self.weight[i],
-            None if self.augment is None else self.augment[i],
-            None if self.dropout is None else self.dropout[i],
-        )
-
-
-@dataclass(frozen=True)
-class Batches:
-    """The batches of a round, kept together: [n, steps, B], weight [n, B], dropout [n, steps]."""
-
-    index: torch.Tensor
-    weight: torch.Tensor
-    augment: Augment | None
-    dropout: torch.Tensor | None
-
-    @staticmethod
-    def joined(drawn: list[Batches]) -> Batches:
-        """The draws of several runs one after another, narrow batches padded with weight 0."""
-        width = max(b.index.shape[2] for b in drawn)
-
-        def pad(x: torch.Tensor) -> torch.Tensor:
-            return F.pad(x, (0, width - x.shape[-1]))
-
-        changes = [b.augment for b in drawn if b.augment is not None]
-        dropout = [b.dropout for b in drawn if b.dropout is not None]
-        return Batches(
-            torch.cat([pad(b.index) for b in drawn]),
-            torch.cat([pad(b.weight) for b in drawn]),
-            Augment.joined(changes, pad) if changes else None,
-            torch.cat(dropout) if dropout else None,
-        )
-
-    def __getitem__(self, rows: slice) -> Batches:
-        return Batches(
-            self.index[rows],
-            self.weight[rows],
-            None if self.augment is None else self.augment[rows],
-            None if self.dropout is None else self.dropout[rows],
-        )
-
-    def __iter__(self) -> Iterator[Batch]:
-        for step in range(self.index.shape[1]):
-            here = (slice(None), step)
-            yield Batch(
-                self.index[here],
-                self.weight,
-                None if self.augment is None else self.augment[here],
-                None if self.dropout is None else self.dropout[here],
-            )
+_UNCHANGED = Augmentation()
 
 
 class LabelledProblem(Problem):
+    border: torch.Tensor  # [C], the value of padding in normalised units
+
     def __init__(
         self,
         data: Labelled,
         parts: list[Indices],
         network: Network,
         setting: Setting,
-        crop: int = 0,
-        flip: bool = False,
+        augmentation: Augmentation = _UNCHANGED,
+        border: tuple[float, ...] | None = None,
+        kept_back: Indices | None = None,
     ) -> None:
         device = setting.device
         self.m, self._seed, self.network = len(parts), setting.seed, network
-        self._crop, self._flip = crop, flip
+        self._augmentation = augmentation
+        self._border = border or (0.0,) * data.x_train.shape[1]  # on the host, where families are compared
+        self.border = torch.tensor(self._border, dtype=setting.dtype, device=device)
         self.start = network.initial().to(device=device, dtype=setting.dtype)
         self.data = resident(data, setting.dtype, device)
         self._train = self.data.x_train, self.data.y_train
         self._test = self.data.x_test, self.data.y_test
+        self._kept_back = kept_back if kept_back is not None and len(kept_back) else None
         self._sizes = np.array([len(part) for part in parts])  # on the host, where shapes are decided
         self.sizes = torch.as_tensor(self._sizes, device=device)
         self._table = torch.zeros(self.m, int(self._sizes.max()), dtype=torch.int64, device=device)
@@ -226,8 +164,8 @@ class LabelledProblem(Problem):
         index = torch.gather(self._table[clients], 1, position.flatten(1)).view_as(position)
         weight = (inside / batch[:, None]).to(self.start.dtype)
         changes = None
-        if self._crop or self._flip:
-            changes = augment.draw(named("augmentation"), steps, width, self._crop, self._flip)
+        if self._augmentation:
+            changes = self._augmentation.draw(named("augmentation"), steps, width)
         dropout = keys.grid(named("dropout"), 1, steps)[:, 0] if self.network.drops else None
         return Batches(index, weight, changes, dropout)
 
@@ -242,7 +180,7 @@ class LabelledProblem(Problem):
         # index_select copies whole rows; indexing with [...] is four times slower here.
         inputs = images.index_select(0, batch.index.flatten()).reshape(*batch.index.shape, *images.shape[1:])
         if batch.augment is not None:
-            inputs = batch.augment.apply(inputs)
+            inputs = batch.augment.apply(inputs, self.border if any(self._border) else None)
         if inputs.ndim == 4 and inputs.device.type == "cpu":
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         return inputs, labels[batch.index]
@@ -273,7 +211,7 @@ class LabelledProblem(Problem):
         return result
 
     def family(self) -> object:
-        return id(self.data), self.network.signature, bool(self._crop or self._flip)
+        return id(self.data), self.network.signature, bool(self._augmentation), self._border
 
     def joined(self, drawn: list[Batches]) -> Batches:
         return Batches.joined(drawn)
@@ -289,16 +227,30 @@ class LabelledProblem(Problem):
 
     def evaluate(self, x: Vector) -> dict[str, float]:
         scores = {}
-        for name, (inputs, labels) in (("train", self._train), ("test", self._test)):
+        for name, (inputs, labels), rows in self._scored():
             loss = correct = 0.0
+            size = len(labels) if rows is None else len(rows)
             with torch.no_grad():
-                for part in _chunks(len(labels)):
-                    logits = self.network.logits(x, inputs[part])
-                    loss += float(F.cross_entropy(logits, labels[part], reduction="sum"))
-                    correct += int((logits.argmax(1) == labels[part]).sum())
-            scores[f"{name}_loss"] = loss / len(labels)
-            scores[f"{name}_accuracy"] = correct / len(labels)
+                for part in chunks(size):
+                    these = part if rows is None else rows[part]
+                    logits = self.network.logits(x, inputs[these])
+                    loss += float(F.cross_entropy(logits, labels[these], reduction="sum"))
+                    correct += int((logits.argmax(1) == labels[these]).sum())
+            scores[f"{name}_loss"] = loss / size
+            scores[f"{name}_accuracy"] = correct / size
         return scores
+
+    def _scored(self) -> list[tuple[str, tuple[torch.Tensor, torch.Tensor], torch.Tensor | None]]:
+        """Name, samples and which of them; None: all."""
+        if self._kept_back is None:
+            return [("train", self._train, None), ("test", self._test, None)]
+        device = self.start.device
+        given = np.setdiff1d(np.arange(len(self._train[1])), self._kept_back)
+        return [
+            ("train", self._train, torch.as_tensor(given, device=device)),
+            ("held_out", self._train, torch.as_tensor(self._kept_back, device=device)),
+            ("test", self._test, None),
+        ]
 
 
 @contextmanager
@@ -311,7 +263,3 @@ def arithmetic(precision: Precision, device: str) -> Iterator[None]:
             yield
     finally:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
-
-
-def _chunks(size: int) -> Iterator[slice]:
-    return (slice(a, a + _EVALUATION_BATCH) for a in range(0, size, _EVALUATION_BATCH))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from torch import nn
@@ -16,6 +17,7 @@ from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, require
 
 Shape = tuple[int, ...]
+Model = Literal["softmax", "mlp", "cnn", "svhn_cnn", "cifar10_cnn", "cinic10_cnn"]
 
 
 def softmax(shape: Shape, classes: int) -> nn.Sequential:
@@ -68,6 +70,13 @@ def paper_cnn(*widths: int, dropout: float = 0.0) -> Callable[[Shape, int], nn.S
         return nn.Sequential(*layers[:-1])
 
     return build
+
+
+def kaiming_last_layer(module: nn.Sequential) -> None:
+    """Give the last dense layer the initialisation of the layers before it, as the paper says of all."""
+    last = [layer for layer in module if isinstance(layer, nn.Linear)][-1]
+    nn.init.kaiming_normal_(last.weight, nonlinearity="relu")
+    nn.init.zeros_(last.bias)
 
 
 NETWORKS: dict[str, Callable[[Shape, int], nn.Sequential]] = {

@@ -59,6 +59,8 @@ def _load(file: str, _modified: int, _size: int) -> Labelled:
         _labels(file, arrays, "y_train", len(x_train)),
         (x_test - mean) / std,
         _labels(file, arrays, "y_test", len(x_test)),
+        tuple(mean.ravel().tolist()),
+        tuple(std.ravel().tolist()),
     )
 
 
