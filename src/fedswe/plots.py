@@ -63,9 +63,13 @@ def save(draw: Callable[[Figure], None], size: tuple[float, float], path: Path) 
 
 
 def _write(figure: Figure, path: Path) -> None:
+    from matplotlib import rc_context
+
     aside = aside_of(path)
+    undated = {"Date": None} if path.suffix == ".svg" else None
     try:
-        figure.savefig(aside, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
+        with rc_context({"svg.hashsalt": "fedswe"}):  # the same drawing gives the same file
+            figure.savefig(aside, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."), metadata=undated)
         aside.replace(path)
     except OSError as error:
         raise FedsweError(f"cannot write {path}: {error.strerror}; free space or choose another place") from None

@@ -104,7 +104,7 @@ def test_standard_deviations_and_percentages_are_plausible():
 def test_look_up_takes_numbers_or_text_and_knows_what_the_paper_lacks():
     row = look_up("table9", dataset="svhn", dynamics="sine", alpha=1, algorithm="mifa")
     assert row is not None
-    assert row == look_up("table9", dataset="svhn", dynamics="sine", alpha="1.0", algorithm="mifa", k="")
+    assert row == look_up("table9", dataset="svhn", dynamics="sine", alpha="1.0", algorithm="mifa", k=0.0)
     assert (row.values["test"].mean, row.values["test"].std) == (87.5, 0.1)
     assert look_up("table2", dataset="svhn", dynamics="sine", algorithm="fedswe", k=10) is None
 
