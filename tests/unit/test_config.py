@@ -38,7 +38,7 @@ def test_overrides(tmp_path):
         (["algorithm.kk=1"], "unknown key algorithm.kk of fedswe: did you mean k?"),
         (["algorithm.name=fedsw"], "unknown algorithm 'fedsw': did you mean fedswe?"),
         (["algorithm.name=fedawe", "algorithm.k=3"], "unknown key algorithm.k of fedawe"),
-        (["task.name=cifar"], "unknown task 'cifar': known are quadratic, digits, npz"),
+        (["task.name=shakespeare"], "unknown task 'shakespeare': known are quadratic, digits, npz"),
         (["algorithm.k=-1"], "algorithm: k must be 0 or more, not -1"),
         (["algorithm.k=nan"], "algorithm: k must be 0 or more, not nan"),
         (["algorithm.k=many"], "algorithm.k: input should be a valid number"),
