@@ -46,7 +46,8 @@ def bits(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
 def extend(h: torch.Tensor, *counters: Counter) -> torch.Tensor:
     """Name draws further: extend(bits(seed, stream, a), b) = bits(seed, stream, a, b)."""
     for counter in counters:
-        c = torch.as_tensor(counter, dtype=torch.int64, device=h.device)
+        # A plain number goes along with the operation; as a tensor it would first be copied to the device.
+        c = counter if isinstance(counter, int) else torch.as_tensor(counter, dtype=torch.int64, device=h.device)
         h = _mix(_mix(h ^ c) + _GOLDEN)
     return h
 

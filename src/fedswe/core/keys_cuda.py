@@ -15,12 +15,17 @@ def _mix(z):
 
 
 @triton.jit
+def extend(h, counter):
+    """`keys.extend` by one counter; both uint64."""
+    return _mix(_mix(h ^ counter) + 0x9E3779B97F4A7C15)
+
+
+@triton.jit
 def _grid(names, out, A, B, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)  # i * A + a
     b = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     h = tl.load(names + row // A).to(tl.uint64, bitcast=True)
-    h = _mix(_mix(h ^ (row % A).to(tl.uint64)) + 0x9E3779B97F4A7C15)
-    h = _mix(_mix(h ^ b.to(tl.uint64)) + 0x9E3779B97F4A7C15)
+    h = extend(extend(h, (row % A).to(tl.uint64)), b.to(tl.uint64))
     tl.store(out + row * B + b, h.to(tl.int64, bitcast=True), mask=b < B)
 
 

@@ -14,7 +14,8 @@ import torch
 from fedswe.core.algorithm import Done, Job
 from fedswe.core.records import Vector
 from fedswe.core.transfer import to_device
-from fedswe.engine import fused
+from fedswe.engine import captured, fused
+from fedswe.engine.descent import descended, phase_end
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
 
@@ -68,18 +69,6 @@ def train_one(work: Work) -> Done:
     return work.done(x)
 
 
-def descended(
-    x: Vector, gradient: Vector, drift: Vector | None, lr: float | torch.Tensor, clip: float | torch.Tensor
-) -> Vector:
-    """One step: x - lr (clipped gradient + drift)."""
-    if isinstance(clip, torch.Tensor) or clip < math.inf:
-        norm = gradient.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(gradient.dtype).tiny)
-        gradient = gradient * (clip / norm).clamp(max=1.0)
-    if drift is not None:  # after the clip: a control variate is not a stochastic gradient
-        gradient = gradient + drift
-    return torch.addcmul(x, gradient, lr, value=-1) if isinstance(lr, torch.Tensor) else x - lr * gradient
-
-
 def train_all(works: Sequence[Work]) -> list[Done]:
     """The local training of several runs; those that share network, data and batch shape are solved as one stack."""
     families: dict[object, list[int]] = {}
@@ -90,11 +79,17 @@ def train_all(works: Sequence[Work]) -> list[Done]:
     done: dict[int, Done] = {}
     for members in families.values():
         stack = Stack([works[i] for i in members])
-        ends = fused.train(stack) if fused.suits(stack) else _train_stacked(stack)
+        ends = _trained(stack)
         sizes = [len(works[i].clients) for i in members]
         for i, end in zip(members, torch.split(ends, sizes), strict=True):
             done[i] = works[i].done(end)
     return [done[i] for i in range(len(works))]
+
+
+def _trained(stack: Stack) -> Vector:
+    if fused.suits(stack):
+        return fused.train(stack)
+    return captured.train(stack) if captured.suits(stack) else train_stacked(stack)
 
 
 class Stack:
@@ -113,6 +108,12 @@ class Stack:
         self.clip = self._column([w.local.clip or math.inf for w in works], sizes)
         self.clips = any(w.local.clip for w in works)
 
+    @property
+    def rows(self) -> int:
+        """How many clients to train at a time."""
+        size = self.problem.row_size(self.local.batch_size)
+        return max(1, _CHUNK[self.start.device.type] // size) if size else len(self.start)
+
     def _column(self, values: list[float], sizes: list[int]) -> torch.Tensor:
         """One number per run, repeated for its clients, [N, 1]."""
         return to_device(np.repeat(values, sizes)[:, None], self.start.device).to(self.start.dtype)
@@ -124,17 +125,14 @@ class Stack:
         return drawn[0] if len(drawn) == 1 else self.problem.joined(drawn)
 
 
-def _train_stacked(stack: Stack) -> Vector:
-    batches, problem = stack.draw(), stack.problem
-    size = problem.row_size(stack.local.batch_size)
-    rows = max(1, _CHUNK[stack.start.device.type] // size) if size else len(stack.start)
-    ends = []
-    for at in range(0, len(stack.start), rows):
-        part = slice(at, at + rows)
-        x, drift = stack.start[part], None if stack.drift is None else stack.drift[part]
-        clip = stack.clip[part] if stack.clips else math.inf
-        for batch in batches if rows >= len(stack.start) else batches[part]:
-            gradient = problem.gradients(x, batch, stack.local.precision)
-            x = descended(x, gradient, drift, stack.lr[part], clip)
-        ends.append(x)
+def train_stacked(stack: Stack) -> Vector:
+    """The end models, [N, d], of any problem on any device."""
+    batches, ends = stack.draw(), []
+    for at in range(0, len(stack.start), stack.rows):
+        part = slice(at, at + stack.rows)
+        drift, clip = None if stack.drift is None else stack.drift[part], stack.clip[part] if stack.clips else math.inf
+        mine = batches if stack.rows >= len(stack.start) else batches[part]
+        ends.append(
+            phase_end(stack.problem, stack.start[part], mine, drift, stack.lr[part], clip, stack.local.precision)
+        )
     return torch.cat(ends) if len(ends) > 1 else ends[0]

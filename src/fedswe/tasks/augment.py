@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch.nn import functional as F
 
 from fedswe.core import keys
 
@@ -39,18 +38,17 @@ class Augment:
         shape = images.shape
         images = images.reshape(-1, *shape[-3:])
         n, channels, height, width = images.shape
-        reach = int(max(self.shift_y.abs().max(), self.shift_x.abs().max()))
         dy, dx, flip = (part.reshape(n, 1) for part in (self.shift_y, self.shift_x, self.flip))
-        row = torch.arange(height, device=images.device) + dy + reach
+        row = torch.arange(height, device=images.device) + dy
         column = torch.arange(width, device=images.device)
-        column = torch.where(flip != 0, width - 1 - column, column) + dx + reach
-        # Pixels with their channels side by side are copied as one piece each.
-        padded = F.pad(images.permute(0, 2, 3, 1), (0, 0, *(reach,) * 4))
-        if border is not None and reach:
-            padded[:, :reach], padded[:, -reach:] = border, border
-            padded[:, :, :reach], padded[:, :, -reach:] = border, border
-        place = (row[:, :, None] * (width + 2 * reach) + column[:, None, :]).flatten(1)
-        pixels = padded.flatten(1, 2)[torch.arange(n, device=images.device)[:, None], place]
+        column = torch.where(flip != 0, width - 1 - column, column) + dx
+        outside = ((row < 0) | (row >= height))[:, :, None] | ((column < 0) | (column >= width))[:, None, :]
+        place = row.clamp(0, height - 1)[:, :, None] * width + column.clamp(0, width - 1)[:, None, :]
+        # Pixels with their channels side by side are copied as one piece each. Nothing here asks a GPU for a number.
+        images = images.permute(0, 2, 3, 1).flatten(1, 2)
+        pixels = images[torch.arange(n, device=images.device)[:, None], place.flatten(1)]
+        outside = outside.flatten(1)[:, :, None]
+        pixels = pixels.masked_fill_(outside, 0.0) if border is None else torch.where(outside, border, pixels)
         return pixels.view(n, height, width, channels).permute(0, 3, 1, 2).view(shape)
 
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
+from fedswe.engine.captured import Graphs
 from fedswe.engine.fused import kernels
+from fedswe.engine.fused.dropout import drop
 
 Precision = Literal["bf16", "tf32", "fp32"]
 
 CONV = 896 + 9248  # parameters of the two convolutions
 _SPLITS1, _SPLITS2 = 16, 8  # shares of a batch whose convolution gradients are summed apart
+_HEAD = 128 * 128  # numbers of the last hidden layer at a time: what fits the registers
 _ALIGN = 64  # rows of parameters start at multiples of this, for the matrix units
 
 
@@ -51,6 +54,7 @@ class Phase:
     shift_y: torch.Tensor  # int32, crop offsets
     shift_x: torch.Tensor
     flip: torch.Tensor  # int32, 0 or 1
+    dropout: torch.Tensor  # int64 [steps, clients], random bits that name the units to leave out
     weight: torch.Tensor  # float32 [clients, batch], 0 on padding
     lr: torch.Tensor  # float32 [clients]
     clip: torch.Tensor  # float32 [clients], infinity = off
@@ -60,10 +64,17 @@ class FusedCnn:
     """Buffers and kernels for one chunk of clients."""
 
     def __init__(
-        self, images: torch.Tensor, widths: Sequence[int], clients: int, batch: int, steps: int, precision: Precision
+        self,
+        images: torch.Tensor,
+        widths: Sequence[int],
+        clients: int,
+        batch: int,
+        steps: int,
+        precision: Precision,
+        dropout: float = 0.0,  # before every dense layer
     ) -> None:
         device = images.device
-        self.B, self.steps = batch, steps
+        self.B, self.steps, self.dropout = batch, steps, dropout
         self.layers = dense_layers(widths)
         self.d = self.layers[-1].bias + self.layers[-1].outputs
         self.D = -(-self.d // _ALIGN) * _ALIGN
@@ -99,6 +110,7 @@ class FusedCnn:
         self.small = single(n, CONV + sum(layer.outputs for layer in hidden) + (last.inputs + 1) * last.outputs)
         self.d_hidden = low(n, B, last.inputs)
         self.scale = torch.ones(n, dtype=torch.float32, device=device)
+        self.border = single(4)  # the colour beyond the image; the fourth channel is padding
 
         def whole(*shape: int) -> torch.Tensor:
             return torch.zeros(*shape, dtype=torch.int32, device=device)
@@ -106,10 +118,10 @@ class FusedCnn:
         self.phase = Phase(
             torch.zeros(steps, n, B, dtype=torch.int64, device=device),
             whole(steps, n, B), whole(steps, n, B), whole(steps, n, B), whole(steps, n, B),
+            torch.zeros(steps, n, dtype=torch.int64, device=device),
             single(n, B), single(n), single(n),
         )  # fmt: skip
-        self._graphs: dict[tuple[int, bool, bool], Any] = {}
-        self._pool: Any = None  # graphs run one at a time, so they share their scratch memory
+        self._graphs = Graphs()
 
     # one local phase -----------------------------------------------------------------------------------
     def run(
@@ -124,24 +136,11 @@ class FusedCnn:
         if drift is not None:
             self.drift[:n, : self.d] = drift
         kind = (clients, drift is not None, clipped)
-        if not graph:
-            self._all_steps(*kind)
+        if graph:
+            self._graphs.run(kind, lambda: self._all_steps(*kind))
         else:
-            if kind not in self._graphs:
-                self._graphs[kind] = self._captured(*kind)
-            self._graphs[kind].replay()
+            self._all_steps(*kind)
         return self.x[:n, : self.d]
-
-    def _captured(self, clients: int, drifting: bool, clipped: bool) -> Any:
-        start = self.x.clone()
-        self._all_steps(clients, drifting, clipped)  # compiles the kernels and lets the libraries allocate
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            self._all_steps(clients, drifting, clipped)
-        self._pool = graph.pool()
-        self.x.copy_(start)
-        return graph
 
     def _all_steps(self, n: int, drifting: bool, clipped: bool) -> None:
         allowed = torch.backends.cuda.matmul.allow_tf32
@@ -162,8 +161,8 @@ class FusedCnn:
         bias1, bias2 = self.x[:, 864:], self.x[:, 896 + 9216 :]
         kernels.pack_conv_weights[(n, 10)](self.x, self.weight1, self.weight2, D)
         kernels.stage[(n * B,)](
-            self.images, phase.index[step], phase.shift_y[step], phase.shift_x[step], phase.flip[step], self.staged,
-            H=32, BLOCK=1024,
+            self.images, phase.index[step], phase.shift_y[step], phase.shift_x[step], phase.flip[step], self.border,
+            self.staged, H=32, BLOCK=1024,
         )  # fmt: skip
         kernels.conv1_forward[(n, B * 2)](
             self.staged, self.weight1, bias1, self.pooled1, self.which1, B, D, BM=128, num_warps=4, **dot
@@ -187,23 +186,28 @@ class FusedCnn:
             self.partial1, self.partial2, self.small, self.small.shape[1], _SPLITS1, _SPLITS2, BLOCK=1024
         )
         if clipped:
-            squares = self.small[:n].square().sum(1) + sum(g.float().square().sum((1, 2)) for g in gradients)
+            squares = self.small[:n].square().sum(1)
+            for g in gradients:
+                squares += torch.linalg.vector_norm(g, dim=(1, 2), dtype=torch.float32).square()
             self.scale[:n] = (phase.clip[:n] / squares.sqrt().clamp(min=1e-30)).clamp(max=1.0)
         self._descend(n, gradients, drifting)
 
     def _dense(self, n: int, step: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Forward and backward through the dense layers: the gradient at pooled2 and at each hidden weight."""
         hidden, last = self.layers[:-1], self.layers[-1]
-        inputs, h = [], self.pooled2[:n]
-        for layer in hidden:
+        grown = 1.0 / (1.0 - self.dropout)
+        inputs, h = [], self._dropped(self.pooled2[:n], step, 0)
+        for number, layer in enumerate(hidden):
             inputs.append(h)
             bias = self.low[:n, layer.bias : layer.bias + layer.outputs].unsqueeze(1)
             h = torch.baddbmm(bias, h, self._weight(n, layer).transpose(1, 2)).relu_()
+            h = self._dropped(h, step, number + 1)
         at = self.small.shape[1] - (last.inputs + 1) * last.outputs
         kernels.head[(n,)](
             h, self.x[:, last.weight :], self.x[:, last.bias :], self.phase.labels[step], self.phase.weight,
             self.d_hidden, self.small[:, at:], self.small[:, at + last.inputs * last.outputs :], self.D,
-            self.small.shape[1], B=self.B, WIDTH=last.inputs, CLASSES=last.outputs, PRECISION=self.dot, num_warps=8,
+            self.small.shape[1], SCALE=grown, B=self.B, ROWS=min(self.B, _HEAD // last.inputs), WIDTH=last.inputs,
+            CLASSES=last.outputs, PRECISION=self.dot, num_warps=8, num_stages=1,
         )  # fmt: skip
         gradient, gradients, end = self.d_hidden[:n], [], at
         for layer, before in zip(reversed(hidden), reversed(inputs), strict=True):
@@ -211,9 +215,17 @@ class FusedCnn:
             self.small[:n, end - layer.outputs : end] = gradient.sum(1, dtype=torch.float32)
             end -= layer.outputs
             gradient = torch.bmm(gradient, self._weight(n, layer))
+            if self.dropout:
+                gradient *= grown
             if layer is not hidden[0]:  # pooled2's relu is undone with its pooling
                 gradient = torch.where(before > 0, gradient, 0)
         return gradient, gradients[::-1]
+
+    def _dropped(self, h: torch.Tensor, step: int, number: int) -> torch.Tensor:
+        """The input of a dense layer, with units left out in place."""
+        if self.dropout:
+            drop(h, self.phase.dropout[step], number, self.dropout)
+        return h
 
     def _weight(self, n: int, layer: Dense) -> torch.Tensor:
         return self.low[:n, layer.weight : layer.bias].view(n, layer.outputs, layer.inputs)

@@ -24,8 +24,8 @@ import triton.language as tl
 
 
 @triton.jit
-def stage(images, index, shift_y, shift_x, flip, staged, H: tl.constexpr, BLOCK: tl.constexpr):
-    """Gather, crop and flip: staged[y + 1, x + 1, ch] = images[index, ch, y + dy, x' + dx], zero outside."""
+def stage(images, index, shift_y, shift_x, flip, border, staged, H: tl.constexpr, BLOCK: tl.constexpr):
+    """Gather, crop and flip: staged[y + 1, x + 1, ch] = images[index, ch, y + dy, x' + dx], border[ch] outside."""
     image = tl.program_id(0).to(tl.int64)  # client * B + b
     source = images + tl.load(index + image) * (3 * H * H)
     dy, dx = tl.load(shift_y + image), tl.load(shift_x + image)
@@ -37,6 +37,7 @@ def stage(images, index, shift_y, shift_x, flip, staged, H: tl.constexpr, BLOCK:
         sy = y + dy
         inside = (sx >= 0) & (sx < H) & (sy >= 0) & (sy < H) & (ch < 3)
         value = tl.load(source + ch * (H * H) + sy * H + sx, mask=inside, other=0.0)
+        value = tl.where(inside, value, tl.load(border + ch))
         tl.store(staged + image * ((H + 2) * (H + 2) * 4) + ((y + 1) * (H + 2) + x + 1) * 4 + ch, value)
 
 
@@ -214,28 +215,38 @@ def conv1_weight_gradient(
 
 
 @triton.jit
-def head(hidden, weight, bias, labels, sample_weight, d_hidden, d_weight, d_bias, D, GD,
-         B: tl.constexpr, WIDTH: tl.constexpr, CLASSES: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """The last layer, the cross-entropy and all their gradients, one client per program."""
+def head(hidden, weight, bias, labels, sample_weight, d_hidden, d_weight, d_bias, D, GD, SCALE: tl.constexpr,
+         B: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, CLASSES: tl.constexpr,
+         PRECISION: tl.constexpr):  # fmt: skip
+    """The last layer, the cross-entropy and all their gradients, one client per program, ROWS samples at a time.
+
+    `hidden` is what relu and dropout let through, times SCALE: where it is positive, both let the gradient through.
+    """
     client = tl.program_id(0).to(tl.int64)
-    b, k, c = tl.arange(0, B), tl.arange(0, WIDTH), tl.arange(0, 16)
-    h = tl.load(hidden + client * (B * WIDTH) + b[:, None] * WIDTH + k[None, :])
-    w = tl.load(weight + client * D + c[:, None] * WIDTH + k[None, :], mask=c[:, None] < CLASSES, other=0.0)
-    w = w.to(h.dtype)
-    logits = tl.dot(h, tl.trans(w), input_precision=PRECISION)
-    logits += tl.load(bias + client * D + c, mask=c < CLASSES, other=float("-inf"))[None, :]
-    logits -= tl.max(logits, 1)[:, None]
-    p = tl.exp(logits)
-    p = p / tl.sum(p, 1)[:, None]
-    label = tl.load(labels + client * B + b)
-    scale = tl.load(sample_weight + client * B + b)
-    g = (p - tl.where(c[None, :] == label[:, None], 1.0, 0.0)) * scale[:, None]
-    tl.store(d_bias + client * GD + c, tl.sum(g, 0), mask=c < CLASSES)
-    g = g.to(h.dtype)
-    dw = tl.dot(tl.trans(g), h, input_precision=PRECISION)
-    tl.store(d_weight + client * GD + c[:, None] * WIDTH + k[None, :], dw, mask=c[:, None] < CLASSES)
-    dh = tl.where(h > 0, tl.dot(g, w, input_precision=PRECISION), 0.0)
-    tl.store(d_hidden + client * (B * WIDTH) + b[:, None] * WIDTH + k[None, :], dh.to(h.dtype))
+    k, c = tl.arange(0, WIDTH), tl.arange(0, 16)
+    real = c < CLASSES
+    w = tl.load(weight + client * D + c[:, None] * WIDTH + k[None, :], mask=real[:, None], other=0.0)
+    w = w.to(hidden.dtype.element_ty)
+    offset = tl.load(bias + client * D + c, mask=real, other=float("-inf"))
+    dw = tl.zeros((16, WIDTH), tl.float32)
+    db = tl.zeros((16,), tl.float32)
+    for first in range(0, B, ROWS):
+        b = client * B + first + tl.arange(0, ROWS)
+        cell = b[:, None] * WIDTH + k[None, :]
+        h = tl.load(hidden + cell)
+        logits = tl.dot(h, tl.trans(w), input_precision=PRECISION) + offset[None, :]
+        logits -= tl.max(logits, 1)[:, None]
+        p = tl.exp(logits)
+        p = p / tl.sum(p, 1)[:, None]
+        hit = c[None, :] == tl.load(labels + b)[:, None]
+        g = (p - tl.where(hit, 1.0, 0.0)) * tl.load(sample_weight + b)[:, None]
+        db += tl.sum(g, 0)
+        g = g.to(h.dtype)
+        dw = tl.dot(tl.trans(g), h, dw, input_precision=PRECISION)
+        dh = tl.where(h > 0, tl.dot(g, w, input_precision=PRECISION) * SCALE, 0.0)
+        tl.store(d_hidden + cell, dh.to(h.dtype))
+    tl.store(d_bias + client * GD + c, db, mask=real)
+    tl.store(d_weight + client * GD + c[:, None] * WIDTH + k[None, :], dw, mask=real[:, None])
 
 
 @triton.jit

@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from fedswe.engine.fused.cnn import FusedCnn, Precision
-from fedswe.tasks.labelled import Batches, LabelledProblem, Resident
+from fedswe.tasks.batches import Batches
+from fedswe.tasks.dataset import Resident
+from fedswe.tasks.labelled import LabelledProblem
 
 if TYPE_CHECKING:
     from fedswe.engine.solver import Local, Stack
@@ -26,22 +28,21 @@ def suits(stack: Stack) -> bool:
 def fits(problem: Problem, local: Local) -> bool:
     if local.precision == "fp32":  # Triton's float32 products are slower than the library's convolutions
         return False
-    return isinstance(problem, LabelledProblem) and dense_widths(problem.network.module) is not None
+    return isinstance(problem, LabelledProblem) and dense_part(problem.network.module) is not None
 
 
 def buffers(problem: LabelledProblem, local: Local) -> int:
     """Bytes of the solver's buffers, counted on a device that allocates nothing."""
-    widths = dense_widths(problem.network.module)
-    assert widths is not None
+    dense = dense_part(problem.network.module)
+    assert dense is not None
     images = torch.empty_like(problem.data.x_train, device="meta")
-    cnn = FusedCnn(images, widths, _CHUNK, _room(local.batch_size), local.steps, local.precision)
+    cnn = FusedCnn(images, dense[0], _CHUNK, _room(local.batch_size), local.steps, local.precision)
     held = [*vars(cnn).values(), *vars(cnn.phase).values()]
-    kept = sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
-    return kept + cnn.x.numel() * cnn.x.element_size()  # one copy while a graph is captured
+    return sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
 
 
-def dense_widths(module: nn.Module) -> tuple[int, ...] | None:
-    """The widths of the dense layers if this is one of the paper's CNNs without dropout, else None."""
+def dense_part(module: nn.Module) -> tuple[tuple[int, ...], float] | None:
+    """The widths of the dense layers and the dropout before each, if this is one of the paper's CNNs, else None."""
     layers = list(module.children())
     kinds = [type(layer) for layer in layers]
     if kinds[:7] != [nn.Conv2d, nn.MaxPool2d, nn.ReLU] * 2 + [nn.Flatten]:  # in the order of `pooled_first`
@@ -52,23 +53,26 @@ def dense_widths(module: nn.Module) -> tuple[int, ...] | None:
         for c in (first, second)
     ):
         return None
-    dense = layers[7:]
-    if [type(layer) for layer in dense] != [nn.Linear, nn.ReLU] * (len(dense) // 2) + [nn.Linear]:
+    rates = {layer.p for layer in layers if isinstance(layer, nn.Dropout)}
+    dense = [layer for layer in layers[7:] if isinstance(layer, nn.Linear)]
+    block = [nn.Dropout, nn.Linear, nn.ReLU] if rates else [nn.Linear, nn.ReLU]
+    if kinds[7:] != (block * len(dense))[:-1] or len(rates) > 1 or not all(0 < p < 1 for p in rates):
         return None
-    widths = tuple(layer.out_features for layer in dense if isinstance(layer, nn.Linear))
+    widths = tuple(layer.out_features for layer in dense)
     powers = all(16 <= width <= 1024 and width & (width - 1) == 0 for width in widths[:-1])
     fits = first.in_channels == 3 and dense[0].in_features == 2048 and widths[-1] <= 16 and len(widths) > 1
-    return widths if fits and powers else None
+    return (widths, rates.pop() if rates else 0.0) if fits and powers else None
 
 
 def train(stack: Stack) -> torch.Tensor:
     problem, local = stack.problem, stack.local
     assert isinstance(problem, LabelledProblem)
-    widths = dense_widths(problem.network.module)
-    assert widths is not None
+    dense = dense_part(problem.network.module)
+    assert dense is not None
     batches: Batches = stack.draw()
     width = batches.index.shape[2]
-    cnn = _cnn(problem.data, widths, _room(width), local.steps, local.precision)
+    cnn = _cnn(problem.data, *dense, _room(width), local.steps, local.precision)
+    cnn.border[:3] = problem.border
     ends = torch.empty_like(stack.start)
     labels = problem.data.y_train
     for at in range(0, len(ends), _CHUNK):
@@ -95,11 +99,15 @@ def _fill(cnn: FusedCnn, batches: Batches, labels: torch.Tensor, n: int, width: 
     phase.weight[:n, :width] = batches.weight
     phase.index[:, :n, :width] = batches.index.transpose(0, 1)
     phase.labels[:, :n, :width] = labels[batches.index].transpose(0, 1).int()
+    if batches.dropout is not None:
+        phase.dropout[:, :n] = batches.dropout.T
     if batches.augment is not None:
         for name in ("shift_y", "shift_x", "flip"):
             getattr(phase, name)[:, :n, :width] = getattr(batches.augment, name).transpose(0, 1)
 
 
 @lru_cache(maxsize=2)
-def _cnn(data: Resident, widths: tuple[int, ...], batch: int, steps: int, precision: Precision) -> FusedCnn:
-    return FusedCnn(data.x_train, widths, _CHUNK, batch, steps, precision)
+def _cnn(
+    data: Resident, widths: tuple[int, ...], dropout: float, batch: int, steps: int, precision: Precision
+) -> FusedCnn:
+    return FusedCnn(data.x_train, widths, _CHUNK, batch, steps, precision, dropout)
