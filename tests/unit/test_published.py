@@ -2,6 +2,7 @@
 
 import csv
 import math
+import tomllib
 from importlib.resources import files
 
 import pytest
@@ -83,7 +84,8 @@ def test_the_text_agrees_with_table_2():
                 }
                 others = [mean[a, ""] for a in ALONE[1:]]
                 assert min(mean["fedswe", "0"], mean["fedswe", "100"]) > max(others)
-                assert mean["fedavg_all", ""] == min(mean.values())
+                worst, next_worst = sorted(mean.values())[:2]
+                assert mean["fedavg_all", ""] == worst <= next_worst - 4
                 if mean["fedswe", "100"] <= mean["fedswe", "0"]:
                     behind.add((dataset, dynamics))
                     assert mean["fedswe", "0"] - mean["fedswe", "100"] < 1
@@ -127,3 +129,18 @@ def test_the_files_are_rectangular():
         assert len(rows) > 1
         assert {len(row) for row in rows} == {len(rows[0])}
         assert len({tuple(row) for row in rows}) == len(rows)
+
+
+def test_claims_are_named_once_and_say_where_and_how():
+    claims = tomllib.loads((files("fedswe.reproduce") / "claims.toml").read_text())["claim"]
+    assert len({claim["id"] for claim in claims}) == len(claims) >= 30
+    for claim in claims:
+        assert set(claim) - {"note"} == {"id", "asserts", "where", "recipe"}
+        assert claim["asserts"].endswith(".")
+
+
+def test_every_table_and_measured_figure_has_a_claim():
+    claims = tomllib.loads((files("fedswe.reproduce") / "claims.toml").read_text())["claim"]
+    tables = {"main-table", "slowdown-table", "gamma-table", "alpha-table"}
+    figures = {f"fig{n}" for n in (*range(2, 13), 15)}
+    assert {claim["recipe"] for claim in claims} == tables | figures

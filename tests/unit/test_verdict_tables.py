@@ -41,10 +41,22 @@ def test_what_is_missing_shows_and_is_explained():
     text = table(None).to_markdown()
     assert body(text) == [["row_0", "—", "85.6 ± 0.9 (3)", "—"]]
     assert "not measured" in text
-    text = table(PAPER, paper=None).to_markdown()
-    assert body(text) == [["row_0", "85.6 ± 0.9 (3)", "—", "—"]]
+    lines = [Line(("fedswe", k), (PAPER,), (paper,)) for k, paper in (("0", PAPER), ("10", None))]
+    text = VerdictTable("t", ("algorithm", "k"), ("test",), lines, "paper").to_markdown()
+    assert body(text)[1] == ["fedswe", "10", "85.6 ± 0.9 (3)", "—", "—"]
     assert "not measured" not in text
     assert "the paper has no such number" in text
+
+
+def test_where_the_paper_prints_nothing_no_column_waits_for_it():
+    ours = table(PAPER, None, paper=None)
+    text = ours.to_markdown()
+    assert body(text) == [["row_0", "85.6 ± 0.9 (3)"], ["row_1", "—"]]
+    assert "the paper prints no numbers here" in text
+    assert "— is not measured" in text
+    assert "Δ" not in text
+    assert "\\begin{longtable}{lr}" in ours.to_latex()
+    assert "algorithm & test \\\\" in ours.to_latex()
 
 
 def test_rounds_that_were_never_enough():

@@ -80,31 +80,38 @@ class VerdictTable:
             )
 
     def to_markdown(self) -> str:
-        rows = [self._heads(), ["---"] * len(self.key_names) + ["---:"] * 3 * len(self.columns), *self._cells()]
+        values = [f"{column} {part}".strip() for column in self.columns for part in self._parts]
+        rule = ["---"] * len(self.key_names) + ["---:"] * len(values)
+        rows = [[*self.key_names, *values], rule, *self._cells()]
         table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
         notes = [f"- {note}" for note in self.all_notes()]
         return "\n".join([f"### {self.title}", "", *table, "", *notes]) + "\n"
 
     def to_latex(self) -> str:
         """A longtable (it may be longer than a page) with booktabs rules."""
-        count = len(self.key_names) + 3 * len(self.columns)
-        groups = [f"\\multicolumn{{3}}{{c}}{{{escaped(column)}}}" for column in self.columns]
-        heads = [escaped(name) for name in self.key_names] + [escaped(h) for h in self._subheads()] * len(self.columns)
-        starts = range(len(self.key_names) + 1, count, 3)
-        top = [
-            "\\toprule",
-            " & ".join([""] * len(self.key_names) + groups).strip() + " \\\\",
-            "".join(f"\\cmidrule(lr){{{start}-{start + 2}}}" for start in starts),
-            " & ".join(heads) + " \\\\",
-            "\\midrule",
-        ]
+        width = len(self._parts)
+        count = len(self.key_names) + width * len(self.columns)
+        names = [escaped(name) for name in self.key_names]
+        if self._compared:
+            starts = range(len(names) + 1, count, width)
+            top = [
+                " & ".join(
+                    [""] * len(names) + [f"\\multicolumn{{3}}{{c}}{{{escaped(c)}}}" for c in self.columns]
+                ).strip()
+                + " \\\\",
+                "".join(f"\\cmidrule(lr){{{start}-{start + width - 1}}}" for start in starts),
+                " & ".join(names + [escaped(part) for part in self._parts] * len(self.columns)) + " \\\\",
+            ]
+        else:
+            top = [" & ".join(names + [escaped(column) for column in self.columns]) + " \\\\"]
+        top = ["\\toprule", *top, "\\midrule"]
         body = [" & ".join(escaped(cell) for cell in row) + " \\\\" for row in self._cells()]
         notes = " ".join(_sentence(note) for note in self.all_notes())
         return "\n".join(
             [
                 "% \\usepackage{booktabs,longtable}",
                 "\\begingroup\\footnotesize",
-                f"\\begin{{longtable}}{{{'l' * len(self.key_names)}{'rrr' * len(self.columns)}}}",
+                f"\\begin{{longtable}}{{{'l' * len(names)}{'r' * (count - len(names))}}}",
                 f"\\caption{{{escaped(self.title)}}} \\\\",
                 *top,
                 "\\endfirsthead",
@@ -141,10 +148,11 @@ class VerdictTable:
         """How to read the table, and what its author says of it."""
         pairs = [(ours, paper) for _, _, ours, paper in self._pairs()]
         known = [apart for pair in pairs if (apart := difference(*pair)) is not None]
-        notes = [
-            f"profile {self.profile}; {self.unit}; mean ± std (seeds); Δ/s: ours minus the paper's in units of the "
-            "pooled std, s = sqrt((s1² + s2²)/2)"
-        ]
+        notes = [f"profile {self.profile}; {self.unit}; mean ± std (seeds)"]
+        if self._compared:
+            notes.append("Δ/s: ours minus the paper's in units of the pooled std, s = sqrt((s1² + s2²)/2)")
+        else:
+            notes.append("the paper prints no numbers here")
         if any(apart.by == "paper" for apart in known):
             notes.append("where we have one seed, s is the paper's std alone")
         if any(apart.by == "ours" for apart in known):
@@ -152,8 +160,8 @@ class VerdictTable:
         if any(apart.spread is None for apart in known):
             notes.append(f"where there is no std, or it is zero, the difference itself is given, in {self.unit}")
         if any(ours is None for ours, _ in pairs):
-            notes.append(f"{_NOTHING} under ours: not measured")
-        if any(paper is None for _, paper in pairs):
+            notes.append(f"{_NOTHING} {'under ours: ' if self._compared else 'is '}not measured")
+        if self._compared and any(paper is None for _, paper in pairs):
             notes.append(f"{_NOTHING} under paper: the paper has no such number")
         if any(m is not None and math.isinf(m.mean) for pair in pairs for m in pair):
             notes.append("never: not reached within the rounds of the run")
@@ -164,17 +172,22 @@ class VerdictTable:
             for column, ours, paper in zip(self.columns, line.ours, line.paper, strict=True):
                 yield line, column, ours, paper
 
-    def _subheads(self) -> list[str]:
-        return ["ours", "paper", "Δ/s"]
+    @property
+    def _compared(self) -> bool:
+        """Whether the paper has any of these numbers; where it has none, no column waits for them."""
+        return any(paper is not None for line in self.lines for paper in line.paper)
 
-    def _heads(self) -> list[str]:
-        return [*self.key_names, *(f"{column} {head}" for column in self.columns for head in self._subheads())]
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return ("ours", "paper", "Δ/s") if self._compared else ("",)
 
     def _cells(self) -> Iterator[list[str]]:
         for line in self.lines:
             cells = list(line.keys)
             for ours, paper in zip(line.ours, line.paper, strict=True):
-                cells += [self._shown(ours), self._shown(paper), self._apart(difference(ours, paper))]
+                cells.append(self._shown(ours))
+                if self._compared:
+                    cells += [self._shown(paper), self._apart(difference(ours, paper))]
             yield cells
 
     def _shown(self, value: Measured | None) -> str:
