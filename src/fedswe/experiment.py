@@ -29,12 +29,20 @@ class Evaluate:
     every: int = 20  # rounds; round 0 and the last round are always evaluated
     model: list[Output] = field(default_factory=lambda: ["server", "client_mean"])
     ema_decay: float = 0.99  # of the exponential average of server models, "ema"
+    tail: int = 0  # so many final rounds, over which scores are averaged, are judged more often
+    tail_every: int = 2  # rounds between evaluations there
+
+    def due(self, t: int, rounds: int) -> bool:
+        """Whether the models after t of so many rounds are judged."""
+        return t % self.every == 0 or t == rounds or (t > rounds - self.tail and (rounds - t) % self.tail_every == 0)
 
     def __post_init__(self) -> None:
         require(self.every >= 1, f"every must be at least 1 round, not {self.every}")
         require(self.model, "model is empty: name at least one of server, client_mean, augmented_mean, ema")
         require(len(set(self.model)) == len(self.model), "model names one model twice")
         require(0 <= self.ema_decay < 1, f"ema_decay must be in [0, 1), not {self.ema_decay:g}")
+        require(self.tail >= 0, f"tail must be 0 (off) or positive, not {self.tail}")
+        require(self.tail_every >= 1, f"tail_every must be at least 1 round, not {self.tail_every}")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def run(
         directory = RunDirectory(Path(out))
         directory.create(dump(experiment), provenance())
         runner.keep_in(directory)
-    _advance([runner], watch)
+    advance([runner], watch)
     return runner.history
 
 
@@ -51,11 +51,11 @@ def run_together(experiments: Sequence[Experiment], outs: Sequence[Path | None])
             directory = RunDirectory(out)
             directory.create(dump(runner.experiment), provenance())
             runner.keep_in(directory)
-    _advance(runners)
+    advance(runners)
     return [runner.history for runner in runners]
 
 
-def _advance(runners: Sequence[Runner], watch: Watch | None = None) -> None:
+def advance(runners: Sequence[Runner], watch: Watch | None = None) -> None:
     """Run all rounds; a company of one is an ordinary run."""
     try:
         for runner in runners:
@@ -82,7 +82,7 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
     runner = Runner(experiment)
     directory.note(provenance())
     runner.keep_in(directory, directory.load_checkpoint())
-    _advance([runner], watch)
+    advance([runner], watch)
     return runner.history
 
 
@@ -135,9 +135,9 @@ class Runner:
         self.outputs.after_round()
         self._log_model()
         t, rounds, every = self.engine.t, self.experiment.rounds, self.experiment.record.checkpoint
-        row = self._evaluate() if t % self.experiment.evaluate.every == 0 or t == rounds else None
-        if self._directory is not None and every and t % every == 0 and t < rounds:
-            self._save(self._directory)
+        row = self._evaluate() if self.experiment.evaluate.due(t, rounds) else None
+        if every and t % every == 0 and t < rounds:
+            self.save()
         return row
 
     def end(self) -> None:
@@ -168,10 +168,13 @@ class Runner:
         if self._trajectory is not None:
             self._trajectory.append(self.engine.t, self.engine.server_model())
 
-    def _save(self, directory: RunDirectory) -> None:
+    def save(self) -> None:
+        """Write a checkpoint, if the run is kept anywhere."""
+        if self._directory is None:
+            return
         if self._trajectory is not None:
             self._trajectory.sync()
-        directory.save_checkpoint(
+        self._directory.save_checkpoint(
             Checkpoint(
                 round=self.engine.t,
                 seconds=self._elapsed(),

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedswe.cli import bench, catalogue, compare, execute, theory
+from fedswe.cli import bench, catalogue, compare, data, deploy, execute, theory
+from fedswe.errors import FedsweError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,7 +17,9 @@ app = typer.Typer(
     help="Federated learning when clients come and go: FedSWE and its peers.",
 )
 
+app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
+app.add_typer(deploy.app, name="deploy")
 
 Words = Annotated[
     list[str] | None,
@@ -64,6 +67,49 @@ def bench_(
     bench.bench_command(workloads, device, precision, repetitions, seconds, as_json)
 
 
+@app.command("reproduce")
+def reproduce_(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[RECIPE]...", help="As in --list, or claims")] = None,
+    list_recipes: Annotated[bool, typer.Option("--list", help="Say which recipes there are")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All recipes, and the claims")] = False,
+    scale: Annotated[
+        str, typer.Option(help="ci (seconds), small (minutes) or full (the paper's, for a GPU)")
+    ] = "small",
+    profile: Annotated[str, typer.Option(help="released or paper; see fedswe show profile")] = "released",
+    dataset: Annotated[str, typer.Option(help="Comma-separated: svhn, cifar10, cinic10, fashion_mnist, digits")] = "",
+    dynamics: Annotated[str, typer.Option(help="Only these, e.g. sine or periodic-static")] = "",
+    algorithms: Annotated[str, typer.Option(help="Only these, e.g. fedswe,fedavg")] = "",
+    seeds: Annotated[str, typer.Option(help="Comma-separated; default: those of the scale")] = "",
+    rounds: Annotated[int, typer.Option(help="Instead of the rounds of the scale")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")] = "",
+    jobs: Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")] = 0,
+    out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = Path(
+        "reproduction"
+    ),
+    status: Annotated[bool, typer.Option("--status", help="Only say which runs are finished, running, left")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Run nothing; write the reports of what is there")] = False,
+) -> None:
+    """Regenerate tables and figures of the paper, beside the published numbers; finished runs are kept."""
+    from fedswe.cli import reproduce
+    from fedswe.reproduce.recipes import RECIPES
+
+    if list_recipes:
+        reproduce.list_recipes()
+        return
+    if bool(names) == everything:
+        raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
+    good = reproduce.reproduce_command(
+        [*RECIPES, "claims"] if everything else names or [],
+        reproduce.choice(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
+        reproduce.machine(device, precision, jobs),
+        out,
+        "status" if status else "report" if report else "",
+    )
+    if not good and not everything:
+        raise typer.Exit(1)
+
+
 @app.command("list")
 def list_() -> None:
     """List algorithms, availability models and tasks."""
@@ -72,5 +118,10 @@ def list_() -> None:
 
 @app.command()
 def show(name: Annotated[str, typer.Argument(help="A name from `fedswe list`")]) -> None:
-    """Explain one of them: formula, parameters, memory, messages, citation."""
-    catalogue.show_command(name)
+    """Explain one of them: formula, parameters, memory, messages, citation; or `profile`: two readings of the paper."""
+    if name == "profile":
+        from fedswe.cli import reproduce
+
+        reproduce.show_profile()
+    else:
+        catalogue.show_command(name)

@@ -30,18 +30,27 @@ def observe(engine: Engine, probes: Sequence[Probe]) -> dict[str, float]:
     """
     if not probes:
         return {}
-    models, server = _float64(engine.client_models()), _float64(engine.server_model())
     k = engine.algorithm.virtual_clients()
     columns: dict[str, float] = {}
     for probe in probes:
         if probe == "consensus":
-            columns["consensus_clients"] = sequences.consensus_error(models)
-            columns["consensus_augmented"] = sequences.augmented_consensus_error(models, server, k)
+            columns |= consensus(engine, k)
         else:
+            models, server = _float64(engine.client_models()), _float64(engine.server_model())
             z = auxiliary(engine, models)
             columns["approximation_error"] = sequences.approximation_error(models, z, k)
             columns["consensus_auxiliary"] = sequences.augmented_consensus_error(z, server, k)
     return columns
+
+
+def consensus(engine: Engine, k: float) -> dict[str, float]:
+    """Both errors where the models are: m large models need not travel from a GPU for two numbers."""
+    models, server, m = engine.client_models().double(), engine.server_model().double(), engine.m
+    mean = models.mean(0)
+    clients = float((models - mean).square().sum()) / m
+    # k copies of the server's model move the mean by k/M of their distance (parallel axes).
+    moved = float((mean - server).square().sum()) * m * k / (m + k) ** 2
+    return {"consensus_clients": clients, "consensus_augmented": clients * m / (m + k) + moved}
 
 
 def auxiliary(engine: Engine, models: FloatArray) -> FloatArray:

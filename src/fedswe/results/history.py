@@ -69,11 +69,12 @@ class History:
         final = self.last["round"]
         return float(np.mean([row[column] for row in self.rows if row["round"] > final - rounds]))
 
-    def to_csv(self) -> str:
+    def to_csv(self, digits: int = 0) -> str:
+        """All digits, so that nothing is lost; or so many significant ones, for results that are kept."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
-        writer.writerows([_written(v) for v in row.values()] for row in self.rows)
+        writer.writerows([_written(v, digits) for v in row.values()] for row in self.rows)
         return text.getvalue()
 
     @classmethod
@@ -82,5 +83,7 @@ class History:
         return cls([{name: float(value) for name, value in row.items()} for row in rows])
 
 
-def _written(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+def _written(value: float, digits: int) -> str:
+    if float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return f"{value:.{digits}g}" if digits else repr(float(value))

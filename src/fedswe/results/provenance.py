@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import torch
+
 
 def provenance() -> dict[str, object]:
     packages = ("fedswe", "torch", "numpy")
@@ -19,13 +21,18 @@ def provenance() -> dict[str, object]:
         "commit": commit(),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
-        "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
+        "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu()},
     }
 
 
+def gpu() -> dict[str, str]:
+    """The GPU, where this process uses one."""
+    return {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_initialized() else {}  # type: ignore[no-untyped-call]
+
+
 def commit() -> str:
-    """The commit of the source tree, with a mark when it has changes; "unknown" for an installed package."""
-    source = Path(__file__).resolve().parent
+    """The commit of the source tree, with a mark when it has changes; $FEDSWE_COMMIT where there is no repository."""
+    source, unknown = Path(__file__).resolve().parent, os.environ.get("FEDSWE_COMMIT", "unknown")
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(source), *words], capture_output=True, text=True, timeout=10)
@@ -33,10 +40,10 @@ def commit() -> str:
 
     try:
         if not git("ls-files", "--error-unmatch", __file__):
-            return "unknown"
+            return unknown
         return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain") else "")
     except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
+        return unknown
 
 
 def processor() -> str:

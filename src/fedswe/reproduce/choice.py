@@ -1,0 +1,80 @@
+"""What a user asks a recipe for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedswe.errors import FedsweError
+from fedswe.reproduce.cell import Cell, Dynamics
+from fedswe.reproduce.profile import Profile
+from fedswe.reproduce.scale import SCALES, Scale, ScaleName
+
+DATASETS = ("svhn", "cifar10", "cinic10")
+STAND_INS = ("digits", "fashion_mnist")
+STEADY: tuple[Dynamics, ...] = ("stationary", "staircase", "sine")
+PERIODIC: tuple[Dynamics, ...] = ("periodic-static", "periodic-staircase")
+Row = tuple[str, float]  # an algorithm and FedSWE's k
+
+# The rows of Table 2; the last three use heavy memory or known statistics.
+ROWS: tuple[Row, ...] = (
+    ("fedswe", 0.0),
+    ("fedswe", 100.0),
+    ("fedavg", 0.0),
+    ("fedavg_all", 0.0),
+    ("gfedavg", 0.0),
+    ("fedau", 0.0),
+    ("f3ast", 0.0),
+    ("fedavg_known", 0.0),
+    ("mifa", 0.0),
+    ("fedvarp", 0.0),
+)
+AIDED = ("fedavg_known", "mifa", "fedvarp")
+
+
+@dataclass(frozen=True)
+class Choice:
+    scale_name: ScaleName
+    profile: Profile
+    datasets: tuple[str, ...] = ()  # empty: those of the recipe
+    dynamics: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()  # empty: those of the scale
+    rounds: int = 0  # 0: those of the scale
+
+    def __post_init__(self) -> None:
+        for word, known in (
+            *((d, (*DATASETS, *STAND_INS)) for d in self.datasets),
+            *((d, (*STEADY, *PERIODIC)) for d in self.dynamics),
+            *((a, tuple(dict.fromkeys(name for name, _ in ROWS))) for a in self.algorithms),
+        ):
+            if word not in known:
+                raise FedsweError(f"unknown {word!r}: choose from {', '.join(known)}")
+
+    @property
+    def scale(self) -> Scale:
+        return SCALES[self.scale_name]
+
+    def datasets_of(self, papers: Sequence[str]) -> tuple[str, ...]:
+        """The recipe's data sets, or the scale's stand-in for them, unless others are asked for."""
+        return self.datasets or self.scale.datasets(tuple(papers))
+
+    def dynamics_of(self, papers: Sequence[Dynamics]) -> tuple[Dynamics, ...]:
+        return tuple(d for d in papers if not self.dynamics or d in self.dynamics)
+
+    def rows_of(self, papers: Sequence[Row]) -> tuple[Row, ...]:
+        return tuple(row for row in papers if not self.algorithms or row[0] in self.algorithms)
+
+    def cell(self, dataset: str, dynamics: Dynamics, row: Row, /, **variation: float) -> Cell:
+        """A line of cells: one cell with seed 0."""
+        return Cell(
+            self.scale_name,
+            self.profile,
+            dataset,
+            dynamics,
+            row[0],
+            seed=0,
+            k=row[1],
+            rounds=self.rounds,
+            **variation,
+        )

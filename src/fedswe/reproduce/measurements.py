@@ -1,0 +1,71 @@
+"""What has been measured so far at one scale in one profile, looked up by cell whatever the seed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from fedswe.reproduce.cell import Cell
+from fedswe.reproduce.scale import SCALES, Scale
+from fedswe.reproduce.store import Finished
+from fedswe.reproduce.tables import Measured
+
+Pair = tuple[float, float]
+
+
+class Measurements:
+    """Finished cells by line. Where a line was run for several lengths, the longest counts."""
+
+    def __init__(self, finished: Iterable[Finished]) -> None:
+        self._lines: dict[Cell, dict[int, list[Finished]]] = defaultdict(lambda: defaultdict(list))
+        for one in finished:
+            rounds = one.cell.experiment().rounds
+            self._lines[_key(one.cell)][rounds].append(one)
+
+    def of(self, cell: Cell) -> list[Finished]:
+        """All seeds of a line, in order."""
+        lengths = self._lines.get(_key(cell), {})
+        return sorted(lengths[max(lengths)], key=lambda f: f.cell.seed) if lengths else []
+
+    def rounds(self, cell: Cell) -> int:
+        return max(self._lines.get(_key(cell), {0: []}))
+
+    def scores(self, cell: Cell, column: str, output: str | None = None) -> dict[int, float]:
+        """Percent by seed."""
+        return {f.cell.seed: f.score(column, output) for f in self.of(cell)}
+
+    def score(self, cell: Cell, column: str, output: str | None = None) -> Measured | None:
+        """Mean and spread over seeds, percent."""
+        return summary(list(self.scores(cell, column, output).values()))
+
+    def rounds_to(self, cell: Cell, target: float) -> list[float]:
+        """By seed, the first evaluated round whose test accuracy reaches the target; nan for never."""
+        column = f"{cell.judged_by}_test_accuracy"
+        first = []
+        for f in self.of(cell):
+            reached = f.history["round"][f.history[column] >= target]
+            first.append(float(reached[0]) if len(reached) else float("nan"))
+        return first
+
+    def paired(self, a: Cell, b: Cell, column: str) -> list[float]:
+        """Score of a minus score of b for the seeds both have: the same clients and the same coins."""
+        left, right = self.scores(a, column), self.scores(b, column)
+        return [left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())]
+
+
+def summary(values: list[float]) -> Measured | None:
+    if not values:
+        return None
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return Measured(float(np.mean(values)), std, len(values))
+
+
+def scale_of(cell: Cell) -> Scale:
+    return SCALES[cell.scale]
+
+
+def _key(cell: Cell) -> Cell:
+    return replace(cell.line, rounds=0)

@@ -1,0 +1,51 @@
+"""Write what has been measured: one folder per scale and profile, one page per recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedswe.reproduce.choice import Choice
+from fedswe.reproduce.measurements import Measurements
+from fedswe.reproduce.recipe import Recipe
+from fedswe.results.files import cannot_write, write_whole
+
+
+def publish(recipe: Recipe, choice: Choice, measured: Measurements, out: Path) -> Path:
+    """RECIPE.md with its tables and figures, and .csv, .tex, .png, .svg beside it."""
+    folder = folder_of(choice, out)
+    report = recipe.report(choice, measured)
+    scale = f"scale {choice.scale_name} ({choice.scale.purpose})"
+    page = [f"# {recipe.number}: {recipe.title}", "", f"{scale}, profile {choice.profile}", ""]
+    for name, chart in report.charts.items():
+        file = recipe.name if name == recipe.name else f"{recipe.name}-{name}"
+        chart.save(folder, file)
+        page += [f"![{recipe.title}]({file}.png)", ""]
+    if report.tables:
+        page += [table.to_markdown() for table in report.tables]
+        write_whole(folder / f"{recipe.name}.tex", "\n".join(table.to_latex() for table in report.tables))
+        write_whole(folder / f"{recipe.name}.csv", _joined([table.to_csv() for table in report.tables]))
+    page += [f"- {note}" for note in report.notes]
+    command = f"fedswe reproduce {recipe.name} --scale {choice.scale_name} --profile {choice.profile}"
+    page += ["", f"Command: `{command}`", ""]
+    write_whole(folder / f"{recipe.name}.md", "\n".join(page))
+    return folder / f"{recipe.name}.md"
+
+
+def folder_of(choice: Choice, out: Path) -> Path:
+    """Where the pages of a choice are; a data set other than the scale's own has pages of its own."""
+    folder = out / "-".join([choice.scale_name, choice.profile, *choice.datasets])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    return folder
+
+
+def _joined(sheets: list[str]) -> str:
+    """Tables one after another under one head where they have the same."""
+    heads = [sheet.splitlines()[0] for sheet in sheets]
+    rest = (
+        "\n".join(s.splitlines()[1 if h == heads[0] and i else 0 :])
+        for i, (s, h) in enumerate(zip(sheets, heads, strict=True))
+    )
+    return "\n".join(rest) + "\n"

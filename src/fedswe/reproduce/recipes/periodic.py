@@ -1,0 +1,156 @@
+"""Figures 6 to 12: two groups that take turns, and what k does for FedSWE there. All share one set of cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from fedswe.reproduce.cell import Cell, Dynamics
+from fedswe.reproduce.charts import Panel, Series, against_k, curves
+from fedswe.reproduce.choice import PERIODIC, Choice, Row
+from fedswe.reproduce.illustrations import illustration
+from fedswe.reproduce.measurements import Measurements
+from fedswe.reproduce.recipe import Recipe, Report
+from fedswe.reproduce.recipes.words import label, lengths
+from fedswe.reproduce.tables import Line, Measured, VerdictTable
+
+BASELINES: tuple[Row, ...] = tuple(
+    (name, 0.0) for name in ("fedavg", "gfedavg", "fedavg_known", "fedau", "mifa", "fedvarp")
+)
+_SETS = ("svhn", "cifar10")
+
+
+def sweep(choice: Choice, dataset: str, dynamics: Dynamics) -> list[Cell]:
+    """FedSWE for every k."""
+    return [choice.cell(dataset, dynamics, row) for row in choice.rows_of([("fedswe", k) for k in choice.scale.ks])]
+
+
+def rivals(choice: Choice, dataset: str, dynamics: Dynamics) -> list[Cell]:
+    """The six baselines, and FedSWE with k = 0 and k = 100."""
+    rows: list[Row] = [("fedswe", 0.0), ("fedswe", 100.0), *BASELINES]
+    return [choice.cell(dataset, dynamics, row) for row in choice.rows_of(rows)]
+
+
+Pick = Callable[[Choice, str, Dynamics], list[Cell]]
+
+
+def _places(choice: Choice, papers: tuple[str, ...]) -> list[tuple[str, Dynamics]]:
+    return [(dataset, d) for dataset in choice.datasets_of(papers) for d in choice.dynamics_of(PERIODIC)]
+
+
+def _lines(pick: Pick, papers: tuple[str, ...]) -> Callable[[Choice], list[Cell]]:
+    return lambda choice: [cell for place in _places(choice, papers) for cell in pick(choice, *place)]
+
+
+def _curve(cell: Cell, measured: Measurements, column: str, factor: float = 1.0) -> list[Series]:
+    runs = measured.of(cell)
+    if not runs:
+        return []
+    return [Series(label(cell), runs[0].history["round"].tolist(), [factor * r.history[column] for r in runs])]
+
+
+def _consensus(choice: Choice, measured: Measurements) -> Report:
+    panels = []
+    for dataset, dynamics in _places(choice, _SETS):
+        cells = sweep(choice, dataset, dynamics)
+        series = [s for cell in cells for s in _curve(cell, measured, "consensus_clients")]
+        panels.append(Panel(f"{dataset}, {dynamics}", series, r"$(1/m)\,\Sigma\,\|x_i - \bar{x}\|^2$", log=True))
+    cells = _lines(sweep, _SETS)(choice)
+    charts = {"consensus": curves(panels, ordered=True), "dynamics": illustration("fig6-dynamics")}
+    return Report(charts=charts, notes=lengths(cells, measured))
+
+
+def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Choice, Measurements], Report]:
+    def report(choice: Choice, measured: Measurements) -> Report:
+        panels, tables = [], []
+        for dataset, dynamics in _places(choice, papers):
+            cells = rivals(choice, dataset, dynamics)
+            for output in ("server", "client_mean"):
+                column = f"{output}_test_accuracy"
+                series = [s for cell in cells for s in _curve(cell, measured, column, 100)]
+                panels.append(Panel(f"{dataset}, {dynamics}, {output.replace('_', ' ')}", series, "test accuracy, %"))
+            tables.append(_final(choice, measured, cells, f"{dataset}, {dynamics}"))
+        return Report(tables, {"test-accuracy": curves(panels)})
+
+    return report
+
+
+def _final(choice: Choice, measured: Measurements, cells: list[Cell], where: str) -> VerdictTable:
+    """The paper shows curves only; the numbers at their end, at both models, for every method."""
+    outputs = ("server", "client_mean")
+    lines = [
+        Line((label(c),), tuple(measured.score(c, "test_accuracy", o) for o in outputs), (None,) * len(outputs))
+        for c in cells
+    ]
+    tail = choice.scale.periodic_tail
+    notes = [f"mean over all phases of the last {tail} rounds", *lengths(cells, measured)]
+    columns = tuple(output.replace("_", " ") for output in outputs)
+    return VerdictTable(f"Final test accuracy, {where}", ("algorithm",), columns, lines, choice.profile, notes)
+
+
+def _by_k(
+    papers: tuple[str, ...], y: str, values: Callable[[Choice, Measurements, Cell], list[float]]
+) -> Callable[[Choice, Measurements], Report]:
+    def report(choice: Choice, measured: Measurements) -> Report:
+        panels = []
+        for dataset, dynamics in _places(choice, papers):
+            cells = [cell for cell in sweep(choice, dataset, dynamics) if measured.of(cell)]
+            found = [values(choice, measured, cell) for cell in cells]
+            seeds = max(map(len, found), default=0)
+            table = np.array([v + [math.nan] * (seeds - len(v)) for v in found]).T
+            series = [Series("FedSWE", [cell.k for cell in cells], table)] if cells else []
+            panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
+        notes = lengths(_lines(sweep, papers)(choice), measured)
+        return Report(charts={"by-k": against_k(panels, choice.scale.clients)}, notes=notes)
+
+    return report
+
+
+def accuracy_of(_: Choice, measured: Measurements, cell: Cell) -> list[float]:
+    return list(measured.scores(cell, "test_accuracy").values())
+
+
+def rounds_of(choice: Choice, measured: Measurements, cell: Cell) -> list[float]:
+    return measured.rounds_to(cell, choice.scale.target)
+
+
+def by_k(choice: Choice, measured: Measurements, dataset: str, dynamics: Dynamics) -> dict[float, Measured]:
+    """Final test accuracy for each k measured."""
+    scores = {cell.k: measured.score(cell, "test_accuracy") for cell in sweep(choice, dataset, dynamics)}
+    return {k: score for k, score in scores.items() if score is not None}
+
+
+def _recipes() -> list[Recipe]:
+    made = [Recipe("fig6", "Figure 6", "consensus error for several k", _lines(sweep, _SETS), _consensus)]
+    for dataset, first in (("svhn", 7), ("cifar10", 10)):
+        papers = (dataset,)
+        accuracy, rounds = "test accuracy, %", "rounds to the target accuracy"
+        made += [
+            Recipe(
+                f"fig{first}",
+                f"Figure {first}",
+                f"test accuracy in turns of two groups, {dataset}",
+                _lines(rivals, papers),
+                _accuracy_curves(papers),
+            ),
+            Recipe(
+                f"fig{first + 1}",
+                f"Figure {first + 1}",
+                f"final test accuracy against k, {dataset}",
+                _lines(sweep, papers),
+                _by_k(papers, accuracy, accuracy_of),
+            ),
+            Recipe(
+                f"fig{first + 2}",
+                f"Figure {first + 2}",
+                f"rounds to a test accuracy against k, {dataset}",
+                _lines(sweep, papers),
+                _by_k(papers, rounds, rounds_of),
+            ),
+        ]
+    return made
+
+
+PERIODIC_RECIPES = _recipes()

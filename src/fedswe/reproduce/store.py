@@ -1,0 +1,145 @@
+"""The results directory: finished cells as two small text files each, unfinished ones as run directories.
+
+cells/SCALE-PROFILE/NAME.toml   coordinates, machine, commit, time, and the resolved configuration
+cells/SCALE-PROFILE/NAME.csv    the history; written last, so its presence means finished
+work/SCALE-PROFILE/NAME/        while a cell runs: its checkpoint
+work/SCALE-PROFILE/NAME.lock    held by the process that runs it, and let go by the system when that dies
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tomli_w
+
+from fedswe.config import dump, load_text
+from fedswe.errors import FedsweError
+from fedswe.experiment import Experiment
+from fedswe.reproduce.cell import Cell
+from fedswe.results.directory import RunDirectory
+from fedswe.results.files import cannot_write, write_whole
+from fedswe.results.history import History
+
+
+@dataclass(frozen=True)
+class Finished:
+    cell: Cell
+    history: History
+
+    def score(self, column: str, output: str | None = None) -> float:
+        """A score in percent, averaged over the tail of the run, at the model the profile judges by."""
+        tail = self.cell.experiment().evaluate.tail
+        return 100 * self.history.tail_mean(f"{output or self.cell.judged_by}_{column}", tail)
+
+
+class Store:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _file(self, cell: Cell, suffix: str) -> Path:
+        return self.path / "cells" / f"{cell.scale}-{cell.profile}" / f"{cell.name}{suffix}"
+
+    def work(self, cell: Cell) -> Path:
+        return self.path / "work" / f"{cell.scale}-{cell.profile}" / cell.name
+
+    # finished cells ------------------------------------------------------------------------------------
+    def finished(self, cell: Cell) -> bool:
+        if not self._file(cell, ".csv").is_file():
+            return False
+        kept = _same_terms(_experiment_in(self._file(cell, ".toml")))
+        if kept != cell.settings_text():
+            changed = (
+                f"{a} there, {b} now"
+                for a, b in zip(kept.split("\n"), cell.settings_text().split("\n"), strict=False)
+                if a != b
+            )
+            raise FedsweError(
+                f"{self._file(cell, '.csv')} was measured with other settings ({next(changed, 'more keys')}): "
+                "delete it, or choose another --out"
+            )
+        return True
+
+    def load(self, scale: str, profile: str) -> list[Finished]:
+        """All finished cells of a scale and profile."""
+        folder = self.path / "cells" / f"{scale}-{profile}"
+        return [self._read(path) for path in sorted(folder.glob("*.csv"))]
+
+    def _read(self, path: Path) -> Finished:
+        try:
+            table = tomllib.loads(path.with_suffix(".toml").read_text())
+            return Finished(Cell(**table["cell"]), History.from_csv(path.read_text()))
+        except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError):
+            raise FedsweError(f"{path} or its .toml is damaged: delete both to run the cell again") from None
+
+    def keep(self, cell: Cell, experiment: Experiment, history: History) -> None:
+        """Move a run that has ended from work to cells."""
+        work = self.work(cell)
+        table = {
+            "cell": cell.coordinates(),
+            "run": {**json.loads((work / "run.json").read_text()), "seconds": history.last["seconds"]},
+            "config": tomllib.loads(dump(experiment)),
+        }
+        self._file(cell, ".toml").parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self._file(cell, ".toml"), tomli_w.dumps(table))
+        write_whole(self._file(cell, ".csv"), history.to_csv(digits=6))
+        shutil.rmtree(work)
+
+    # unfinished cells ----------------------------------------------------------------------------------
+    @contextmanager
+    def claim(self, cell: Cell) -> Iterator[bool]:
+        """Whether this process may run the cell; nobody else may until it lets go, or dies."""
+        lock = self.work(cell).with_name(f"{cell.name}.lock")
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise cannot_write(lock, error) from None
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield not self.finished(cell)
+        finally:
+            os.close(handle)
+
+    def running(self, cells: Iterable[Cell]) -> list[Cell]:
+        """The cells some process works on right now."""
+        found = []
+        for cell in cells:
+            if self.work(cell).with_name(f"{cell.name}.lock").exists():
+                with self.claim(cell) as free:
+                    if not free and not self.finished(cell):
+                        found.append(cell)
+        return found
+
+    def open_work(self, cell: Cell, experiment: Experiment, provenance: dict[str, object]) -> RunDirectory:
+        """The run directory of a claimed cell: a new one, or the one a dead process left."""
+        directory = RunDirectory(self.work(cell))
+        if (directory.path / "config.toml").is_file() and directory.config() == dump(experiment):
+            directory.note(provenance)
+            return directory
+        shutil.rmtree(directory.path, ignore_errors=True)  # nothing in it, or another precision or device
+        directory.create(dump(experiment), provenance)
+        return directory
+
+
+def _experiment_in(path: Path) -> Experiment:
+    try:
+        return load_text(tomli_w.dumps(tomllib.loads(path.read_text())["config"]), str(path))
+    except (OSError, tomllib.TOMLDecodeError, KeyError):
+        raise FedsweError(f"{path} is damaged: delete it and the .csv beside it to run the cell again") from None
+
+
+def _same_terms(value: Experiment) -> str:
+    """What Cell.settings_text leaves out: where and how fast."""
+    return dump(replace(value, device="cpu", local=replace(value.local, precision="fp32")))
