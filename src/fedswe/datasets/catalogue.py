@@ -22,6 +22,7 @@ class OfficialFile:
 class Form:
     """One way the data come: files, or folders without a list of files, that are read together."""
 
+    called: str
     read: Callable[[Path], Images]
     files: tuple[OfficialFile, ...] = ()
     folders: tuple[str, ...] = ()
@@ -92,6 +93,7 @@ _SVHN = Dataset(
     "SVHN, cropped digits 32x32: 73,257 for training, 26,032 for testing",
     (
         Form(
+            "the two .mat files",
             svhn.read_mat,
             (
                 _published(_STANFORD, "train_32x32.mat", 182040794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
@@ -108,18 +110,22 @@ _CIFAR10 = Dataset(
     "CIFAR-10, colour images 32x32: 50,000 for training, 10,000 for testing",
     (
         Form(
+            "cifar-10-binary.tar.gz",
             cifar.read_binary_archive,
             (_published(_TORONTO, "cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"),),
         ),
         Form(
+            "cifar-10-batches-bin/",
             cifar.read_binary,
             tuple(OfficialFile(f"cifar-10-batches-bin/{name}.bin", 30730000, md5) for name, md5 in _BINARY.items()),
         ),
         Form(
+            "cifar-10-python.tar.gz",
             cifar.read_python_archive,
             (_published(_TORONTO, "cifar-10-python.tar.gz", 170498071, "c58f30108f718f92721af3b95e74349a"),),
         ),
         Form(
+            "cifar-10-batches-py/",
             cifar.read_python,
             tuple(OfficialFile(f"cifar-10-batches-py/{name}", *official) for name, official in _PYTHON.items()),
         ),
@@ -133,10 +139,11 @@ _CINIC10 = Dataset(
     "CINIC-10, colour images 32x32: 90,000 for training, 90,000 for testing",
     (
         Form(
+            "CINIC-10.tar.gz",
             image_folder.read_archive,
             (_published(_EDINBURGH, image_folder.ARCHIVE, 687544992, "6ee4d0c996905fe93221de577967a372"),),
         ),
-        Form(image_folder.read_folders, folders=image_folder.SPLITS),
+        Form("the folders train/ and test/", image_folder.read_folders, folders=image_folder.SPLITS),
     ),
     (0.47889522, 0.47227842, 0.43047404),
     (0.24205776, 0.23828046, 0.25874835),
@@ -147,10 +154,15 @@ _FASHION_MNIST = Dataset(
     "Fashion-MNIST, grey images 28x28: 60,000 for training, 10,000 for testing",
     (
         Form(
+            "the four .gz files",
             idx.read_idx_gz,
             tuple(_published(_ZALANDO, f"{name}.gz", *packed) for name, (packed, _) in _IDX.items()),
         ),
-        Form(idx.read_idx, tuple(OfficialFile(name, *plain) for name, (_, plain) in _IDX.items())),
+        Form(
+            "the four files unpacked",
+            idx.read_idx,
+            tuple(OfficialFile(name, *plain) for name, (_, plain) in _IDX.items()),
+        ),
     ),
     (0.2860,),
     (0.3530,),

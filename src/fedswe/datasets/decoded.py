@@ -40,7 +40,7 @@ def _load(dataset: Dataset, form: Form, folder: Path, fingerprint: str, store: P
         opened = _stored(images, wrong, place, f"{dataset.name}-{source}-*") or (images, wrong)
     images, wrong = opened
     if wrong:
-        _log.warning("%s: %s in %s has not the official checksum; using it", dataset.name, ", ".join(wrong), folder)
+        _log.warning("using %s of %s, not the official checksum, from %s", ", ".join(wrong), dataset.name, folder)
     return images
 
 

@@ -42,11 +42,11 @@ def missing(dataset: Dataset, folder: Path) -> FedsweError:
     form = min(begun, key=absent) if begun else dataset.forms[0]
     wanted = [*(described(f) for f in form.files), *form.folders]
     needed = [text for name, text in zip(form.names, wanted, strict=True) if not (folder / name).exists()]
-    others = [f.names[0].split("/")[0] for f in dataset.forms if f is not form] if not begun else []
-    instead = f" (or {', '.join(others)})" if others else ""
+    others = [] if begun else [f"or {f.called}" for f in dataset.forms if f is not form]
+    state = "incomplete" if begun else "not"
     return FedsweError(
-        f"{dataset.name} is not in {folder}: run `fedswe data fetch {dataset.name}`, or put there "
-        f"{', '.join(needed)}{instead}; task.root=PATH or ${VARIABLE} name another folder"
+        f"{dataset.name} is {state} in {folder}: run `fedswe data fetch {dataset.name}`, or put there "
+        f"{', '.join([*needed, *others])}; task.root=PATH or ${VARIABLE} name another folder"
     )
 
 

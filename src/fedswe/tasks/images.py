@@ -19,10 +19,8 @@ from fedswe.tasks.networks import Model
 class ImageTask(LabelledTask):
     """Images from official files, normalised with fixed statistics. A run never downloads: `fedswe data fetch` does."""
 
-    clients: int = 100
-    root: str = (
-        ""  # folder with the official files; default: the folder of this name in $FEDSWE_DATA or the user's cache
-    )
+    clients: int = 100  # m
+    root: str = ""  # folder with the official files; default: the one `fedswe data list` names
 
     dataset: ClassVar[str]
 

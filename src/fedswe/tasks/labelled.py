@@ -40,11 +40,11 @@ __all__ = ["Batch", "Batches", "Labelled", "LabelledProblem", "LabelledTask", "R
 class LabelledTask(Task):
     """A labelled data set, parted among clients by the Dirichlet partition."""
 
-    clients: int = 50
+    clients: int = 50  # m
     alpha: float = 0.1  # concentration: smaller is more heterogeneous
     partition: Partition = "dirichlet"  # "two_groups": half of the clients own half of the classes, the rest the others
     hold_out: float = 0.0  # fraction of the training samples no client gets; scored as held_out_loss, held_out_accuracy
-    model: Model = "softmax"
+    model: Model = "softmax"  # "softmax", "mlp", "cnn"; for 32x32 colour "svhn_cnn", "cifar10_cnn", "cinic10_cnn"
     last_layer: Literal["default", "kaiming"] = "default"  # initialisation: torch's (the released code), Kaiming-normal
     crop: int = 0  # train on random crops after padding by this many pixels
     flip: bool = False  # train on images mirrored at random

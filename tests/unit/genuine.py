@@ -1,0 +1,124 @@
+"""Tiny data sets in the genuine formats, as the publishers wrote them."""
+
+import gzip
+import io
+import pickle
+import struct
+import tarfile
+
+import numpy as np
+from PIL import Image
+from scipy.io import savemat
+
+from fedswe.datasets.image_folder import CLASSES
+
+
+def pixels(seed, n, channels=3, side=32):
+    return np.random.default_rng(seed).integers(0, 256, (n, channels, side, side), dtype=np.uint8)
+
+
+def labels(seed, n):
+    return np.concatenate([np.arange(10), np.random.default_rng(seed + 100).integers(0, 10, n - 10)]).astype(np.uint8)
+
+
+def split(seed, n, channels=3, side=32):
+    return pixels(seed, n, channels, side), labels(seed, n)
+
+
+def svhn(folder, n=(30, 20)):
+    folder.mkdir(parents=True, exist_ok=True)
+    splits = [split(s, k) for s, k in enumerate(n)]
+    for name, (x, y) in zip(("train", "test"), splits, strict=True):
+        digits = np.where(y == 0, 10, y).astype(np.uint8)[:, None]
+        savemat(folder / f"{name}_32x32.mat", {"X": x.transpose(2, 3, 1, 0), "y": digits}, do_compression=True)
+    return splits
+
+
+def cifar_batches(n=20):
+    names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
+    return {name: split(seed, n) for seed, name in enumerate(names)}
+
+
+def cifar_binary(x, y):
+    return np.concatenate([y[:, None], x.reshape(len(x), -1)], axis=1).tobytes()
+
+
+def cifar_python(x, y):
+    """Protocol 2 with bytes as keys, which is what Python 2 left behind."""
+    batch = {
+        b"batch_label": b"a batch",
+        b"labels": y.tolist(),
+        b"data": x.reshape(len(x), -1),
+        b"filenames": [b"a.png"],
+    }
+    return pickle.dumps(batch, protocol=2)
+
+
+def cifar(folder, form, packed, batches=None):
+    """The batches in one of the two forms, in their archive or unpacked."""
+    batches = batches or cifar_batches()
+    write, suffix, inner = {
+        "binary": (cifar_binary, ".bin", "cifar-10-batches-bin"),
+        "python": (cifar_python, "", "cifar-10-batches-py"),
+    }[form]
+    folder.mkdir(parents=True, exist_ok=True)
+    if packed:
+        with tarfile.open(folder / f"cifar-10-{form}.tar.gz", "w:gz") as tar:
+            for name, batch in batches.items():
+                add(tar, f"{inner}/{name}{suffix}", write(*batch))
+            add(tar, f"{inner}/readme.html", b"<html>")
+    else:
+        (folder / inner).mkdir()
+        for name, batch in batches.items():
+            (folder / inner / (name + suffix)).write_bytes(write(*batch))
+    return batches
+
+
+def add(tar, name, content):
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def png(image):
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "png")
+    return file.getvalue()
+
+
+def cinic(folder, packed=False, per_class=2):
+    """train, valid and test with `per_class` images each, one of them grey; returns split -> class -> images."""
+    folder.mkdir(parents=True, exist_ok=True)
+    images, files = {}, {}
+    for s, name in enumerate(("train", "valid", "test")):
+        for c, kind in enumerate(CLASSES):
+            these = pixels(100 * s + c, per_class).transpose(0, 2, 3, 1).copy()
+            these[0] = these[0, :, :, :1]
+            images[name, kind] = these
+            for i, image in enumerate(these):
+                grey = i == 0
+                files[f"{name}/{kind}/n{9 - i}.png"] = png(image[:, :, 0] if grey else image)
+    if packed:
+        with tarfile.open(folder / "CINIC-10.tar.gz", "w:gz") as tar:
+            for name in sorted(files, reverse=True):
+                add(tar, f"./{name}", files[name])
+    else:
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+    return images
+
+
+def idx(array):
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def fashion(folder, packed=True, n=(40, 20)):
+    folder.mkdir(parents=True, exist_ok=True)
+    splits = [split(s, k, 1, 28) for s, k in enumerate(n)]
+    for name, (x, y) in zip(("train", "t10k"), splits, strict=True):
+        for kind, array in (("images-idx3", x[:, 0]), ("labels-idx1", y)):
+            raw = idx(array)
+            path = folder / f"{name}-{kind}-ubyte{'.gz' if packed else ''}"
+            path.write_bytes(gzip.compress(raw) if packed else raw)
+    return splits
