@@ -83,19 +83,19 @@ def experiment(table: Table) -> Experiment:
             values[section] = named(registry, _section(table, section), section)
     for section, cls in PLAIN.items():
         if section in table:
-            values[section] = _build(cls, _section(table, section), section)
-    return _build(Experiment, values, "")
+            values[section] = build(cls, _section(table, section), section)
+    return build(Experiment, values, "")
 
 
 def named(registry: Mapping[str, type[T]], table: Table, section: str) -> T:
     """One entry of a registry with its parameters; a section without a name is the default one."""
-    table = {"name": DEFAULT[section], **table}
+    table = {"name": DEFAULT.get(section), **table}
     name = table.pop("name")
     if section == "task" and ":" in str(name):
-        return cast(T, _build(_imported(str(name)), table, section, of=f" of {name}"))
+        return cast(T, build(_imported(str(name)), table, section, of=f" of {name}"))
     if name not in registry:
         raise FedsweError(f"unknown {section} {name!r}{_nearest(str(name), registry)}")
-    return _build(registry[name], table, section, of=f" of {name}")
+    return build(registry[name], table, section, of=f" of {name}")
 
 
 def _imported(path: str) -> type[Task]:
@@ -136,7 +136,8 @@ def _parameters(value: Any) -> Table:
     return {name: v for name, v in asdict(value).items() if name in kept and v is not None}
 
 
-def _build(cls: type[T], table: Table, section: str, of: str = "") -> T:
+def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
+    """One dataclass from its table."""
     _refuse_unknown(table, {f.name for f in fields(cls) if f.init}, section, of)  # type: ignore[arg-type]
     try:
         return _adapter(cls).validate_python(table)

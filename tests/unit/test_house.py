@@ -15,6 +15,17 @@ ARROWS = {
     "tasks": {"availability", "core", "datasets", "errors"},
     "engine": {"availability", "core", "errors", "tasks", "theory"},  # theory: the formulas of the probes
     "theory": {"errors"},
+    "deploy": {
+        "algorithms",
+        "availability",
+        "config",
+        "core",
+        "engine",
+        "errors",
+        "experiment",
+        "results",
+        "tasks",
+    },
     "reports": {"algorithms", "availability", "engine", "errors", "experiment", "tasks", "theory"},
 }
 

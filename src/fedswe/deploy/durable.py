@@ -1,0 +1,38 @@
+"""What survives a crash: packets as whole files, and lines appended to a log."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fedswe.deploy.packet import Packet
+from fedswe.errors import FedsweError
+from fedswe.results.files import cannot_write
+from fedswe.results.files import write_whole as write_whole
+
+
+def keep(path: Path, packet: Packet) -> None:
+    """Write, fsync, rename."""
+    write_whole(path, packet.to_bytes())
+
+
+def kept(path: Path, kind: str) -> Packet | None:
+    """The packet kept at `path`; None when there is none, or when it is damaged or of another kind."""
+    try:
+        packet = Packet.from_bytes(path.read_bytes())
+    except (OSError, FedsweError):
+        return None
+    return packet if packet.kind == kind else None
+
+
+def append(path: Path, handle: int, size: int, line: bytes) -> int:
+    """Add a line at `size` and fsync; the new size. A line that cannot be written whole is taken back."""
+    try:
+        written = 0
+        while written < len(line):
+            written += os.pwrite(handle, line[written:], size + written)
+        os.fsync(handle)
+    except OSError as error:
+        os.ftruncate(handle, size)
+        raise cannot_write(path, error) from None
+    return size + len(line)

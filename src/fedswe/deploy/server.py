@@ -1,0 +1,215 @@
+"""The server's end: it opens a round, takes reports, merges, commits, and answers.
+
+Reports are summed in the order of client numbers, as the loop engine does, so the result depends on who was merged
+and not on who came first; until the round closes they are held in memory.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from fedswe.algorithms import FedSWE
+from fedswe.core import keys
+from fedswe.core.algorithm import Done
+from fedswe.core.records import Vector, add
+from fedswe.deploy import ledger
+from fedswe.deploy.agreement import Agreement
+from fedswe.deploy.codec import digest, encode
+from fedswe.deploy.ledger import Entry, Ledger, Title
+from fedswe.deploy.packet import Header, Packet
+from fedswe.deploy.plan import Deployment
+from fedswe.deploy.reception import Reception
+from fedswe.deploy.roster import Roster
+from fedswe.deploy.store import Store
+from fedswe.errors import FedsweError, require
+from fedswe.tasks.problem import Problem
+
+
+class ServerEndpoint:
+    def __init__(self, agreement: Agreement, problem: Problem, store: Store, book: Ledger) -> None:
+        self.deployment, self.problem, self.m = agreement.deployment, problem, agreement.m
+        self.run = book.title.run
+        self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are not taken
+        self.committed: Entry | None = None  # the last committed round
+        self._agreement, self._store, self._ledger = agreement, store, book
+        self._roster = Roster(agreement, store)
+        for entry in book.entries:
+            self._roster.note(entry)
+            self.committed = entry
+        self.t = len(book.entries)
+        initial = agreement.algorithm.server_init(agreement.start)
+        self._server: Any = store.state(self.t, initial) if self.t else initial
+        self._fsync = 0.0  # of the ledger's last line: only the next line can tell
+        self._begin()
+
+    @classmethod
+    def open(cls, directory: Path | str, deployment: Deployment, problem: Problem | None = None) -> ServerEndpoint:
+        """Start a run in `directory`, or resume the one there at its first uncommitted round."""
+        folder = Path(directory)
+        store, path = Store(folder), folder / ledger.FILE
+        problem = deployment.problem() if problem is None else problem
+        if not path.exists():
+            agreement = Agreement(deployment, problem)
+            try:
+                store.create()
+            except OSError as error:
+                raise FedsweError(f"cannot write {folder}: {error.strerror}; choose another directory") from None
+            deployment.save(folder)
+            store.save_start(agreement.start)
+            # The ledger last: from then on the run can be resumed.
+            Ledger.begin(path, Title(secrets.token_hex(8), agreement.plan, agreement.start_digest, agreement.m))
+        book = Ledger(path)
+        try:
+            agreement = Agreement(deployment, problem, store.start(problem.start))
+            require(
+                (book.title.plan, book.title.m) == (agreement.plan, agreement.m),
+                f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
+                "resume it with its own deployment.toml, or choose another directory",
+            )
+            require(book.title.start == agreement.start_digest, f"{folder}: start.safetensors is not of this run")
+            return cls(agreement, problem, store, book)
+        except BaseException:
+            book.release()
+            raise
+
+    def release(self) -> None:
+        """Give the directory up; everything committed is there already."""
+        self._ledger.release()
+
+    @property
+    def finished(self) -> bool:
+        return self.t >= self.deployment.experiment.rounds
+
+    def _begin(self) -> None:
+        self._store.sweep(self.t, self._roster.last)
+        down = self._agreement.algorithm.downlink(self._server, self._agreement.at_server(self.t))
+        self._reception = Reception(self._agreement, self._roster, self.run, self.epoch, self.t, down)
+        if self.committed is not None:
+            self._reception.moves, self._reception.farthest = self.committed.moves, self.committed.farthest
+        if self.finished:
+            self._store.save_models(self.models())
+
+    # opening a round -----------------------------------------------------------------------------------
+    def jobs(self, clients: Iterable[int]) -> dict[int, Packet]:
+        """Open round t, or ask more clients; where seats are limited, only the lowest bidders get a job."""
+        wanted = sorted(set(clients))
+        for client in wanted:
+            require(0 <= client < self.m, f"there is no client {client}: the run has {self.m}, counted from 0")
+        if self.finished:
+            return {}
+        seated = self._seated(wanted)
+        self._reception.asked.update(seated)
+        return {client: self._job(client, self._roster.lacks(client)) for client in seated}
+
+    def _seated(self, clients: list[int]) -> list[int]:
+        """The simulator's rule, among the clients asked (and, where absence is simulated, present)."""
+        algorithm, asked = self._agreement.algorithm, self._reception.asked
+        if not algorithm.seats():
+            return clients
+        again = [i for i in clients if i in asked]
+        able = [i for i in clients if i not in asked and self._agreement.present(i, self.t)]
+        free = algorithm.seats() - len(asked)
+        if len(able) > free:
+            views = [self._agreement.at_client(i, self.t) for i in able]
+            bids = [float(algorithm.bid(self._roster.state(i), at)) for i, at in zip(able, views, strict=True)]
+            ties = keys.uniform(self._agreement.seed, "seats", self.t, torch.tensor(able)).numpy()
+            able = [able[j] for j in np.lexsort((ties, np.array(bids)))[:free]]
+        return sorted(again + able)
+
+    def _job(self, client: int, attach: bool) -> Packet:
+        agreement, roster, down = self._agreement, self._roster, self._reception.down
+        if agreement.home == "server":
+            job = agreement.algorithm.plan(roster.state(client), down, agreement.at_client(client, self.t))
+            arrays = {"job.start": job.start} | ({} if job.drift is None else {"job.drift": job.drift})
+        else:
+            arrays = encode("down", down) | (roster.attachment(client) if attach else {})
+        envelope: Header = {"client": client, "merged": roster.merged(client), "base": roster.base(client)}
+        return self._reception.sent(Packet("job", {**self._header(), **envelope}, arrays))
+
+    def _header(self) -> Header:
+        return {"run": self.run, "epoch": self.epoch, "round": self.t, "plan": self._agreement.plan}
+
+    def receive(self, client: int, packet: Packet | bytes) -> Packet | None:
+        """Take a message; what cannot be used is rejected, counted and logged. May return one to send back."""
+        return self._job(client, attach=True) if self._reception.take(client, packet) else None
+
+    # closing a round -----------------------------------------------------------------------------------
+    def close(self) -> dict[int, Packet]:
+        """Merge the reports, commit the round, and hand out the eager deliveries. On an error nothing has changed."""
+        if self.finished:
+            return {}
+        agreement, algorithm, t, came = self._agreement, self._agreement.algorithm, self.t, self._reception
+        merged, total, after = sorted(came.reports), agreement.nobody, {}
+        for client in merged:
+            report = came.reports[client]
+            if agreement.home == "server":
+                after[client], report = self._report_of(client, end=report.x)
+            total = add(total, report)
+        server, reply = algorithm.merge(self._server, total, len(merged), agreement.at_server(t))
+
+        began = time.perf_counter()
+        self._store.save_state(t + 1, server)
+        if merged:
+            self._store.save_version(t, reply, algorithm.received(came.down, reply))
+        for client, state in after.items():
+            self._store.save_row(client, t, algorithm.settle(state, reply, agreement.at_client(client, t)))
+        if self.deployment.trail:
+            self._store.save_trail(t + 1, algorithm.model(server))
+        written = time.perf_counter() - began
+
+        base = digest(encode("reply", reply)) if agreement.rebuilds and merged else ""
+        delivery = Packet("delivery", {**self._header(), "base": base}, encode("reply", reply))
+        eager = merged if base and self.deployment.delivery == "eager" else []
+        traffic = came.traffic | ({"down delivery": delivery.size * len(eager)} if eager else {})
+        entry = Entry(
+            t=t,
+            merged={client: self._roster.merged(client) for client in merged},
+            model=digest({"x": algorithm.model(server)}),
+            reply=base,
+            declined=len(came.declined - set(merged)),
+            rejected={client: dict(why) for client, why in came.rejected.items()},
+            traffic=dict(traffic),
+            seconds=round(written + self._fsync, 6),
+            moves=came.moves,
+            farthest=came.farthest,
+        )
+        began = time.perf_counter()
+        self._ledger.append(entry)  # the commit
+        self._fsync = time.perf_counter() - began
+
+        self._roster.note(entry)
+        self._server, self.committed, self.t = server, entry, t + 1
+        self._begin()
+        return dict.fromkeys(eager, delivery)
+
+    def _report_of(self, client: int, end: Vector) -> tuple[Any, Any]:
+        """State and report of a client whose home is the server, from the end of its training."""
+        agreement, down = self._agreement, self._reception.down
+        state, at = self._roster.state(client), agreement.at_client(client, self.t)
+        job = agreement.algorithm.plan(state, down, at)
+        done = Done(end, agreement.local.steps, agreement.local.lr_at(self.t))
+        return agreement.algorithm.report(state, down, job, done, at)
+
+    # models --------------------------------------------------------------------------------------------
+    def server_model(self) -> Vector:
+        """x^t."""
+        return self._agreement.algorithm.model(self._server)
+
+    def client_mean(self) -> Vector:
+        """The mean over all clients of the model each last received, from the ledger and the versions in use."""
+        return self._roster.mean()
+
+    def models(self) -> dict[str, Vector]:
+        return {"server": self.server_model(), "client_mean": self.client_mean()}
+
+    @property
+    def serves(self) -> Literal["server", "client_mean"]:
+        """The model to use: FedSWE's server model is unsteady, its quality is at the client mean."""
+        return "client_mean" if isinstance(self._agreement.algorithm, FedSWE) else "server"

@@ -1,0 +1,94 @@
+"""Did the deployment compute its algorithm? Replay the simulator on the A^t that happened, compare every model.
+
+The ledger holds a digest of every server model, so equality is exact. Clients whose arithmetic rounds differently
+(another processor, another number of threads) give other bits: `difference` is then measured on the models there are
+copies of, all of them with deploy.trail=true, otherwise the last one and the client mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedswe.availability.mask import Rows
+from fedswe.core.records import Vector
+from fedswe.deploy import ledger, plan
+from fedswe.deploy.agreement import NEVER, Agreement
+from fedswe.deploy.codec import digest
+from fedswe.deploy.plan import Deployment
+from fedswe.deploy.roster import Roster
+from fedswe.deploy.store import Store
+from fedswe.deploy.trace import attendance
+from fedswe.engine import LoopEngine
+from fedswe.errors import require
+
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Verification:
+    rounds: int
+    reports: int  # merged in all rounds
+    differing: list[int]  # rounds whose server model has other bits than the simulator's
+    compared: int  # models whose numbers were compared
+    difference: float  # the largest, over those models
+
+    @property
+    def exact(self) -> bool:
+        return not self.differing
+
+    @property
+    def passed(self) -> bool:
+        """Equal bits, or equal numbers within the tolerance wherever there are numbers."""
+        return self.exact or self.difference <= TOLERANCE
+
+
+def verify(directory: Path | str, watch: Callable[[int], None] | None = None) -> Verification:
+    """Replay the run in `directory`; `watch` is told the rounds done."""
+    folder, store = Path(directory), Store(Path(directory))
+    title, entries, _ = ledger.read(folder / ledger.FILE)
+    require(entries, f"{folder}: no round was committed yet, there is nothing to verify")
+    deployment = Deployment.load(folder / plan.FILE)
+    experiment, problem = deployment.experiment, deployment.problem()
+    problem.start = store.start(problem.start)
+    agreement = Agreement(deployment, problem)
+    require(agreement.plan == title.plan, f"{folder}: {plan.FILE} is not of this run: restore the file it began with")
+    roster, rounds = Roster(agreement, store), len(entries)
+    prob = np.full((1, title.m), np.nan)
+    if agreement.schedule is not None:
+        prob = np.stack([agreement.schedule.prob(t) for t in range(rounds)])
+    seen = Rows(attendance(entries, title.m), prob)
+    engine = LoopEngine(experiment.algorithm, problem, seen, experiment.local, experiment.seed)
+    differing: list[int] = []
+    gaps: list[float] = []
+    for entry in entries:
+        for client, since in entry.merged.items():  # Proposition 1 rests on this chain
+            require(
+                since == roster.merged(client),
+                f"{folder}: in round {entry.t} client {client} echoed from round {since}, "
+                f"not from its merge in {_named(roster.merged(client))}",
+            )
+        engine.step()
+        roster.note(entry)
+        x = engine.server_model()
+        if digest({"x": x}) != entry.model:
+            differing.append(entry.t)
+        if (copy := store.trail(entry.t + 1)) is not None:
+            gaps.append(_gap(x, copy))
+        if watch is not None:
+            watch(entry.t + 1)
+    final = store.state(rounds, engine.server)
+    gaps.append(_gap(engine.server_model(), experiment.algorithm.model(final)))
+    gaps.append(_gap(engine.client_mean(), roster.mean()))
+    return Verification(rounds, sum(len(e.merged) for e in entries), differing, len(gaps), max(gaps))
+
+
+def _gap(a: Vector, b: Vector) -> float:
+    return float((a.double() - b.double()).abs().max())
+
+
+def _named(t: int) -> str:
+    return "no round" if t == NEVER else f"round {t}"
