@@ -11,9 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from fedswe.engine.fused.cnn import FusedCnn
-from fedswe.tasks.networks import NETWORKS, Network
-
-NAMES = {(128, 10): "svhn_cnn", (256, 64, 10): "cifar10_cnn", (512, 256, 10): "cinic10_cnn"}
+from fedswe.tasks.networks import Network, paper_cnn
 
 
 def shifted(image, dy, dx, flip, border):
@@ -51,12 +49,11 @@ def reference(images, start, phase, network, drift, clip, border):
     return torch.stack(ends)
 
 
-def worst_error(device, widths, clients, batch, precision, drifting, clip, seed=7):
+def worst_error(device, widths, dropout, clients, batch, precision, drifting, clip, seed=7):
     """The largest relative error of a parameter tensor's change over one step, clients with few samples included."""
     generator = torch.Generator().manual_seed(seed)
-    modules = [NETWORKS[NAMES[widths]]((3, 32, 32), 10) for _ in range(clients)]
+    modules = [paper_cnn(*widths[:-1], dropout=dropout)((3, 32, 32), widths[-1]) for _ in range(clients)]
     network = Network(modules[0])
-    dropout = network.drops[0] if network.drops else 0.0
     images = torch.randn(50, 3, 32, 32, generator=generator)
     room = clients + 2  # places that stay empty
     cnn = FusedCnn(images.to(device), widths, room, batch, 1, precision, dropout)
@@ -67,7 +64,7 @@ def worst_error(device, widths, clients, batch, precision, drifting, clip, seed=
     cnn.border[:3] = border.to(device)
     phase = cnn.phase
     phase.index.copy_(torch.randint(0, 50, phase.index.shape, generator=generator))
-    phase.labels.copy_(torch.randint(0, 10, phase.labels.shape, generator=generator))
+    phase.labels.copy_(torch.randint(0, widths[-1], phase.labels.shape, generator=generator))
     phase.shift_y.copy_(torch.randint(-4, 5, phase.index.shape, generator=generator))
     phase.shift_x.copy_(torch.randint(-4, 5, phase.index.shape, generator=generator))
     phase.flip.copy_(torch.randint(0, 2, phase.index.shape, generator=generator))

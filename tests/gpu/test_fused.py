@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
+
+from fedswe.tasks.networks import NETWORKS, Network
 
 SCRIPT = Path(__file__).with_name("fused_reference.py")
 triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
@@ -22,10 +25,20 @@ def errors(device, cases, **environment):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+SVHN, CIFAR10, CINIC10 = ([128, 10], 0.0), ([256, 64, 10], 0.0), ([512, 256, 10], 0.2)
+
+
 @triton
-def test_kernels_equal_autograd_in_the_interpreter():
-    """float32 arithmetic: an index wrong anywhere would be an error of order one."""
-    cases = [[[128, 10], 2, 16, "fp32", False, 0.0], [[256, 64, 10], 1, 16, "fp32", True, 0.05]]
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [[*SVHN, 2, 16, "fp32", False, 0.0], [*CIFAR10, 1, 16, "fp32", True, 0.05]],
+        [[*CINIC10, 2, 16, "fp32", True, 0.5], [[1024, 7], 0.5, 1, 32, "fp32", False, 0.0]],
+    ],
+    ids=["plain", "dropout"],
+)
+def test_kernels_equal_autograd_in_the_interpreter(cases):
+    """float32 arithmetic: an index wrong anywhere, or another unit left out, would be an error of order one."""
     assert max(errors("cpu", cases, TRITON_INTERPRET="1")) < 1e-4
 
 
@@ -45,23 +58,54 @@ def test_keyed_bits_equal_the_reference_in_the_interpreter():
 def test_kernels_equal_autograd_on_the_gpu(precision, tolerance):
     """Rounding flips some winners of the pooling, which shows most in the first layer; a wrong index would give 1."""
     cases = [
-        [widths, clients, batch, precision, drifting, clip]
-        for widths, clients, batch in (([128, 10], 5, 128), ([256, 64, 10], 1, 32))
+        [*network, clients, batch, precision, drifting, clip]
+        for network, clients, batch in ((SVHN, 5, 128), (CIFAR10, 1, 32), (CINIC10, 3, 128))
         for drifting, clip in ((False, 0.0), (True, 0.05))
     ]
     assert max(errors("cuda", cases)) < tolerance
 
 
 @gpu
-def test_a_phase_gives_the_same_bits_twice():
+@pytest.mark.parametrize(("widths", "dropout"), [SVHN, CINIC10])
+def test_a_phase_gives_the_same_bits_twice(widths, dropout):
     from fedswe.engine.fused.cnn import FusedCnn
 
     images = torch.randn(1000, 3, 32, 32, device="cuda")
-    cnn = FusedCnn(images, (128, 10), 96, 128, 3, "bf16")
+    cnn = FusedCnn(images, widths, 96, 128, 3, "bf16", dropout)
     cnn.phase.index.random_(0, 1000)
     cnn.phase.labels.random_(0, 10)
+    cnn.phase.dropout.random_()
     cnn.phase.weight.fill_(1 / 128)
     cnn.phase.lr.fill_(0.05)
     start = 0.05 * torch.randn(96, cnn.d, device="cuda")
     ends = [cnn.run(start, None, False, 96).clone() for _ in range(20)]
     assert all(torch.equal(ends[0], end) for end in ends)
+
+
+@triton
+@pytest.mark.parametrize("name", ["svhn_cnn", "cifar10_cnn", "cinic10_cnn"])
+def test_the_papers_networks_are_recognised(name):
+    from fedswe.engine.fused.solver import dense_part
+
+    module = Network(NETWORKS[name]((3, 32, 32), 10)).module
+    expected = {"svhn_cnn": SVHN, "cifar10_cnn": CIFAR10, "cinic10_cnn": CINIC10}[name]
+    assert dense_part(module) == (tuple(expected[0]), expected[1])
+
+
+@triton
+@pytest.mark.parametrize(
+    "dense",
+    [
+        [nn.Dropout(0.2), nn.Linear(2048, 64), nn.ReLU(), nn.Dropout(0.3), nn.Linear(64, 10)],  # two rates
+        [nn.Linear(2048, 64), nn.ReLU(), nn.Dropout(0.3), nn.Linear(64, 10)],  # not before every layer
+        [nn.Dropout(1.0), nn.Linear(2048, 64), nn.ReLU(), nn.Dropout(1.0), nn.Linear(64, 10)],  # nothing is left
+        [nn.Linear(2048, 48), nn.ReLU(), nn.Linear(48, 10)],  # not a power of two
+        [nn.Linear(2048, 64), nn.Tanh(), nn.Linear(64, 10)],
+        [nn.Linear(2048, 10)],
+    ],
+)
+def test_other_networks_are_not(dense):
+    from fedswe.engine.fused.solver import dense_part
+
+    convolutions = list(NETWORKS["svhn_cnn"]((3, 32, 32), 10))[:7]
+    assert dense_part(Network(nn.Sequential(*convolutions, *dense)).module) is None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from fedswe.core.records import Vector
 from fedswe.engine.descent import phase_end
@@ -129,10 +130,14 @@ def _held(stack: Stack, batches: Batches, n: int) -> HeldPhase:
 
 
 def suits(stack: Stack) -> bool:
-    """Whether the phase can be captured: on a GPU, with layers of torch's own only, which never wait for the device."""
-    if stack.start.device.type != "cuda" or not isinstance(stack.problem, LabelledProblem):
-        return False
-    return all(type(layer).__module__.startswith("torch.nn.") for layer in stack.problem.network.module.modules())
+    problem = stack.problem
+    on_gpu = stack.start.device.type == "cuda"
+    return on_gpu and isinstance(problem, LabelledProblem) and known(problem.network.module)
+
+
+def known(module: nn.Module) -> bool:
+    """Whether all layers are torch's own: these never wait for the device, which would end a capture."""
+    return all(type(layer).__module__.startswith("torch.nn.") for layer in module.modules())
 
 
 def train(stack: Stack, graph: bool = True) -> Vector:

@@ -92,6 +92,12 @@ def _trained(stack: Stack) -> Vector:
     return captured.train(stack) if captured.suits(stack) else train_stacked(stack)
 
 
+def rows_at_a_time(problem: Problem, batch_size: int) -> int:
+    """How many clients to train together; 0 when it does not matter."""
+    size = problem.row_size(batch_size)
+    return max(1, _CHUNK[problem.start.device.type] // size) if size else 0
+
+
 class Stack:
     """The clients of several runs one after another: N rows, each with its run's rate, clip and drift."""
 
@@ -110,9 +116,7 @@ class Stack:
 
     @property
     def rows(self) -> int:
-        """How many clients to train at a time."""
-        size = self.problem.row_size(self.local.batch_size)
-        return max(1, _CHUNK[self.start.device.type] // size) if size else len(self.start)
+        return rows_at_a_time(self.problem, self.local.batch_size) or len(self.start)
 
     def _column(self, values: list[float], sizes: list[int]) -> torch.Tensor:
         """One number per run, repeated for its clients, [N, 1]."""

@@ -31,14 +31,15 @@ def fits(problem: Problem, local: Local) -> bool:
     return isinstance(problem, LabelledProblem) and dense_part(problem.network.module) is not None
 
 
-def buffers(problem: LabelledProblem, local: Local) -> int:
-    """Bytes of the solver's buffers, counted on a device that allocates nothing."""
+def needs(problem: LabelledProblem, local: Local, clients: int) -> int:
+    """Bytes for so many clients: the solver's buffers, counted on a device that allocates nothing, and its scratch."""
     dense = dense_part(problem.network.module)
     assert dense is not None
     images = torch.empty_like(problem.data.x_train, device="meta")
     cnn = FusedCnn(images, dense[0], _CHUNK, _room(local.batch_size), local.steps, local.precision)
     held = [*vars(cnn).values(), *vars(cnn.phase).values()]
-    return sum(x.numel() * x.element_size() for x in held if isinstance(x, torch.Tensor))
+    kept = sum(x.nbytes for x in held if isinstance(x, torch.Tensor))
+    return kept + cnn.scratch(min(clients, _CHUNK))
 
 
 def dense_part(module: nn.Module) -> tuple[tuple[int, ...], float] | None:
