@@ -25,7 +25,9 @@ class Scale:
     period: int  # P of the periodic dynamics
     seeds: tuple[int, ...]
     ks: tuple[float, ...]  # of figures 6, 8, 9, 11, 12
+    every: int  # rounds between evaluations; the paper samples Table 7 every 20
     tail: int  # final rounds that a score is averaged over
+    tail_every: int
     periodic_tail: int
     target: float  # accuracy of figures 9 and 12
 
@@ -42,12 +44,13 @@ class Scale:
 
     def tail_every_of(self, periodic: bool) -> int:
         """Every phase of a period counts: sampling once per period would alias the swing between the groups."""
-        return max(1, self.period // 10) if periodic else 2
+        return self.period // 10 if periodic else self.tail_every
 
     def every_of(self, rounds: int, periodic: bool) -> int:
+        """In turns of groups both ends of the swing, unless that would be too many."""
         if periodic:
-            return max(1, self.period // 2 if rounds <= 40 * self.period else self.period)
-        return max(1, rounds // 100)  # 20 at full scale, as Table 7 samples
+            return self.period // 2 if rounds <= 40 * self.period else self.period
+        return self.every
 
 
 _KS = (0.0, 1.0, 10.0, 50.0, 100.0, 200.0, 500.0)
@@ -66,14 +69,16 @@ SCALES: dict[ScaleName, Scale] = {
         period=10,
         seeds=(3,),
         ks=(0.0, 1.0, 100.0),
+        every=2,
         tail=4,
+        tail_every=2,
         periodic_tail=10,
         target=0.4,
     ),
     "small": Scale(
         purpose="minutes on two cores: enough to see an effect",
         stand_in="fashion_mnist",
-        model="mlp",
+        model="softmax",
         clients=100,
         steps=5,
         batch_size=32,
@@ -83,7 +88,9 @@ SCALES: dict[ScaleName, Scale] = {
         period=100,
         seeds=PAPER_SEEDS,
         ks=_KS,
+        every=10,
         tail=50,
+        tail_every=10,
         periodic_tail=100,
         target=0.6,
     ),
@@ -100,7 +107,9 @@ SCALES: dict[ScaleName, Scale] = {
         period=100,
         seeds=PAPER_SEEDS,
         ks=_KS,
+        every=20,
         tail=50,
+        tail_every=2,
         periodic_tail=500,
         target=0.4,
     ),
