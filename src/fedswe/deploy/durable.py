@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -9,6 +10,17 @@ from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
 from fedswe.results.files import write_whole as write_whole
+
+
+def claim(folder: Path) -> int:
+    """A handle of the folder, locked against a second process until it is closed."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise FedsweError(f"{folder} is in use by another server: stop that one first") from None
+    return handle
 
 
 def keep(path: Path, packet: Packet) -> None:

@@ -7,7 +7,6 @@ durable writes took.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -76,31 +75,24 @@ def _entry(table: dict[str, Any]) -> Entry:
     return Entry(merged=merged, rejected=rejected, **table)
 
 
+def begin(path: Path, title: Title) -> None:
+    """Write the first line: from then on the run can be resumed."""
+    durable.write_whole(path, json.dumps(asdict(title)) + "\n")
+
+
 class Ledger:
-    """The ledger of a running server, locked against a second one."""
+    """The ledger of a running server."""
 
-    @staticmethod
-    def begin(path: Path, title: Title) -> None:
-        durable.write_whole(path, json.dumps(asdict(title)) + "\n")
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, size: int) -> None:
+        """Continue after the first `size` bytes; what follows them was never committed."""
+        self._path, self._size = path, size
         self._handle = os.open(path, os.O_RDWR)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._handle)
-            raise FedsweError(f"{path.parent} is in use by another server: stop that one first") from None
-        self.title, self.entries, self._size = read(path)
-        os.ftruncate(self._handle, self._size)
+        os.ftruncate(self._handle, size)
 
     def append(self, entry: Entry) -> None:
         """Commit a round."""
         line = json.dumps(asdict(entry)).encode() + b"\n"
         self._size = durable.append(self._path, self._handle, self._size, line)
 
-    def release(self) -> None:
-        """Give up the lock; nothing is written."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+    def close(self) -> None:
+        os.close(self._handle)

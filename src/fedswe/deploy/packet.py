@@ -25,17 +25,16 @@ class Packet:
     arrays: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        note = json.dumps({"kind": self.kind, "header": self.header}, allow_nan=False)
         tensors = {name: value.detach().cpu().clone().contiguous() for name, value in self.arrays.items()}
-        data = safetensors.torch.save(tensors, {"packet": note})
-        self.__dict__["_size"] = len(data)
-        return data
+        return safetensors.torch.save(tensors, {"packet": self._note()})
+
+    def _note(self) -> str:
+        return json.dumps({"kind": self.kind, "header": self.header}, allow_nan=False)
 
     @property
     def size(self) -> int:
-        """Bytes on the wire."""
-        known: int | None = self.__dict__.get("_size")
-        return len(self.to_bytes()) if known is None else known
+        """Bytes of header and arrays; names and shapes add some hundred on the wire."""
+        return len(self._note()) + sum(value.numel() * value.element_size() for value in self.arrays.values())
 
     @staticmethod
     def from_bytes(data: bytes) -> Packet:
@@ -56,9 +55,7 @@ class Packet:
         for name, value in arrays.items():
             require(value.dtype in _DTYPES, f"not a packet: {name[:40]!a} is {value.dtype}, not float32 or float64")
             require(value.ndim == 1, f"not a packet: {name[:40]!a} is not a vector")
-        packet = Packet(kind, header, arrays)
-        packet.__dict__["_size"] = len(data)
-        return packet
+        return Packet(kind, header, arrays)
 
 
 def _refuse_constant(name: str) -> NoReturn:

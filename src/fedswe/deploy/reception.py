@@ -39,9 +39,10 @@ class Reception:
     def take(self, client: int, packet: Packet | bytes) -> bool:
         """Take a message, or reject, count and log it; true when the client needs its base to be sent."""
         known = client if 0 <= client < self._agreement.m else -1
-        kind, size = "unread", len(packet) if isinstance(packet, bytes) else packet.size
+        kind, size = "unread", len(packet) if isinstance(packet, bytes) else 0
         try:
             packet = _readable(packet)
+            size = packet.size
             demand(packet.kind in _KINDS, "malformed", "its kind is unknown")
             kind = packet.kind
             demand(known == client, "client", f"there is no client {client}")
@@ -71,6 +72,8 @@ class Reception:
             return True
         if packet.kind == "decline":
             self.declined.add(client)
+            if header.get("reason") != "absent":
+                log.warning("round %d: client %d declines: %a", self.t, client, str(header.get("reason"))[:200])
         else:
             demand(client not in self.reports, "duplicate", "it has reported already")
             named = (header.get("merged"), header.get("base"))

@@ -6,6 +6,7 @@ and not on who came first; until the round closes they are held in memory.
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Iterable
@@ -19,9 +20,10 @@ from fedswe.algorithms import FedSWE
 from fedswe.core import keys
 from fedswe.core.algorithm import Done
 from fedswe.core.records import Vector, add
-from fedswe.deploy import ledger
+from fedswe.deploy import ledger, plan
 from fedswe.deploy.agreement import Agreement
 from fedswe.deploy.codec import digest, encode
+from fedswe.deploy.durable import claim
 from fedswe.deploy.ledger import Entry, Ledger, Title
 from fedswe.deploy.packet import Header, Packet
 from fedswe.deploy.plan import Deployment
@@ -33,66 +35,71 @@ from fedswe.tasks.problem import Problem
 
 
 class ServerEndpoint:
-    def __init__(self, agreement: Agreement, problem: Problem, store: Store, book: Ledger) -> None:
-        self.deployment, self.problem, self.m = agreement.deployment, problem, agreement.m
-        self.run = book.title.run
+    _lock: int
+
+    def __init__(self, folder: Path, deployment: Deployment, problem: Problem) -> None:
+        self.deployment, self.problem, self.m = deployment, problem, problem.m
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are not taken
         self.committed: Entry | None = None  # the last committed round
-        self._agreement, self._store, self._ledger = agreement, store, book
+        self._store = store = Store(folder)
+        self._agreement = agreement = Agreement(deployment, problem, store.start(problem.start))
+        title, entries, size = ledger.read(folder / ledger.FILE)
+        require(
+            (title.plan, title.m) == (agreement.plan, agreement.m),
+            f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
+            f"resume it with its own {plan.FILE}, or choose another directory",
+        )
+        require(title.start == agreement.start_digest, f"{folder}: start.safetensors is not of this run")
+        self.run, self.t = title.run, len(entries)
         self._roster = Roster(agreement, store)
-        for entry in book.entries:
+        for entry in entries:
             self._roster.note(entry)
             self.committed = entry
-        self.t = len(book.entries)
         initial = agreement.algorithm.server_init(agreement.start)
         self._server: Any = store.state(self.t, initial) if self.t else initial
         self._fsync = 0.0  # of the ledger's last line: only the next line can tell
+        deployment.save(folder)  # rounds, delivery and deadlines may change on the way
+        self._ledger = Ledger(folder / ledger.FILE, size)
         self._begin()
 
     @classmethod
     def open(cls, directory: Path | str, deployment: Deployment, problem: Problem | None = None) -> ServerEndpoint:
         """Start a run in `directory`, or resume the one there at its first uncommitted round."""
         folder = Path(directory)
-        store, path = Store(folder), folder / ledger.FILE
         problem = deployment.problem() if problem is None else problem
-        if not path.exists():
-            agreement = Agreement(deployment, problem)
-            try:
-                store.create()
-            except OSError as error:
-                raise FedsweError(f"cannot write {folder}: {error.strerror}; choose another directory") from None
-            deployment.save(folder)
-            store.save_start(agreement.start)
-            # The ledger last: from then on the run can be resumed.
-            Ledger.begin(path, Title(secrets.token_hex(8), agreement.plan, agreement.start_digest, agreement.m))
-        book = Ledger(path)
+        agreement = Agreement(deployment, problem)  # what cannot be deployed is refused before anything is written
         try:
-            agreement = Agreement(deployment, problem, store.start(problem.start))
-            require(
-                (book.title.plan, book.title.m) == (agreement.plan, agreement.m),
-                f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
-                "resume it with its own deployment.toml, or choose another directory",
-            )
-            require(book.title.start == agreement.start_digest, f"{folder}: start.safetensors is not of this run")
-            return cls(agreement, problem, store, book)
+            Store(folder).create()
+        except OSError as error:
+            raise FedsweError(f"cannot write {folder}: {error.strerror}; choose another directory") from None
+        lock = claim(folder)
+        try:
+            if not (folder / ledger.FILE).exists():
+                Store(folder).save_start(agreement.start)
+                title = Title(secrets.token_hex(8), agreement.plan, agreement.start_digest, agreement.m)
+                ledger.begin(folder / ledger.FILE, title)
+            server = cls(folder, deployment, problem)
         except BaseException:
-            book.release()
+            os.close(lock)
             raise
+        server._lock = lock
+        return server
 
     def release(self) -> None:
         """Give the directory up; everything committed is there already."""
-        self._ledger.release()
+        self._ledger.close()
+        os.close(self._lock)
 
     @property
     def finished(self) -> bool:
         return self.t >= self.deployment.experiment.rounds
 
     def _begin(self) -> None:
-        self._store.sweep(self.t, self._roster.last)
         down = self._agreement.algorithm.downlink(self._server, self._agreement.at_server(self.t))
         self._reception = Reception(self._agreement, self._roster, self.run, self.epoch, self.t, down)
         if self.committed is not None:
             self._reception.moves, self._reception.farthest = self.committed.moves, self.committed.farthest
+        self._store.sweep(self.t, self._roster.last)
         if self.finished:
             self._store.save_models(self.models())
 

@@ -1,0 +1,158 @@
+"""A deployment retraces the simulator: every algorithm, both deliveries, clients that flip their own coins."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedswe.algorithms import ALGORITHMS
+from fedswe.availability import Mask
+from fedswe.deploy import ledger
+from fedswe.deploy.agreement import home_of
+from fedswe.deploy.trace import attendance, trace
+from fedswe.deploy.verify import verify
+from fedswe.experiment import assemble
+from tests.deploy.parts import Quiet, algorithm, digits, quadratic
+
+DELIVERIES = ("eager", "lazy")
+
+
+def entries(folder):
+    return ledger.read(folder / "server" / ledger.FILE)[1]
+
+
+@pytest.mark.parametrize("delivery", DELIVERIES)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_deployment_equals_simulation(tmp_path, name, delivery):
+    plan = digits(name, delivery=delivery)
+    net, engine = Quiet(tmp_path, plan), assemble(replace(plan.experiment, engine="batched"))
+    away = 0
+    while not net.server.finished:
+        answers = net.round()
+        away += sum(answer.kind == "decline" for answer in answers.values())
+        who = engine.step()
+        assert len(net.server.committed.merged) == who.reported
+        assert not net.server.committed.rejected
+        for model, expected in (
+            (net.server.server_model(), engine.server_model()),
+            (net.server.client_mean(), engine.client_mean()),
+        ):
+            np.testing.assert_allclose(model.numpy(), expected.numpy(), rtol=0, atol=1e-6)
+    assert away > 5 or name == "f3ast"  # its server asks only those it gives a seat
+    result = verify(tmp_path / "server")
+    assert result.exact
+    assert result.difference == 0
+    assert result.passed
+    net.server.release()
+
+
+@pytest.mark.parametrize("name", ["fedswe", "fedawe", "fedpbc", "scaffold"])
+def test_eager_and_lazy_delivery_have_the_same_bits(tmp_path, name):
+    models = {}
+    for delivery in DELIVERIES:
+        net = Quiet(tmp_path / delivery, quadratic(name, delivery=delivery))
+        net.finish()
+        models[delivery] = [entry.model for entry in entries(tmp_path / delivery)]
+        net.server.release()
+    assert models["eager"] == models["lazy"]
+    assert len(set(models["eager"])) > 8
+
+
+def test_the_delivery_can_change_between_two_starts(tmp_path):
+    straight = Quiet(tmp_path / "straight", quadratic("fedswe"))
+    straight.finish()
+    net = Quiet(tmp_path / "changing", quadratic("fedswe", delivery="eager"))
+    for delivery in ("lazy", "eager", "lazy"):
+        for _ in range(3):
+            net.round()
+        net.restart(quadratic("fedswe", delivery=delivery))
+        net.clients = [net.client(i) for i in range(4)]
+    net.finish()
+    assert [e.model for e in entries(tmp_path / "changing")] == [e.model for e in entries(tmp_path / "straight")]
+
+
+def test_the_order_of_arrival_does_not_matter(tmp_path):
+    models = []
+    for order in (1, -1):
+        net = Quiet(tmp_path / str(order), digits("fedswe", rounds=4))
+        while not net.server.finished:
+            jobs = list(net.server.jobs(range(6)).items())
+            for i, job in jobs[::order]:
+                net.converse(i, job)
+            net.close()
+        models.append(net.server.committed.model)
+    assert models[0] == models[1]
+
+
+def test_where_client_state_lives():
+    homes = {name: home_of(algorithm(name)) for name in ALGORITHMS}
+    at_server = {"fedau", "f3ast", "mifa", "fedvarp", "scaffold", "amplified_scaffold"}
+    assert {name for name, home in homes.items() if home == "server"} == at_server
+
+
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_fedswe_moves_no_more_models_than_fedavg(tmp_path, delivery):
+    """One model up and one down per visit; headers apart, which are the same few hundred bytes for any model."""
+    moved = {}
+    for name in ("fedswe", "fedavg"):
+        net = Quiet(tmp_path / name, digits(name, delivery=delivery, p=1.0))
+        vector = net.problem.start.numel() * 4
+        models = {"up": 0, "down": 0}
+        net.finish()
+        for entry in entries(tmp_path / name):
+            for kind, size in entry.traffic.items():
+                models[kind.split()[0]] += size // vector
+        moved[name] = models
+    assert moved["fedavg"] == {"up": 60, "down": 60}
+    assert moved["fedswe"]["up"] == 60
+    assert moved["fedswe"]["down"] == (60 if delivery == "eager" else 54)  # lazily, the first job needs no base
+
+
+def test_traffic_and_time_are_recorded(tmp_path):
+    net = Quiet(tmp_path, digits("fedswe"))
+    sizes = {"down job": 0, "up": 0, "down delivery": 0}
+    for i, job in net.server.jobs(range(6)).items():
+        sizes["down job"] += len(job.to_bytes())
+        answer = net.clients[i].handle(job)
+        sizes["up"] += len(answer.to_bytes())
+        net.server.receive(i, answer.to_bytes())
+    sizes["down delivery"] = sum(len(p.to_bytes()) for p in net.server.close().values())
+    entry = net.server.committed
+    recorded = {k: v for k, v in entry.traffic.items() if k.startswith("down")}
+    recorded["up"] = sum(v for k, v in entry.traffic.items() if k.startswith("up"))
+    for kind, size in sizes.items():
+        assert 0 <= size - recorded[kind] < 6 * 400  # names and shapes of six messages
+    assert entry.seconds > 0
+
+
+def test_f3ast_gives_seats_to_the_lowest_bids_only(tmp_path):
+    net = Quiet(tmp_path, quadratic("f3ast", p=1.0))
+    seats = []
+    for _ in range(4):
+        answers = net.round()
+        assert len(answers) == 2
+        seats.append(set(answers))
+    assert seats[0] | seats[1] == {0, 1, 2, 3} == seats[2] | seats[3]  # who had none is served next
+    assert all(entry.merged.keys() == seat for entry, seat in zip(entries(tmp_path), seats, strict=True))
+
+
+def test_a_latecomer_can_be_asked_in_the_same_round(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+    net.ask([0, 1])
+    net.ask([1, 3])  # client 1 again: its second report is a duplicate
+    net.close()
+    assert net.server.committed.merged == {0: -1, 1: -1, 3: -1}
+    assert net.server.committed.rejected == {1: {"duplicate": 1}}
+
+
+def test_trace_replays_in_the_simulator(tmp_path):
+    plan = digits("fedswe")
+    net = Quiet(tmp_path, plan)
+    net.finish()
+    mask = trace(tmp_path / "server", tmp_path / "mask.csv")
+    np.testing.assert_array_equal(mask, attendance(entries(tmp_path), 6))
+    assert 10 < mask.sum() < 50
+    engine = assemble(replace(plan.experiment, availability=Mask(file=str(tmp_path / "mask.csv"))))
+    for _ in range(10):
+        engine.step()
+    np.testing.assert_allclose(engine.server_model().numpy(), net.server.server_model().numpy(), atol=1e-6)
