@@ -1,0 +1,108 @@
+"""fedswe deploy verify, trace, status, export: what a run directory says, without Flower."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import safetensors.torch
+import typer
+from rich.console import Console
+
+from fedswe.algorithms import FedSWE
+from fedswe.deploy import ledger
+from fedswe.deploy.agreement import Agreement
+from fedswe.deploy.plan import FILE, Deployment
+from fedswe.deploy.roster import Roster
+from fedswe.deploy.store import Store
+from fedswe.deploy.trace import trace
+from fedswe.deploy.verify import TOLERANCE, verify
+from fedswe.errors import require
+from fedswe.results.files import write_whole
+
+_console = Console(highlight=False, soft_wrap=True)
+
+
+def verify_command(run: Path, app: Path | None) -> None:
+    _find_tasks(run, app)
+    found = verify(run)
+    _console.print(f"rounds    {found.rounds}, {found.reports} reports merged, each counted once")
+    same = "every server model has the simulator's bits"
+    if not found.exact:
+        where = ", ".join(map(str, found.differing[:10])) + ("..." if len(found.differing) > 10 else "")
+        same = f"server models of rounds {where} have other bits; largest difference {found.difference:.2g}"
+        same += f" over the {found.compared} models that were kept"
+    _console.print(f"models    {same}")
+    _console.print(f"mean      client mean differs by {found.client_mean_difference:.2g}")
+    verdict = "passed" if found.passed else f"FAILED: more than {TOLERANCE:g}"
+    _console.print(f"verify    {verdict}")
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def trace_command(run: Path, out: Path) -> None:
+    mask = trace(run, out)
+    _console.print(f"mask      {out}: {mask.shape[0]} rounds, {mask.shape[1]} clients, {100 * mask.mean():.0f} % there")
+    _console.print(f"replay    fedswe run {run / FILE} availability.name=mask availability.file={out}")
+
+
+def status_command(run: Path) -> None:
+    from fedswe.cli.deploy_up import size, told
+
+    title, entries, _ = ledger.read(run / ledger.FILE)
+    rounds = _rounds(run)
+    _console.print(f"rounds    {len(entries)} of {rounds} committed")
+    for entry in entries[-5:]:
+        _console.print(told(entry, rounds))
+    traffic, refused, last = Counter[str](), Counter[str](), dict[int, int]()
+    for entry in entries:
+        traffic.update(entry.traffic)
+        last |= dict.fromkeys(entry.merged, entry.t)
+        for client, why in entry.rejected.items():
+            refused.update({f"client {client}, {reason}": times for reason, times in why.items()})
+    _console.print("moved     " + (", ".join(f"{kind} {size(n)}" for kind, n in sorted(traffic.items())) or "nothing"))
+    if entries:
+        durable = sum(entry.seconds for entry in entries) / len(entries)
+        _console.print(f"writes    {1000 * durable:.1f} ms per round for ledger, models and fsync")
+    away = {i: len(entries) - 1 - last.get(i, -1) for i in range(title.m)}
+    _console.print("absent    " + (", ".join(f"client {i} for {n} rounds" for i, n in away.items() if n) or "nobody"))
+    _console.print("rejected  " + (", ".join(f"{who} ({n})" for who, n in refused.items()) or "nothing"))
+
+
+def export_command(run: Path, out: Path, model: str, app: Path | None) -> None:
+    """The named parameters, which torch's load_state_dict takes; the plain vector for tasks without a network."""
+    _find_tasks(run, app)
+    title, entries, _ = ledger.read(run / ledger.FILE)
+    deployment, store = Deployment.load(run / FILE), Store(run)
+    algorithm = deployment.experiment.algorithm
+    model = model or ("client_mean" if isinstance(algorithm, FedSWE) else "server")
+    require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")
+    problem = deployment.problem()
+    problem.start = store.start(problem.start)
+    agreement = Agreement(deployment, problem)
+    require(agreement.m == title.m, f"{run}: {FILE} is not of this run: restore the file it began with")
+    if model == "server":
+        initial = algorithm.server_init(problem.start)
+        x = algorithm.model(store.state(len(entries), initial) if entries else initial)
+    else:
+        roster = Roster(agreement, store)
+        for entry in entries:
+            roster.note(entry)
+        x = roster.mean()
+    network = getattr(problem, "network", None)
+    tensors = {"x": x} if network is None else network.parameters_at(x)
+    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
+    write_whole(out, safetensors.torch.save(tensors, {"model": model, "round": str(len(entries))}))
+    _console.print(f"model     {out}: {model.replace('_', ' ')} after {len(entries)} rounds, {x.numel()} parameters")
+
+
+def _find_tasks(run: Path, app: Path | None) -> None:
+    """Let the user's own task be imported: from the app, which a trial's run directory lies in."""
+    sys.path.insert(0, str((app or run.resolve().parent).resolve()))
+
+
+def _rounds(run: Path) -> int:
+    import tomllib
+
+    return int(tomllib.loads((run / FILE).read_text())["rounds"])

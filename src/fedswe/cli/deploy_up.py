@@ -1,0 +1,160 @@
+"""fedswe deploy up."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from fedswe.cli.execute import headline
+from fedswe.deploy import ledger
+from fedswe.deploy.flower.app import require_app
+from fedswe.deploy.flower.evaluation import FILE as HISTORY
+from fedswe.deploy.flower.processes import Company
+from fedswe.deploy.flower.server_app import LOG
+from fedswe.deploy.flower.trial import Federation, Trial
+from fedswe.deploy.ledger import Entry
+from fedswe.deploy.plan import FILE, Deployment
+from fedswe.errors import FedsweError, require
+from fedswe.results.history import History, Row
+
+_console = Console(highlight=False, soft_wrap=True)
+
+_STATUS_EVERY = 15.0  # seconds between questions to Flower whether the run still goes on
+_ATTEMPTS = 3  # submissions without a committed round between them
+
+
+def up_command(folder: Path, overrides: list[str], clients: int | None, run: Path | None, simulation: bool) -> None:
+    folder = folder.resolve()
+    require_app(folder)
+    directory = (run or folder / "run").resolve()
+    sys.path.insert(0, str(folder))  # the user's own task is in the app
+    deployment = Deployment.load(folder / FILE, overrides)
+    m = deployment.problem().m
+    clients = m if clients is None else clients
+    require(1 <= clients <= m, f"--clients must be from 1 to {m}, the clients of the task, not {clients}")
+    require(
+        clients >= deployment.min_clients,
+        f"a round needs {deployment.min_clients} clients: raise --clients, or lower deploy.min_clients",
+    )
+    trial = Trial(folder, directory, clients, simulation)
+    progress = Progress(directory, deployment.experiment.rounds, deployment.experiment.evaluate.every)
+    if progress.finished:
+        raise FedsweError(f"the run in {directory} is finished: choose another with --run, or raise rounds")
+    with Company(str(directory)) as company:
+        federation = Federation(trial, company)
+        federation.start()
+        _console.print(
+            f"listening {'https' if trial.keys else 'http'}://127.0.0.1:{federation.port}, {clients} clients"
+        )
+        _watch(federation, company, progress, overrides)
+    _console.print(f"results   {directory}")
+
+
+def _watch(federation: Federation, company: Company, progress: Progress, overrides: list[str]) -> None:
+    """Submit the app and follow its run; a ServerApp that died is submitted again and continues."""
+    attempts, number, asked = 0, "", 0.0
+    while not progress.finished:
+        for program, code in company.tend():
+            _console.print(f"ended     {program.name} (exit code {code}): starting it again")
+        if progress.look():
+            attempts = 0
+        if not number:
+            require(attempts < _ATTEMPTS, f"the server does not get on: see {federation.trial.home / 'logs'}")
+            number, attempts, asked = federation.submit(overrides), attempts + 1, time.monotonic()
+        if time.monotonic() - asked > _STATUS_EVERY:
+            number, asked = _checked(federation, number, progress), time.monotonic()
+        time.sleep(0.2)
+    federation.wait_until_ended(number)
+
+
+def _checked(federation: Federation, number: str, progress: Progress) -> str:
+    """The number of the run if it still goes on, nothing if it must be submitted again."""
+    try:
+        status = federation.status(number)
+    except FedsweError:
+        return number  # the SuperLink is being restarted
+    progress.look()
+    if not status.startswith("finished") or progress.finished:
+        return number
+    if reason := federation.complaint(number):
+        raise FedsweError(reason)
+    _console.print(f"ended     the server ({status}): starting it again")
+    return ""
+
+
+class Progress:
+    """What the ledger and the history in a run directory say, told round by round."""
+
+    def __init__(self, directory: Path, rounds: int, every: int) -> None:
+        self._directory, self._rounds, self._every = directory, rounds, every
+        self._told, self._began = len(self._entries()), time.monotonic()
+        log = directory / LOG
+        self._read = log.stat().st_size if log.is_file() else 0
+        if self._told:
+            _console.print(f"resuming  at round {self._told} of {rounds}")
+
+    @property
+    def finished(self) -> bool:
+        return self._told >= self._rounds
+
+    def look(self) -> bool:
+        """Tell the rounds committed since the last look; whether there were any."""
+        for complaint in self._complaints():
+            _console.print(f"warning   {complaint}")
+        entries, scores = self._entries(), self._scores()
+        before = self._told
+        for entry in entries[before:]:
+            row = scores.get(entry.t + 1)
+            if row is None and self._due(entry) and entry is entries[-1]:
+                break  # its evaluation follows in a moment
+            took, self._began = time.monotonic() - self._began, time.monotonic()
+            words = f"  {headline(row)}" if row else ""
+            _console.print(f"{told(entry, self._rounds)}  {took:.1f} s{words}")
+            self._told += 1
+        return self._told > before
+
+    def _due(self, entry: Entry) -> bool:
+        return (entry.t + 1) % self._every == 0 or entry.t + 1 == self._rounds
+
+    def _complaints(self) -> list[str]:
+        """What the server has written to its log since the last look."""
+        path = self._directory / LOG
+        if not path.is_file():
+            return []
+        with open(path, "rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return whole.decode(errors="replace").splitlines()
+
+    def _entries(self) -> list[Entry]:
+        path = self._directory / ledger.FILE
+        return ledger.read(path)[1] if path.is_file() else []
+
+    def _scores(self) -> dict[int, Row]:
+        path = self._directory / HISTORY
+        rows = History.from_csv(path.read_text()).rows if path.is_file() else []
+        return {int(row["round"]): row for row in rows}
+
+
+def told(entry: Entry, rounds: int) -> str:
+    """A round in a line: who was merged, what was moved, what was turned away."""
+    who = ",".join(map(str, entry.merged)) or "nobody"
+    up = sum(n for kind, n in entry.traffic.items() if kind.startswith("up "))
+    down = sum(n for kind, n in entry.traffic.items() if kind.startswith("down "))
+    refused = {client: ", ".join(why) for client, why in entry.rejected.items()}
+    words = "".join(f"  client {client} rejected ({why})" for client, why in refused.items())
+    return f"round {entry.t + 1}/{rounds}  clients {who}  up {size(up)} down {size(down)}{words}"
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

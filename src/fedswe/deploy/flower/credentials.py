@@ -1,0 +1,102 @@
+"""Certificates and node keys for a trial on one machine. A real installation brings certificates of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from fedswe.errors import FedsweError
+from fedswe.results.files import write_whole
+
+_VALID = timedelta(days=365)
+
+
+def write_credentials(folder: Path, clients: int) -> list[str]:
+    """A certificate authority, a certificate for loopback, a key pair per client; gives the public keys in order.
+
+    folder/ca.crt                        what SuperNodes and `flwr` trust
+    folder/server.crt, server.key        what the SuperLink shows
+    folder/superexec.secret              what SuperLink and SuperExec share
+    folder/client-I.key, client-I.pub    who client I is
+    """
+    folder.mkdir(mode=0o700)
+    authority_key, server_key = _private_key(), _private_key()
+    authority = _certificate("fedswe trial authority", authority_key, None, authority_key)
+    server = _certificate("localhost", server_key, authority, authority_key)
+    write_whole(folder / "ca.crt", authority.public_bytes(serialization.Encoding.PEM))
+    write_whole(folder / "server.crt", server.public_bytes(serialization.Encoding.PEM))
+    _write_private(folder / "server.key", _pem(server_key))
+    _write_private(folder / "superexec.secret", secrets.token_hex(32).encode())
+    public = []
+    for i in range(clients):
+        key = _private_key()
+        _write_private(folder / f"client-{i}.key", _pem(key))
+        public.append(_public_line(key.public_key()))
+        write_whole(folder / f"client-{i}.pub", public[-1] + "\n")
+    return public
+
+
+def canonical_key(line: str) -> bytes:
+    """The bytes Flower keeps of a public key that is written as in an OpenSSH .pub file."""
+    try:
+        key = serialization.load_ssh_public_key(line.encode())
+    except ValueError as error:
+        raise FedsweError(f"clients.toml: {line[:40]}... is not an OpenSSH public key ({error})") from None
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _private_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP384R1())  # the curve Flower's own guide uses
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _public_line(key: ec.EllipticCurvePublicKey) -> str:
+    return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(handle, "wb") as file:
+        file.write(content)
+
+
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: x509.Certificate | None,
+    issuer_key: ec.EllipticCurvePrivateKey,
+) -> x509.Certificate:
+    """Signed by `issuer`, or by itself as an authority."""
+    now, subject = datetime.now(UTC), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))  # clocks differ
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+    )
+    if issuer is not None:
+        loopback: list[x509.GeneralName] = [
+            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+            x509.DNSName("localhost"),
+        ]
+        builder = builder.add_extension(x509.SubjectAlternativeName(loopback), critical=False)
+    return builder.sign(issuer_key, hashes.SHA256())

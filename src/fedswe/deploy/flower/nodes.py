@@ -1,0 +1,63 @@
+"""Which node is which client."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+from flwr.proto.node_pb2 import NodeInfo
+
+from fedswe.deploy.flower.credentials import canonical_key
+from fedswe.errors import FedsweError, require
+
+FILE = "clients.toml"
+
+
+class Nodes:
+    """With authentication a node is known by its key; without, it is asked, and the last to claim a number has it."""
+
+    def __init__(self, m: int, keys: list[bytes] | None) -> None:
+        self._m, self._online = m, dict[int, bytes]()
+        self._by_key = None if keys is None else {key: client for client, key in enumerate(keys)}
+        self._claims: dict[int, int] = {}  # node -> client, oldest first
+        self._asked: set[int] = set()
+
+    @classmethod
+    def of_app(cls, folder: Path, m: int) -> Nodes:
+        """Authenticated if the app has a clients.toml, which holds one public key per client in their order."""
+        path = folder / FILE
+        if not path.is_file():
+            return cls(m, None)
+        try:
+            lines = tomllib.loads(path.read_text())["keys"]
+        except (tomllib.TOMLDecodeError, KeyError) as error:
+            raise FedsweError(f"{path} must be TOML with a list called keys ({error})") from None
+        require(len(lines) == m, f"{path} has {len(lines)} keys for {m} clients: give one per client")
+        return cls(m, [canonical_key(str(line)) for line in lines])
+
+    def see(self, nodes: Iterable[NodeInfo]) -> list[int]:
+        """Take note of who is connected; the nodes that must be asked who they are."""
+        self._online = {node.node_id: node.public_key for node in nodes}
+        if self._by_key is not None:
+            return []
+        unknown = [node for node in self._online if node not in self._claims and node not in self._asked]
+        self._asked.update(unknown)
+        return unknown
+
+    def introduce(self, node: int, client: object) -> None:
+        """A node's answer to who it is; a number that does not exist is not taken."""
+        if self._by_key is None and isinstance(client, int) and 0 <= client < self._m:
+            self._claims.pop(node, None)
+            self._claims[node] = client
+
+    def ask_again(self, node: int) -> None:
+        """The question or its answer was lost."""
+        self._asked.discard(node)
+
+    def connected(self) -> dict[int, int]:
+        """client -> node, of those online."""
+        if self._by_key is not None:
+            known = {node: self._by_key.get(key) for node, key in self._online.items()}
+            return {client: node for node, client in known.items() if client is not None}
+        return {client: node for node, client in self._claims.items() if node in self._online}

@@ -1,0 +1,57 @@
+"""Messages out and answers in, by the server's own clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+INTERVAL = 0.2  # seconds between looks into the mailbox; Flower's own loop takes 3
+
+
+@dataclass(frozen=True)
+class Sent:
+    node: int
+    kind: str
+    until: float  # after this nobody waits for the answer
+
+
+@dataclass(frozen=True)
+class Arrival:
+    node: int
+    kind: str
+    message: Message | None  # None: there will be no answer
+    failure: str = ""  # why not, in Flower's words
+
+
+class Post:
+    def __init__(self, grid: Grid, patience: float) -> None:
+        self._grid, self._patience = grid, patience
+        self._open: dict[str, Sent] = {}
+
+    def send(self, kind: str, to: Mapping[int, RecordDict]) -> None:
+        """One message to each node; not delivered within the deadline, it never will be."""
+        until = time.monotonic() + self._patience
+        for node, content in to.items():  # one by one: models may be large, and Flower bounds a request
+            message = Message(content, node, kind, ttl=self._patience)
+            for name in self._grid.push_messages([message]):
+                if name is not None:
+                    self._open[name] = Sent(node, kind, until)
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """What has come since the last look, after a short sleep."""
+        time.sleep(INTERVAL)
+        now = time.monotonic()
+        self._open = {name: sent for name, sent in self._open.items() if sent.until > now}
+        if not self._open:
+            return
+        for message in self._grid.pull_messages(list(self._open)):
+            sent = self._open.pop(message.metadata.reply_to_message_id, None)
+            if sent is not None:
+                if message.has_error():
+                    yield Arrival(sent.node, sent.kind, None, message.error.reason or f"error {message.error.code}")
+                else:
+                    yield Arrival(sent.node, sent.kind, message)

@@ -1,0 +1,154 @@
+"""What the SuperLink's side runs: rounds by the server's own clock, over Flower's Grid.
+
+Flower's strategies are not used: they have no third phase for the postponed multicast, cannot resume, and wait without
+bound for clients that are away.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from flwr.app import Context, RecordDict
+from flwr.serverapp import Grid, ServerApp
+
+from fedswe.deploy.flower.evaluation import Evaluation
+from fedswe.deploy.flower.nodes import Nodes
+from fedswe.deploy.flower.post import Arrival, Post
+from fedswe.deploy.flower.wire import (
+    DELIVER,
+    HELLO,
+    TRAIN,
+    deployment_of,
+    folder_named,
+    overrides_of,
+    unwrapped,
+    wrapped,
+)
+from fedswe.deploy.packet import Packet
+from fedswe.deploy.server import ServerEndpoint
+from fedswe.errors import FedsweError
+
+log = logging.getLogger("fedswe.deploy")
+
+LOG = "server.log"
+_LOOK_AROUND = 1.0  # seconds between questions to Flower who is connected
+
+
+def server_app(folder: Path) -> ServerApp:
+    """The ServerApp of the app in `folder`."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        deployment = deployment_of(folder, overrides_of(context))
+        directory = folder_named("run-dir", context.run_config.get("run-dir"))
+        server = ServerEndpoint.open(directory, deployment)
+        logging.getLogger("fedswe.deploy").addHandler(complaints := _complaints(directory))
+        try:
+            evaluation = Evaluation(directory, server)
+            rounds = Rounds(grid, server, Nodes.of_app(folder, server.m), deployment.deadline, deployment.min_clients)
+            while not server.finished:
+                rounds.play(evaluation.after_round)
+        finally:
+            server.release()
+            logging.getLogger("fedswe.deploy").removeHandler(complaints)
+            complaints.close()
+
+    return app
+
+
+def _complaints(directory: Path) -> logging.Handler:
+    """What went wrong at the server, in server.log: Flower keeps a ServerApp's output in its database."""
+    handler = logging.FileHandler(directory / LOG)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    return handler
+
+
+class Rounds:
+    def __init__(self, grid: Grid, server: ServerEndpoint, known: Nodes, deadline: float, quorum: int) -> None:
+        self._grid, self._server, self._nodes = grid, server, known
+        self._deadline, self._quorum = deadline, quorum
+        self._post = Post(grid, deadline)
+        self._looked = 0.0
+
+    def play(self, committed: Callable[[], None]) -> None:
+        """One round: jobs out, reports in until all have answered or the time is up, merge, and the multicast.
+
+        `committed` is called while the multicast is on its way.
+        """
+        while len(self._connected()) < self._quorum:
+            self._take_in()
+        self._gather()
+        deliveries = self._server.close()
+        self._send(DELIVER, deliveries, self._connected())
+        committed()
+        ends, waiting = time.monotonic() + self._deadline, set(deliveries)
+        while (waiting := waiting & self._connected().keys()) and time.monotonic() < ends:
+            waiting -= self._take_in()
+
+    def _gather(self) -> None:
+        """Ask all who are connected, also those who come late or come back, until nobody is waited for."""
+        ends = time.monotonic() + self._deadline
+        asked: dict[int, int] = {}  # client -> the node it was asked at
+        waiting, done = set[int](), set[int]()
+        while time.monotonic() < ends:
+            connected = self._connected()
+            asked = {client: node for client, node in asked.items() if connected.get(client) == node}
+            if new := [client for client in connected if client not in asked and client not in done]:
+                jobs = self._server.jobs(new)
+                self._send(TRAIN, jobs, connected)
+                asked |= {client: connected[client] for client in new}
+                waiting |= jobs.keys()
+            waiting = (waiting - done) & connected.keys()
+            if asked and not waiting:
+                return
+            done |= self._take_in()
+
+    def _take_in(self) -> set[int]:
+        """Hand what has arrived to the server; the clients that are done with the present question."""
+        done, connected = set[int](), self._connected()
+        names = {node: client for client, node in connected.items()}
+        for arrival in self._post.arrivals():
+            if arrival.kind == HELLO:
+                self._introduced(arrival)
+                continue
+            client = names.get(arrival.node)
+            if client is None:
+                log.warning("node %d answered, but is no client any more", arrival.node)
+                continue
+            answer = self._received(client, arrival)
+            if answer is None:
+                done.add(client)
+            else:  # the same job with what the client lacks
+                self._send(TRAIN, {client: answer}, connected)
+        return done
+
+    def _received(self, client: int, arrival: Arrival) -> Packet | None:
+        if arrival.message is None:
+            log.warning("round %d: client %d failed: %s", self._server.t, client, arrival.failure)
+            return None
+        try:
+            data = unwrapped(arrival.message)
+        except FedsweError:
+            data = b""  # the server counts it as what it is
+        return self._server.receive(client, data)
+
+    def _introduced(self, arrival: Arrival) -> None:
+        if arrival.message is None:
+            self._nodes.ask_again(arrival.node)
+            return
+        hello = arrival.message.content.config_records.get("hello")
+        self._nodes.introduce(arrival.node, hello.get("client") if hello else None)
+
+    def _connected(self) -> dict[int, int]:
+        if time.monotonic() - self._looked > _LOOK_AROUND:
+            unknown = self._nodes.see(self._grid.get_nodes())
+            self._post.send(HELLO, {node: RecordDict() for node in unknown})
+            self._looked = time.monotonic()
+        return self._nodes.connected()
+
+    def _send(self, kind: str, packets: Mapping[int, Packet], nodes: Mapping[int, int]) -> None:
+        self._post.send(kind, {nodes[c]: wrapped(packet.to_bytes()) for c, packet in packets.items() if c in nodes})

@@ -1,0 +1,1 @@
+"""A federation of clients that come and go."""

@@ -1,0 +1,214 @@
+"""A whole federation on one machine: a real SuperLink, SuperExec and SuperNodes on loopback.
+
+The layout is the one recommended for an installation, so that what is tried is what will run: the SuperLink keeps its
+state in a database and the ServerApp lives outside it, under a SuperExec of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomli_w
+
+from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening
+from fedswe.errors import FedsweError, require
+from fedswe.results.files import write_whole
+
+CONNECTION = "trial"
+_START_LIMIT = 60.0  # seconds a SuperLink may take until it listens
+_END_LIMIT = 20.0  # seconds a ServerApp may take to end after the last round
+_IDENTITY_IN_USE = 15.0  # pause before an authenticated node tries again: Flower holds a dead one's lease for a minute
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Where everything is: the app, the run directory, and the number of clients."""
+
+    app: Path
+    run: Path
+    clients: int
+    simulation: bool = False  # Flower's simulation engine in place of SuperNodes
+
+    @property
+    def home(self) -> Path:
+        return self.run / "flower"
+
+    @property
+    def keys(self) -> Path | None:
+        """Certificates and node keys, if the app was written with --tls."""
+        folder = self.app / "keys"
+        return folder if folder.is_dir() and not self.simulation else None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        here = Path(sys.executable).parent
+        return {
+            **os.environ,
+            "PATH": f"{here}{os.pathsep}{os.environ.get('PATH', '')}",  # Flower starts its own programs by name
+            "FLWR_HOME": str(self.home),  # nothing is left in the user's home
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # many processes share one machine
+            MARK: str(self.run),
+        }
+
+    def prepare(self) -> None:
+        """Make the folders of logs and of client state."""
+        require(self.clients >= 1, f"--clients must be at least 1, not {self.clients}")
+        for folder in (self.home / "logs", *(self.state(i) for i in range(self.clients))):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def state(self, client: int) -> Path:
+        return self.run / "clients" / f"client-{client}"
+
+
+class Federation:
+    """The running programs of a trial."""
+
+    def __init__(self, trial: Trial, company: Company) -> None:
+        self.trial, self._company = trial, company
+        trial.prepare()
+        self.port, *self._node_ports = free_ports(1 + trial.clients)
+        self._address = f"127.0.0.1:{self.port}"
+        connection: dict[str, object] = {"address": self._address}
+        if trial.keys:
+            connection["root-certificates"] = str(trial.keys / "ca.crt")
+        else:
+            connection["insecure"] = True
+        write_whole(trial.home / "config.toml", tomli_w.dumps({"superlink": {CONNECTION: connection}}))
+
+    def start(self) -> None:
+        """Start the SuperLink, then everyone who connects to it."""
+        superlink = self._company.start(self._superlink())
+        limit = time.monotonic() + _START_LIMIT
+        while not listening(self.port):
+            dead = superlink.tend() is not None
+            if dead or time.monotonic() > limit:
+                raise FedsweError(f"the SuperLink did not start: see {superlink.log}")
+            time.sleep(0.1)
+        self._company.start(self._superexec())
+        if self.trial.simulation:
+            return
+        if self.trial.keys:
+            self._register(self.trial.keys)
+        for client in range(self.trial.clients):
+            self._company.start(self._supernode(client))
+
+    def submit(self, overrides: Sequence[str]) -> str:
+        """Send the app to the SuperLink; the id of the run."""
+        settings = {
+            "run-dir": str(self.trial.run),
+            "state-dir": str(self.trial.run / "clients"),
+            "overrides": shlex.join(overrides),
+        }
+        words = [
+            "run", str(self.trial.app), CONNECTION,
+            "--run-config", " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+        ]  # fmt: skip
+        if self.trial.simulation:
+            words += ["--federation-config", f"num-supernodes={self.trial.clients} client-resources-num-cpus=1"]
+        answer = self._flwr(*words)
+        return str(answer["run-id"])
+
+    def status(self, run: str) -> str:
+        """Flower's word for the state of a run, such as "running" or "finished:completed"."""
+        answer = self._flwr("list", CONNECTION, "--run-id", run)
+        runs = answer.get("runs")
+        return str(runs[0]["status"]) if isinstance(runs, list) and runs else "unknown"
+
+    def wait_until_ended(self, run: str) -> None:
+        """Let the ServerApp of a finished run say good-bye, so that the SuperLink's books are in order."""
+        limit = time.monotonic() + _END_LIMIT
+        while time.monotonic() < limit and not self.status(run).startswith("finished"):
+            time.sleep(0.5)
+
+    def complaint(self, run: str) -> str:
+        """The one line by which the ServerApp refused to run, if that is why it ended."""
+        command = [_program("flwr"), "log", run, CONNECTION, "--show"]
+        said = subprocess.run(command, env=self.trial.environment, capture_output=True, text=True, timeout=120).stdout
+        found = re.findall(r"FedsweError: (.*)", said)
+        return str(found[-1]).strip() if found else ""
+
+    # the programs --------------------------------------------------------------------------------------
+    def _superlink(self) -> Program:
+        keys, home = self.trial.keys, self.trial.home
+        command = [
+            "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
+            "--database", str(home / "superlink.db"), "--isolation", "process",
+            "--disable-runtime-dependency-installation",
+        ]  # fmt: skip
+        if self.trial.simulation:
+            command += ["--simulation"]
+        if keys:
+            command += [
+                "--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "server.crt"),
+                "--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth",
+                "--superexec-auth-secret-file", str(keys / "superexec.secret"),
+            ]  # fmt: skip
+        else:
+            command += ["--insecure"]
+        return self._program("superlink", command, restart=1.0)
+
+    def _superexec(self) -> Program:
+        keys = self.trial.keys
+        command = ["flower-superexec", "--runtime-api-address", self._address, *self._trust()]
+        if keys:
+            command += ["--superexec-auth-secret-file", str(keys / "superexec.secret")]
+        return self._program("superexec", command, restart=1.0)
+
+    def _supernode(self, client: int) -> Program:
+        keys, state = self.trial.keys, json.dumps(str(self.trial.state(client)))
+        command = [
+            "flower-supernode", "--superlink", self._address, "--port", str(self._node_ports[client]),
+            "--node-config", f"partition-id={client} num-partitions={self.trial.clients} state-dir={state}",
+            *self._trust(),
+        ]  # fmt: skip
+        if keys:
+            command += ["--auth-supernode-private-key", str(keys / f"client-{client}.key")]
+        return self._program(f"client-{client}", command, restart=_IDENTITY_IN_USE if keys else 1.0)
+
+    def _trust(self) -> list[str]:
+        keys = self.trial.keys
+        return ["--root-certificates", str(keys / "ca.crt")] if keys else ["--insecure"]
+
+    def _program(self, name: str, command: list[str], restart: float) -> Program:
+        command[0] = _program(command[0])
+        return Program(name, command, self.trial.home / "logs" / f"{name}.log", self.trial.environment, restart)
+
+    # Flower's command line -----------------------------------------------------------------------------
+    def _register(self, keys: Path) -> None:
+        known = self._flwr("supernode", "list", CONNECTION)
+        for client in range(len(_listed(known)), self.trial.clients):  # registered in this order
+            self._flwr("supernode", "register", str(keys / f"client-{client}.pub"), CONNECTION)
+
+    def _flwr(self, *words: str) -> dict[str, object]:
+        command = [_program("flwr"), *words, "--format", "json"]
+        done = subprocess.run(command, env=self.trial.environment, capture_output=True, text=True, timeout=120)
+        try:
+            answer = json.loads(done.stdout)
+        except json.JSONDecodeError:
+            answer = {}
+        if done.returncode or not isinstance(answer, dict) or not answer.get("success"):
+            said = (answer.get("error-message") if answer else None) or done.stderr or done.stdout
+            raise FedsweError(f"flwr {words[0]} failed: {' '.join(str(said).split())[:400]}")
+        return answer
+
+
+def _listed(answer: dict[str, object]) -> list[object]:
+    nodes = answer.get("nodes")
+    return nodes if isinstance(nodes, list) else []
+
+
+def _program(name: str) -> str:
+    """A program of the environment this runs in."""
+    return str(Path(sys.executable).parent / name)
