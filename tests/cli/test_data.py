@@ -1,0 +1,149 @@
+"""fedswe data and the image tasks as real processes."""
+
+import os
+import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedswe.datasets import DATASETS
+from fedswe.datasets.places import folder_of, found
+from tests.cli.command import process
+from tests.unit import genuine
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDSWE_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def fedswe(*words):
+    """Exit code, stdout and stderr."""
+    done = process(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = done.communicate(timeout=120)
+    return done.returncode, out, err
+
+
+def test_list_says_what_is_here_and_what_is_not(data):
+    genuine.cifar(data / "cifar10", "python", packed=False)
+    code, out, _ = fedswe("data", "list")
+    assert code == 0
+    assert str(data) in out
+    rows = {line.split()[1]: line for line in out.splitlines() if line.startswith("│") and line.split()[1] in DATASETS}
+    assert rows.keys() == DATASETS.keys()
+    assert "cifar-10-batches-py/" in rows["cifar10"]
+    assert "no; 246 MB" in rows["svhn"]
+
+
+def test_verify_names_what_is_not_official(data):
+    genuine.svhn(data / "svhn")
+    code, out, err = fedswe("data", "verify")
+    assert code == 1
+    assert out.count("NOT the official file") == 2
+    assert "svhn  train: 30 images" in out
+    assert err.count("\n") == 1
+    assert "train_32x32.mat" in err
+
+
+def test_verify_without_data_is_a_mistake(data):
+    code, _, err = fedswe("data", "verify")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no data set is in" in err
+    code, _, err = fedswe("data", "verify", "svhn")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "train_32x32.mat (182,040,794 bytes, md5 e26dedcc434d2e4c54c9b2d4a06d8373)" in err
+
+
+def test_a_damaged_file_is_one_line(data):
+    genuine.fashion(data / "fashion_mnist")
+    path = data / "fashion_mnist" / "train-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:500])
+    code, _, err = fedswe("run", "task.name=fashion_mnist", "rounds=1", "--out", data / "run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert str(path) in err
+    assert not (data / "run" / "history.csv").exists()
+
+
+def test_an_unknown_data_set(data):
+    code, _, err = fedswe("data", "fetch", "imagenet")
+    assert code == 2
+    assert err == "error: unknown data set 'imagenet': known are svhn, cifar10, cinic10, fashion_mnist\n"
+
+
+def test_fetch_without_network_is_one_line(data):
+    code, _, err = fedswe("data", "fetch", "svhn", "--mirror", "http://127.0.0.1:9")
+    assert code == 2
+    assert "train_32x32.mat (182,040,794 bytes, md5 e26dedcc434d2e4c54c9b2d4a06d8373)" in err
+    assert "Traceback" not in err
+    assert not list((data / "svhn").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "write"),
+    [
+        ("svhn", "svhn_cnn", genuine.svhn),
+        ("cifar10", "cifar10_cnn", partial(genuine.cifar, form="binary", packed=True)),
+        ("cinic10", "cinic10_cnn", genuine.cinic),
+        ("fashion_mnist", "cnn", genuine.fashion),
+    ],
+)
+def test_a_run_on_files_in_a_folder_of_ones_own(data, tmp_path, name, model, write):
+    write(tmp_path / "mine")
+    words = [f"task.name={name}", f"task.root={tmp_path / 'mine'}", f"task.model={model}", "task.alpha=10"]
+    words += ["task.clients=3", "rounds=2", "local.steps=2", "local.batch_size=4", "evaluate.every=1"]
+    code, _, err = fedswe("run", *words, "--out", tmp_path / "run")
+    assert code == 0, err
+    assert err.count("not the official checksum") == (0 if name == "cinic10" else 1)
+    history = np.genfromtxt(tmp_path / "run" / "history.csv", delimiter=",", names=True)
+    assert np.isfinite(history["server_test_loss"]).all()
+    assert history["round"].tolist() == [0, 1, 2]
+
+
+def test_a_run_never_downloads(data):
+    code, _, err = fedswe("run", "task.name=cinic10", "rounds=1")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "run `fedswe data fetch cinic10`" in err
+    assert not data.exists()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        """Not among the output of the tests."""
+
+
+def test_fetch_the_real_files_from_a_mirror(tmp_path, monkeypatch):
+    dataset = DATASETS["fashion_mnist"]
+    folder = folder_of(dataset).absolute()
+    if found(dataset, folder) is not dataset.forms[0]:
+        pytest.skip("no fashion_mnist in $FEDSWE_DATA")
+    monkeypatch.setenv("FEDSWE_DATA", str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as http:
+        thread = threading.Thread(target=http.serve_forever)
+        thread.start()
+        try:
+            code, out, err = fedswe(
+                "data", "fetch", "fashion_mnist", "--mirror", f"http://127.0.0.1:{http.server_port}"
+            )
+        finally:
+            http.shutdown()
+            thread.join()
+    assert code == 0, err
+    assert "official checksums" in out
+    assert sorted(os.listdir(tmp_path / "fashion_mnist")) == sorted(file.name for file in dataset.forms[0].files)
+    assert fedswe("data", "verify", "fashion_mnist")[0] == 0
+
+
+def test_softmax_learns_the_real_fashion_mnist(tmp_path):
+    dataset = DATASETS["fashion_mnist"]
+    if not found(dataset, folder_of(dataset)):
+        pytest.skip("no fashion_mnist in $FEDSWE_DATA")
+    words = ["task.name=fashion_mnist", "rounds=30", "local.lr=0.05", "algorithm.name=fedavg", "task.alpha=1"]
+    code, _, err = fedswe("run", *words, "--out", Path(tmp_path) / "run")
+    assert code == 0, err
+    history = np.genfromtxt(tmp_path / "run" / "history.csv", delimiter=",", names=True)
+    assert history["server_test_accuracy"][-1] > 0.7 > 0.2 > history["server_test_accuracy"][0]
