@@ -67,11 +67,12 @@ def verify(run: RunFolder, own: OwnTasks = None) -> None:
 def trace(
     run: RunFolder,
     out: Annotated[Path, typer.Option(help="The mask file to write, for availability.name=mask")] = Path("mask.csv"),
+    own: OwnTasks = None,
 ) -> None:
     """Export the availability that happened as a mask the simulator replays."""
     from fedswe.cli.deploy_results import trace_command
 
-    trace_command(run, out)
+    trace_command(run, out, own)
 
 
 @app.command()

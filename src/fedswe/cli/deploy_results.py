@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import safetensors.torch
+import torch
 import typer
 from rich.console import Console
 
 from fedswe.algorithms import FedSWE
+from fedswe.availability import Mask
+from fedswe.config import dump
 from fedswe.deploy import ledger
 from fedswe.deploy.agreement import Agreement
 from fedswe.deploy.plan import FILE, Deployment
@@ -26,6 +30,7 @@ _console = Console(highlight=False, soft_wrap=True)
 
 def verify_command(run: Path, app: Path | None) -> None:
     _find_tasks(run, app)
+    torch.set_num_threads(1)  # as the processes of a trial: sums depend on the number of threads
     found = verify(run)
     _console.print(f"rounds    {found.rounds}, {found.reports} reports merged, each counted once")
     same = "every server model has the simulator's bits"
@@ -41,10 +46,14 @@ def verify_command(run: Path, app: Path | None) -> None:
         raise typer.Exit(1)
 
 
-def trace_command(run: Path, out: Path) -> None:
+def trace_command(run: Path, out: Path, app: Path | None) -> None:
+    _find_tasks(run, app)
     mask = trace(run, out)
+    lived = Deployment.load(run / FILE).experiment
+    replay = out.with_suffix(".toml")
+    write_whole(replay, dump(replace(lived, rounds=len(mask), availability=Mask(file=str(out.resolve())))))
     _console.print(f"mask      {out}: {mask.shape[0]} rounds, {mask.shape[1]} clients, {100 * mask.mean():.0f} % there")
-    _console.print(f"replay    fedswe run {run / FILE} availability.name=mask availability.file={out}")
+    _console.print(f"replay    fedswe run {replay}")
 
 
 def status_command(run: Path) -> None:

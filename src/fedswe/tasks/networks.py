@@ -135,13 +135,17 @@ class Network:
         """The module's own initialisation as a vector."""
         return torch.cat([p.detach().reshape(-1) for p in self.module.parameters()])
 
+    def parameters_at(self, x: Vector) -> dict[str, torch.Tensor]:
+        """x as the module's own named parameters."""
+        pieces = zip(torch.split(x, self._sizes), self._shapes, strict=True)
+        return dict(zip(self._names, (p.view(s) for p, s in pieces), strict=True))
+
     def logits(self, x: Vector, inputs: torch.Tensor, dropout: torch.Tensor | None = None) -> torch.Tensor:
         """One client: inputs [B, ...] through the module with parameters x [d].
 
         `dropout` names the units to leave out in training: random bits, extended by layer, sample and unit.
         """
-        pieces = zip(torch.split(x, self._sizes), self._shapes, strict=True)
-        values = dict(zip(self._names, (p.view(s) for p, s in pieces), strict=True))
+        values = self.parameters_at(x)
         if dropout is None:
             result: torch.Tensor = functional_call(self.module, values, (inputs,))
             return result
