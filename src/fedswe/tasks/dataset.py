@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-_CHUNK = 1024  # images at a time: what is normalised or scored at once
+_AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: the CPU's cache, a GPU's appetite
 
 Inputs = npt.NDArray[np.floating] | npt.NDArray[np.uint8]
 
@@ -73,11 +73,12 @@ def normalised(
     shape = (len(pixels), *pixels.shape[1:])
     images = torch.empty(shape, dtype=dtype, device=device, memory_format=torch.channels_last)
     centre, spread = (torch.tensor(v, dtype=dtype, device=device).view(-1, 1, 1) for v in (mean, std))
-    for part in chunks(len(pixels)):
+    for part in chunks(len(pixels), device):
         piece = torch.tensor(pixels[part], device=device).to(dtype)
         images[part] = piece.div_(255).sub_(centre).div_(spread)
     return images
 
 
-def chunks(size: int) -> Iterator[slice]:
-    return (slice(a, a + _CHUNK) for a in range(0, size, _CHUNK))
+def chunks(size: int, device: torch.device) -> Iterator[slice]:
+    at_a_time = _AT_A_TIME[device.type]
+    return (slice(a, a + at_a_time) for a in range(0, size, at_a_time))

@@ -228,16 +228,17 @@ class LabelledProblem(Problem):
     def evaluate(self, x: Vector) -> dict[str, float]:
         scores = {}
         for name, (inputs, labels), rows in self._scored():
-            loss = correct = 0.0
             size = len(labels) if rows is None else len(rows)
-            with torch.no_grad():
-                for part in chunks(size):
+            loss, correct = torch.zeros((2, 1), dtype=torch.float64, device=x.device)
+            # Scores need no more digits than tf32 has, which a GPU computes several times faster.
+            with torch.no_grad(), arithmetic("tf32", x.device.type):
+                for part in chunks(size, x.device):
                     these = part if rows is None else rows[part]
                     logits = self.network.logits(x, inputs[these])
-                    loss += float(F.cross_entropy(logits, labels[these], reduction="sum"))
-                    correct += int((logits.argmax(1) == labels[these]).sum())
-            scores[f"{name}_loss"] = loss / size
-            scores[f"{name}_accuracy"] = correct / size
+                    loss += F.cross_entropy(logits, labels[these], reduction="sum")
+                    correct += (logits.argmax(1) == labels[these]).sum()
+            scores[f"{name}_loss"] = float(loss) / size  # only here does the host wait for the device
+            scores[f"{name}_accuracy"] = float(correct) / size
         return scores
 
     def _scored(self) -> list[tuple[str, tuple[torch.Tensor, torch.Tensor], torch.Tensor | None]]:
