@@ -33,13 +33,26 @@ SVHN, CIFAR10, CINIC10 = ([128, 10], 0.0), ([256, 64, 10], 0.0), ([512, 256, 10]
     "cases",
     [
         [[*SVHN, 2, 16, "fp32", False, 0.0], [*CIFAR10, 1, 16, "fp32", True, 0.05]],
-        [[*CINIC10, 2, 16, "fp32", True, 0.5], [[1024, 7], 0.5, 1, 32, "fp32", False, 0.0]],
+        [[*CINIC10, 1, 16, "fp32", True, 0.5], [[64, 1024, 7], 0.5, 2, 32, "fp32", False, 0.0]],
     ],
     ids=["plain", "dropout"],
 )
 def test_kernels_equal_autograd_in_the_interpreter(cases):
     """float32 arithmetic: an index wrong anywhere, or another unit left out, would be an error of order one."""
     assert max(errors("cpu", cases, TRITON_INTERPRET="1")) < 1e-4
+
+
+@triton
+def test_a_company_in_chunks_equals_the_plain_steps_in_the_interpreter():
+    """Batches, dropout, crops beyond the border and rates reach the clients they belong to."""
+    command = [sys.executable, "-m", "tests.gpu.fused_stack"]
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    root = SCRIPT.parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["error"] < 1e-4
+    assert found["mixed"] > 0.1
 
 
 @triton

@@ -110,7 +110,7 @@ class FusedCnn:
         self.small = single(n, CONV + sum(layer.outputs for layer in hidden) + (last.inputs + 1) * last.outputs)
         self.d_hidden = low(n, B, last.inputs)
         self.scale = torch.ones(n, dtype=torch.float32, device=device)
-        self.border = single(4)  # the colour beyond the image; the fourth channel is padding
+        self.border = low(4)  # the colour beyond the image; the fourth channel is padding
 
         def whole(*shape: int) -> torch.Tensor:
             return torch.zeros(*shape, dtype=torch.int32, device=device)

@@ -65,7 +65,7 @@ def dense_part(module: nn.Module) -> tuple[tuple[int, ...], float] | None:
     return (widths, rates.pop() if rates else 0.0) if fits and powers else None
 
 
-def train(stack: Stack) -> torch.Tensor:
+def train(stack: Stack, graph: bool = True) -> torch.Tensor:
     problem, local = stack.problem, stack.local
     assert isinstance(problem, LabelledProblem)
     dense = dense_part(problem.network.module)
@@ -84,7 +84,7 @@ def train(stack: Stack) -> torch.Tensor:
         cnn.phase.clip[:n] = stack.clip[part, 0]
         drift = None if stack.drift is None else stack.drift[part]
         rounded = min(-(-n // _GRAIN) * _GRAIN, _CHUNK)
-        ends[part] = cnn.run(stack.start[part], drift, stack.clips, rounded)
+        ends[part] = cnn.run(stack.start[part], drift, stack.clips, rounded, graph)
     return ends
 
 
