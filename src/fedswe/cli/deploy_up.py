@@ -23,6 +23,7 @@ from fedswe.results.history import History, Row
 _console = Console(highlight=False, soft_wrap=True)
 
 _STATUS_EVERY = 15.0  # seconds between questions to Flower whether the run still goes on
+_FAILURES = 8  # starts in a row that a program may fail; a killed node's key is refused for a minute
 _ATTEMPTS = 3  # submissions without a committed round between them
 
 
@@ -58,6 +59,7 @@ def _watch(federation: Federation, company: Company, progress: Progress, overrid
     attempts, number, asked = 0, "", 0.0
     while not progress.finished:
         for program, code in company.tend():
+            require(program.failures < _FAILURES, f"{program.name} ends as soon as it is started: see {program.log}")
             _console.print(f"ended     {program.name} (exit code {code}): starting it again")
         if progress.look():
             attempts = 0

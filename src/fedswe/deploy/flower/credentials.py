@@ -9,8 +9,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_public_key,
+)
 from cryptography.x509.oid import NameOID
 
 from fedswe.errors import FedsweError
@@ -31,14 +38,14 @@ def write_credentials(folder: Path, clients: int) -> list[str]:
     authority_key, server_key = _private_key(), _private_key()
     authority = _certificate("fedswe trial authority", authority_key, None, authority_key)
     server = _certificate("localhost", server_key, authority, authority_key)
-    write_whole(folder / "ca.crt", authority.public_bytes(serialization.Encoding.PEM))
-    write_whole(folder / "server.crt", server.public_bytes(serialization.Encoding.PEM))
-    _write_private(folder / "server.key", _pem(server_key))
+    write_whole(folder / "ca.crt", authority.public_bytes(Encoding.PEM))
+    write_whole(folder / "server.crt", server.public_bytes(Encoding.PEM))
+    _write_private(folder / "server.key", _pem(server_key, PrivateFormat.PKCS8))
     _write_private(folder / "superexec.secret", secrets.token_hex(32).encode())
     public = []
     for i in range(clients):
         key = _private_key()
-        _write_private(folder / f"client-{i}.key", _pem(key))
+        _write_private(folder / f"client-{i}.key", _pem(key, PrivateFormat.OpenSSH))
         public.append(_public_line(key.public_key()))
         write_whole(folder / f"client-{i}.pub", public[-1] + "\n")
     return public
@@ -47,24 +54,22 @@ def write_credentials(folder: Path, clients: int) -> list[str]:
 def canonical_key(line: str) -> bytes:
     """The bytes Flower keeps of a public key that is written as in an OpenSSH .pub file."""
     try:
-        key = serialization.load_ssh_public_key(line.encode())
+        key = load_ssh_public_key(line.encode())
     except ValueError as error:
         raise FedsweError(f"clients.toml: {line[:40]}... is not an OpenSSH public key ({error})") from None
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _private_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP384R1())  # the curve Flower's own guide uses
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def _pem(key: ec.EllipticCurvePrivateKey, form: PrivateFormat) -> bytes:
+    return key.private_bytes(Encoding.PEM, form, NoEncryption())
 
 
 def _public_line(key: ec.EllipticCurvePublicKey) -> str:
-    return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+    return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
 def _write_private(path: Path, content: bytes) -> None:

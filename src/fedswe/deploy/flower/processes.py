@@ -9,13 +9,14 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
 MARK = "FEDSWE_TRIAL"  # the environment variable by which all descendants of a trial are known
+_STARTED = 10.0  # seconds after which a start counts as a success
 _GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -29,8 +30,8 @@ class Program:
     environment: Mapping[str, str]
     restart: float
     process: subprocess.Popen[bytes] | None = None
-    exits: list[int] = field(default_factory=list)
-    _ended: float = 0.0
+    failures: int = 0  # starts in a row after which it ended within seconds
+    _changed: float = 0.0  # when it was started or found dead
 
     def start(self) -> None:
         with open(self.log, "ab") as log:
@@ -42,19 +43,21 @@ class Program:
                 env=dict(self.environment),
                 start_new_session=True,  # Ctrl-C is the supervisor's to handle
             )
+        self._changed = time.monotonic()
 
     def tend(self) -> int | None:
         """Start the program again if it is time; its exit code if it was found dead just now."""
         if self.process is None:
-            if time.monotonic() - self._ended >= self.restart:
+            if time.monotonic() - self._changed >= self.restart:
                 self.start()
             return None
         code = self.process.poll()
         if code is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)  # what the dead one has left behind
-            self.process, self._ended = None, time.monotonic()
-            self.exits.append(code)
+            soon = time.monotonic() - self._changed < _STARTED
+            self.process, self._changed = None, time.monotonic()
+            self.failures = self.failures + 1 if soon else 0
         return code
 
 
