@@ -15,9 +15,9 @@ import torch
 from fedswe import config
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
+from fedswe.deploy import durable
 from fedswe.errors import require
 from fedswe.experiment import Experiment, device_named
-from fedswe.results.files import write_whole
 from fedswe.tasks.problem import Problem, Setting
 
 FILE = "deployment.toml"
@@ -81,7 +81,7 @@ class Deployment:
         return config.dump(self.experiment) + "\n" + tomli_w.dumps({"deploy": options})
 
     def save(self, folder: Path) -> None:
-        write_whole(folder / FILE, self.dump())
+        durable.write_whole(folder / FILE, self.dump())
 
     @staticmethod
     def load(path: str | Path, overrides: list[str] | None = None) -> Deployment:
