@@ -27,6 +27,19 @@ ARROWS = {
         "tasks",
     },
     "reports": {"algorithms", "availability", "engine", "errors", "experiment", "tasks", "theory"},
+    "reproduce": {
+        "algorithms",
+        "availability",
+        "config",
+        "errors",
+        "experiment",
+        "plots",
+        "reports",
+        "results",
+        "run",
+        "tasks",
+        "theory",
+    },
 }
 
 

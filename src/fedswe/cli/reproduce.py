@@ -131,14 +131,16 @@ def _print_status(cells: list[Cell], store: Store) -> None:
 
 def _claims(whole: Choice, measured: Measurements, out: Path) -> bool:
     judged = judge(whole, measured)
-    table = Table("claim", "verdict", "where", title="claims of the paper", title_justify="left")
+    table = Table(title="claims of the paper", title_justify="left")
+    for column in ("claim", "verdict", "where it holds"):
+        table.add_column(column, overflow="fold")
     for claim, verdict in judged:
-        table.add_row(claim.statement, verdict.status, claim.where)
+        table.add_row(claim.id, verdict.status, verdict.count)
     _console.print(table)
     _console.print(f"evidence          {publish_claims(whole, judged, out)}", markup=False)
-    broken = [claim for claim, verdict in judged if claim.expected and verdict.status == "does not hold"]
+    broken = [claim for claim, verdict in judged if claim.broken(whole, verdict)]
     for claim in broken:
-        _console.print(f"unexpected: does not hold: {claim.statement}", markup=False)
+        _console.print(f"unexpected: does not hold: {claim.asserts}", markup=False)
     return not broken
 
 

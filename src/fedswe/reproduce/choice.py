@@ -30,6 +30,8 @@ ROWS: tuple[Row, ...] = (
     ("fedvarp", 0.0),
 )
 AIDED = ("fedavg_known", "mifa", "fedvarp")
+# Tables 7, 8 and 9 leave out k = 100, gFedAvg and FedVARP.
+CONFERENCE = tuple(row for row in ROWS if row != ("fedswe", 100.0) and row[0] not in ("gfedavg", "fedvarp"))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,11 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedswe.reproduce.cell import Cell
-from fedswe.reproduce.scale import SCALES, Scale
 from fedswe.reproduce.store import Finished
 from fedswe.reproduce.tables import Measured
-
-Pair = tuple[float, float]
 
 
 class Measurements:
@@ -41,30 +39,21 @@ class Measurements:
         """Mean and spread over seeds, percent."""
         return summary(list(self.scores(cell, column, output).values()))
 
-    def rounds_to(self, cell: Cell, target: float) -> list[float]:
-        """By seed, the first evaluated round whose test accuracy reaches the target; nan for never."""
+    def rounds_to(self, cell: Cell, target: float) -> dict[int, float]:
+        """By seed, the first evaluated round whose test accuracy reaches the target; infinite for never."""
         column = f"{cell.judged_by}_test_accuracy"
-        first = []
+        first = {}
         for f in self.of(cell):
             reached = f.history["round"][f.history[column] >= target]
-            first.append(float(reached[0]) if len(reached) else float("nan"))
+            first[f.cell.seed] = float(reached[0]) if len(reached) else math.inf
         return first
-
-    def paired(self, a: Cell, b: Cell, column: str) -> list[float]:
-        """Score of a minus score of b for the seeds both have: the same clients and the same coins."""
-        left, right = self.scores(a, column), self.scores(b, column)
-        return [left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())]
 
 
 def summary(values: list[float]) -> Measured | None:
     if not values:
         return None
-    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    std = float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
     return Measured(float(np.mean(values)), std, len(values))
-
-
-def scale_of(cell: Cell) -> Scale:
-    return SCALES[cell.scale]
 
 
 def _key(cell: Cell) -> Cell:

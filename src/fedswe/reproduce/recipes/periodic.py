@@ -113,7 +113,7 @@ def accuracy_of(_: Choice, measured: Measurements, cell: Cell) -> list[float]:
 
 
 def rounds_of(choice: Choice, measured: Measurements, cell: Cell) -> list[float]:
-    return measured.rounds_to(cell, choice.scale.target)
+    return list(measured.rounds_to(cell, choice.scale.target).values())
 
 
 def by_k(choice: Choice, measured: Measurements, dataset: str, dynamics: Dynamics) -> dict[float, Measured]:

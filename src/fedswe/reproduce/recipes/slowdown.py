@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fedswe.reproduce.cell import Cell
-from fedswe.reproduce.choice import DATASETS, ROWS, Choice
+from fedswe.reproduce.choice import CONFERENCE, DATASETS, Choice
 from fedswe.reproduce.measurements import Measurements
 from fedswe.reproduce.published import look_up
 from fedswe.reproduce.recipe import Recipe, Report
@@ -17,7 +17,6 @@ from fedswe.reproduce.tables import Line, Measured, VerdictTable
 # Percent; easier steps for CIFAR-10 and CINIC-10, as in the paper.
 _TARGETS = {"svhn": (20, 40, 60, 80), "cifar10": (15, 30, 45, 60), "cinic10": (10, 20, 30, 40)}
 _OTHER = (20, 40, 60, 80)
-_ROWS = tuple(row for row in ROWS if row != ("fedswe", 100.0) and row[0] not in ("gfedavg", "fedvarp"))
 
 
 def targets_of(dataset: str) -> tuple[int, ...]:
@@ -36,7 +35,7 @@ def first_round(cell: Cell, measured: Measurements, target: float) -> Measured |
 
 
 def _lines(choice: Choice) -> list[Cell]:
-    return [choice.cell(d, "sine", row) for d in choice.datasets_of(DATASETS) for row in choice.rows_of(_ROWS)]
+    return [choice.cell(d, "sine", row) for d in choice.datasets_of(DATASETS) for row in choice.rows_of(CONFERENCE)]
 
 
 def _report(choice: Choice, measured: Measurements) -> Report:

@@ -1,0 +1,100 @@
+"""Claims about Table 2: ten methods under three dynamics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedswe.reproduce.cell import Cell
+from fedswe.reproduce.choice import AIDED, ROWS, STEADY, Choice
+from fedswe.reproduce.decisions.margins import (
+    CLOSE,
+    accuracy,
+    ahead,
+    lead,
+    margin,
+    mean_of_methods,
+    signed,
+    smallest,
+)
+from fedswe.reproduce.decisions.places import STEADY_PLACES, Place, datasets, places
+from fedswe.reproduce.decisions.verdict import Decide, Finding, Look, over, somewhere
+from fedswe.reproduce.measurements import Measurements
+from fedswe.reproduce.recipes.words import label
+
+_WORST_BY = 4.0  # points; the smallest distance in the paper's table
+_TASKS = 9  # three data sets, three dynamics
+_EXCEPTION = "svhn, stationary"  # which the paper itself names
+
+
+def unaided(choice: Choice, place: Place, **variation: float) -> list[Cell]:
+    """The methods with neither memory nor known statistics, FedSWE aside."""
+    return [choice.cell(*place, row, **variation) for row in ROWS if row[0] not in ("fedswe", *AIDED)]
+
+
+def fedswe(choice: Choice, place: Place, k: float, **variation: float) -> Cell:
+    return choice.cell(*place, ("fedswe", k), **variation)
+
+
+def _better_k(choice: Choice, measured: Measurements, place: Place, rivals: list[Cell], above: float) -> Finding | None:
+    """The better of k = 0 and k = 100 against the closest rival."""
+    leads = [(k, lead(measured, fedswe(choice, place, k), rivals)) for k in (0.0, 100.0)]
+    known = [(k, found) for k, found in leads if found is not None]
+    if len(known) < len(leads):
+        return None
+    numbers = "; ".join(f"k = {k:g} {signed(by)} against {name}" for k, (name, by) in known)
+    return Finding(max(by.mean for _, (_, by) in known) > above, numbers)
+
+
+def _beats_unaided(choice: Choice, measured: Measurements, place: Place) -> Finding | None:
+    return _better_k(choice, measured, place, unaided(choice, place), above=0.0)
+
+
+def _against(other: str, above: float) -> Look[Place]:
+    return lambda choice, measured, place: _better_k(
+        choice, measured, place, [choice.cell(*place, (other, 0.0))], above
+    )
+
+
+def _all_is_worst(choice: Choice, measured: Measurements, place: Place) -> Finding | None:
+    others = [choice.cell(*place, row) for row in ROWS if row[0] != "fedavg_all"]
+    worst = accuracy(measured, choice.cell(*place, ("fedavg_all", 0.0)))
+    found = smallest({label(cell): margin(accuracy(measured, cell), worst) for cell in others})
+    if found is None:
+        return None
+    name, by = found
+    return Finding(by.mean >= _WORST_BY, f"{signed(by)}: {name}, the next, minus FedAvg, all")
+
+
+def _close(choice: Choice, measured: Measurements, place: Place) -> Finding | None:
+    by = margin(*(accuracy(measured, fedswe(choice, place, k)) for k in (100.0, 0.0)))
+    return None if by is None else Finding(abs(by.mean) < CLOSE, f"{signed(by)}: k = 100 minus k = 0")
+
+
+def _eight_of_nine(findings: Sequence[Finding], complete: bool) -> bool:
+    """One exception among all nine tasks; among fewer, only the one the paper names."""
+    missed = [finding.place for finding in findings if not finding.holds]
+    if complete and len(findings) == _TASKS:
+        return len(missed) <= 1
+    return set(missed) <= {_EXCEPTION}
+
+
+def _harder(choice: Choice, measured: Measurements, dataset: str) -> Finding | None:
+    """The mean of all ten methods falls from each dynamics to the next."""
+    means = [mean_of_methods(measured, [choice.cell(dataset, d, row) for row in ROWS]) for d in STEADY]
+    second, third = margin(means[1], means[0]), margin(means[2], means[1])
+    if second is None or third is None:
+        return None
+    numbers = f"staircase {signed(second)}, sine {signed(third)}, each against the one before; mean of ten methods"
+    return Finding(second.mean < 0 and third.mean < 0, numbers)
+
+
+STEADY_DECISIONS: dict[str, Decide] = {
+    "fedswe-beats-unaided": over(STEADY_PLACES, _beats_unaided),
+    "k0-above-fedavg": over(STEADY_PLACES, ahead(("fedswe", 0.0), ("fedavg", 0.0))),
+    "k100-beats-k0": over(STEADY_PLACES, ahead(("fedswe", 100.0), ("fedswe", 0.0)), _eight_of_nine),
+    "k0-and-k100-close-on-stationary-svhn": over(places(("stationary",), "svhn"), _close),
+    "fedavg-all-worst": over(STEADY_PLACES, _all_is_worst),
+    "dynamics-get-harder": over(datasets(), _harder),
+    "sometimes-beats-mifa": over(STEADY_PLACES, _against("mifa", above=0.0), somewhere),
+    "competitive-with-known": over(STEADY_PLACES, _against("fedavg_known", above=-CLOSE)),
+}
