@@ -50,6 +50,17 @@ def test_verify_names_what_is_not_official(data):
     assert "train_32x32.mat" in err
 
 
+def test_processes_that_decode_at_the_same_time(data):
+    genuine.svhn(data / "svhn", n=(4000, 2000))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    several = [process("data", "verify", "svhn", **pipes) for _ in range(3)]
+    for one in several:
+        out, err = one.communicate(timeout=120)
+        assert "train: 4,000 images" in out
+        assert "decoded again" not in err
+    assert len(os.listdir(data / "decoded")) == 1  # and nothing half-written beside it
+
+
 def test_verify_without_data_is_a_mistake(data):
     code, _, err = fedswe("data", "verify")
     assert (code, err.count("\n")) == (2, 1)

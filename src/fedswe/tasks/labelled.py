@@ -234,12 +234,18 @@ class LabelledProblem(Problem):
             with torch.no_grad(), arithmetic("tf32", x.device.type):
                 for part in chunks(size, x.device):
                     these = part if rows is None else rows[part]
-                    logits = self.network.logits(x, inputs[these])
+                    logits = self._logits(x, inputs[these])
                     loss += F.cross_entropy(logits, labels[these], reduction="sum")
                     correct += (logits.argmax(1) == labels[these]).sum()
             scores[f"{name}_loss"] = float(loss) / size  # only here does the host wait for the device
             scores[f"{name}_accuracy"] = float(correct) / size
         return scores
+
+    def _logits(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
+        if x.device.type != "cpu":
+            return self.network.logits(x, inputs)
+        # What convolutions make of 128 images stays in the cache: twice as fast, and the same bits.
+        return torch.cat([self.network.logits(x, piece) for piece in torch.split(inputs, 128)])
 
     def _scored(self) -> list[tuple[str, tuple[torch.Tensor, torch.Tensor], torch.Tensor | None]]:
         """Name, samples and which of them; None: all."""
