@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import Mod
 
 from fedswe.deploy.client import ClientEndpoint
 from fedswe.deploy.flower.wire import deployment_of, folder_named, overrides_of, unwrapped, wrapped
@@ -15,9 +16,9 @@ from fedswe.errors import require
 from fedswe.tasks.problem import Problem
 
 
-def client_app(folder: Path) -> ClientApp:
-    """The ClientApp of the app in `folder`."""
-    app = ClientApp()
+def client_app(folder: Path, mods: list[Mod] | None = None) -> ClientApp:
+    """The ClientApp of the app in `folder`, with Flower's modifiers around every message."""
+    app = ClientApp(mods=mods)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:

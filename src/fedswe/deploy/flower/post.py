@@ -42,16 +42,17 @@ class Post:
                     self._open[name] = Sent(node, kind, until)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """What has come since the last look, after a short sleep."""
-        time.sleep(INTERVAL)
+        """What has come since the last look; a short sleep when that is nothing."""
         now = time.monotonic()
         self._open = {name: sent for name, sent in self._open.items() if sent.until > now}
-        if not self._open:
-            return
-        for message in self._grid.pull_messages(list(self._open)):
+        messages = list(self._grid.pull_messages(list(self._open))) if self._open else []
+        if not messages:
+            time.sleep(INTERVAL)
+        for message in messages:
             sent = self._open.pop(message.metadata.reply_to_message_id, None)
-            if sent is not None:
-                if message.has_error():
-                    yield Arrival(sent.node, sent.kind, None, message.error.reason or f"error {message.error.code}")
-                else:
-                    yield Arrival(sent.node, sent.kind, message)
+            if sent is None:
+                continue
+            if message.has_error():
+                yield Arrival(sent.node, sent.kind, None, message.error.reason or f"error {message.error.code}")
+            else:
+                yield Arrival(sent.node, sent.kind, message)

@@ -82,12 +82,14 @@ class Rounds:
         while len(self._connected()) < self._quorum:
             self._take_in()
         self._gather()
-        deliveries = self._server.close()
-        self._send(DELIVER, deliveries, self._connected())
+        deliveries, nodes = self._server.close(), self._connected()
+        self._send(DELIVER, deliveries, nodes)
         committed()
         ends, waiting = time.monotonic() + self._deadline, set(deliveries)
-        while (waiting := waiting & self._connected().keys()) and time.monotonic() < ends:
+        while waiting and time.monotonic() < ends:
             waiting -= self._take_in()
+            now = self._connected()
+            waiting = {client for client in waiting if client in now and now[client] == nodes.get(client)}
 
     def _gather(self) -> None:
         """Ask all who are connected, also those who come late or come back, until nobody is waited for."""

@@ -1,0 +1,248 @@
+"""The Flower apps hold the rounds of every algorithm, as the simulator does; clients come, go and fail."""
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import ArrayRecord, Context, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
+
+from fedswe.algorithms import ALGORITHMS
+from fedswe.deploy import ledger
+from fedswe.deploy.flower import client_app, server_app
+from fedswe.deploy.flower.app import write_app
+from fedswe.deploy.flower.credentials import canonical_key
+from fedswe.deploy.flower.nodes import Nodes
+from fedswe.deploy.packet import Packet
+from fedswe.deploy.plan import FILE
+from fedswe.deploy.verify import verify
+from fedswe.errors import FedsweError
+from fedswe.experiment import assemble
+from fedswe.results.history import History
+from tests.deploy.grid import LocalGrid
+from tests.deploy.parts import digits, quadratic
+
+
+def serve(folder, plan, clients, mods=None, grid=None):
+    """Run a deployment's apps to the end; the entries of its ledger."""
+    (folder / FILE).write_text(plan.dump())
+    config = settings(folder)
+    grid = grid or LocalGrid(client_app(folder, mods), config, clients)
+    serve_with(folder, grid, config)
+    return ledger.read(folder / "run" / ledger.FILE)[1]
+
+
+@pytest.mark.parametrize("delivery", ["eager", "lazy"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_retraces_the_simulator(tmp_path, name, delivery):
+    plan = digits(name, rounds=5, m=4, delivery=delivery, min_clients=4)
+    entries = serve(tmp_path, plan, clients=4)
+    engine = assemble(replace(plan.experiment, engine="batched"))
+    reported = [engine.step().reported for _ in entries]
+    assert [len(entry.merged) for entry in entries] == reported
+    assert 0 < sum(reported) < 20
+    models = Packet.from_bytes((tmp_path / "run" / "model.safetensors").read_bytes()).arrays
+    for model, expected in (("server", engine.server_model()), ("client_mean", engine.client_mean())):
+        np.testing.assert_allclose(models[model].numpy(), expected.numpy(), rtol=0, atol=1e-6)
+    assert verify(tmp_path / "run").exact
+
+
+def test_history_is_that_of_the_simulator(tmp_path):
+    plan = digits("fedswe", rounds=4, m=4, min_clients=4)
+    plan = replace(plan, experiment=replace(plan.experiment, evaluate=replace(plan.experiment.evaluate, every=2)))
+    serve(tmp_path, plan, clients=4)
+    engine = assemble(plan.experiment)
+    history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
+    assert [row["round"] for row in history.rows] == [0, 2, 4]
+    for row in history.rows:
+        while engine.t < row["round"]:
+            engine.step()
+        for name, x in (("server", engine.server_model()), ("client_mean", engine.client_mean())):
+            scores = engine.problem.evaluate(x)
+            assert row[f"{name}_test_accuracy"] == scores["test_accuracy"]
+            assert row[f"{name}_train_loss"] == pytest.approx(scores["train_loss"], abs=1e-6)
+
+
+class Deaf(LocalGrid):
+    """After so many messages node 1001 says nothing any more, but stays online, as a killed SuperNode does."""
+
+    def __init__(self, *args, after, returns_as=None):
+        super().__init__(*args)
+        self._after, self._returns_as = after, returns_as
+
+    def pull_messages(self, message_ids):
+        if self.sent <= self._after:
+            return super().pull_messages(message_ids)
+        if self._returns_as is not None:
+            self.online[self._returns_as] = 1
+        lost = {name for name, m in self._waiting.items() if m.metadata.dst_node_id == 1001}
+        return super().pull_messages([name for name in message_ids if name not in lost])
+
+
+def settings(folder, **more):
+    return {"run-dir": str(folder / "run"), "state-dir": str(folder / "clients"), "overrides": "", **more}
+
+
+@pytest.mark.parametrize("after", [8, 11])  # it dies before its delivery, or while it trains
+def test_a_node_that_returns_under_another_name_is_asked_again_in_the_same_round(tmp_path, after):
+    """Without authentication a restarted SuperNode has a new id, and its ghost stays online for a while."""
+    plan = quadratic("fedswe", rounds=3, m=3, simulate_absence=False, min_clients=3, deadline=20.0)
+    grid = Deaf(client_app(tmp_path), settings(tmp_path), 3, after=after, returns_as=2000)
+    entries = serve(tmp_path, plan, 3, grid=grid)
+    assert [set(entry.merged) for entry in entries] == [{0, 1, 2}] * 3
+    history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
+    assert history.last["seconds"] < 20  # no round waited for the ghost
+    assert verify(tmp_path / "run").exact
+
+
+def test_clients_that_fail_are_absent_and_named_in_the_log(tmp_path):
+    def broken(message, context, call_next):
+        if context.node_config["partition-id"] == 2 and message.metadata.message_type == "train":
+            raise RuntimeError("out of memory")
+        return call_next(message, context)
+
+    plan = quadratic("fedswe", rounds=3, m=3, simulate_absence=False, min_clients=3)
+    entries = serve(tmp_path, plan, 3, mods=[broken])
+    assert [set(entry.merged) for entry in entries] == [{0, 1}] * 3
+    assert "client 2 failed" in (tmp_path / "run" / "server.log").read_text()
+    assert "out of memory" in (tmp_path / "run" / "server.log").read_text()
+
+
+def forged(message, change):
+    """A client's answer with its packet changed."""
+    data = message.content.array_records["packet"].to_numpy_ndarrays()[0].tobytes()
+    data = change(data)
+    message.content.array_records["packet"] = ArrayRecord([np.frombuffer(data, dtype=np.uint8)])
+    return message
+
+
+def test_lies_are_rejected_and_the_liar_can_come_back(tmp_path):
+    earlier = []
+
+    def nan(data):
+        packet = Packet.from_bytes(data)
+        arrays = {name: torch.full_like(value, torch.nan) for name, value in packet.arrays.items()}
+        return Packet(packet.kind, packet.header, arrays).to_bytes()
+
+    def other_round(data):
+        packet = Packet.from_bytes(data)
+        return Packet(packet.kind, {**packet.header, "round": 17}, packet.arrays).to_bytes()
+
+    def other_client(data):
+        packet = Packet.from_bytes(data)
+        return Packet(packet.kind, {**packet.header, "client": 0}, packet.arrays).to_bytes()
+
+    lies = [nan, other_round, other_client, lambda data: data, lambda data: earlier[3], lambda data: data[:-5]]
+
+    def liar(message, context, call_next):
+        reply = call_next(message, context)
+        if context.node_config["partition-id"] != 2 or message.metadata.message_type != "train":
+            return reply
+        earlier.append(reply.content.array_records["packet"].to_numpy_ndarrays()[0].tobytes())
+        turn = len(earlier) - 1
+        return forged(reply, lies[turn]) if turn < len(lies) else reply
+
+    plan = quadratic("fedswe", rounds=8, m=3, simulate_absence=False, min_clients=3)
+    entries = serve(tmp_path, plan, 3, mods=[liar])
+    reasons = [list(entry.rejected.get(2, {})) for entry in entries]
+    assert reasons == [["not finite"], ["round"], ["client"], [], ["round"], ["malformed"], [], []]
+    assert [2 in entry.merged for entry in entries] == [False, False, False, True, False, False, True, True]
+    assert entries[6].merged[2] == 3  # what it did meanwhile was never counted
+    assert verify(tmp_path / "run").exact
+
+
+def test_a_message_without_a_packet_is_rejected(tmp_path):
+    def silent(message, context, call_next):
+        reply = call_next(message, context)
+        if context.node_config["partition-id"] == 0 and message.metadata.message_type == "train":
+            reply.content.array_records.clear()
+        return reply
+
+    plan = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2)
+    entries = serve(tmp_path, plan, 2, mods=[silent])
+    assert [set(entry.merged) for entry in entries] == [{1}, {1}]
+    assert entries[0].rejected == {0: {"malformed": 1}}
+
+
+def test_an_empty_round_lasts_its_deadline(tmp_path):
+    plan = quadratic("fedswe", rounds=2, m=2, simulate_absence=False, min_clients=0, deadline=0.5)
+    entries = serve(tmp_path, plan, 0)
+    history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
+    assert [entry.merged for entry in entries] == [{}, {}]
+    assert history.last["seconds"] >= 1.0
+
+
+def test_a_silent_client_is_waited_for_until_the_deadline(tmp_path):
+    plan = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2, deadline=1.0)
+    grid = Deaf(client_app(tmp_path), settings(tmp_path), 2, after=4)
+    entries = serve(tmp_path, plan, 2, grid=grid)
+    assert [set(entry.merged) for entry in entries] == [{0, 1}, {0}]
+    history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
+    assert history.last["seconds"] >= 1.0
+
+
+def test_with_keys_a_node_is_who_its_key_says(tmp_path):
+    write_app(tmp_path / "app", 3, tls=True)
+    lines = tomllib.loads((tmp_path / "app" / "clients.toml").read_text())["keys"]
+    keys = [canonical_key(line) for line in lines]
+    nodes = Nodes.of_app(tmp_path / "app", 3)
+    online = [NodeInfo(node_id=7, public_key=keys[2]), NodeInfo(node_id=8, public_key=b"a stranger's")]
+    assert nodes.see(online) == []
+    nodes.introduce(7, 0)  # whatever it claims
+    nodes.introduce(8, 1)
+    assert nodes.connected() == {2: 7}
+    with pytest.raises(FedsweError, match="3 keys for 4 clients"):
+        Nodes.of_app(tmp_path / "app", 4)
+
+
+def test_nodes_without_keys_are_asked_once_and_believed_in_range():
+    nodes = Nodes(2, None)
+    both = [NodeInfo(node_id=7), NodeInfo(node_id=8)]
+    assert nodes.see(both) == [7, 8]
+    assert nodes.see(both) == []
+    for answer in (5, -1, "0", None):
+        nodes.introduce(7, answer)
+        assert nodes.connected() == {}
+    nodes.introduce(7, 1)
+    nodes.introduce(8, 1)
+    assert nodes.connected() == {1: 8}  # the last to claim a number has it
+    nodes.see(both[:1])
+    assert nodes.connected() == {1: 7}
+    nodes.ask_again(8)
+    assert nodes.see(both) == []  # it has told already
+
+
+@pytest.mark.parametrize("key", ["run-dir", "state-dir"])
+def test_missing_folders_are_asked_for(tmp_path, key):
+    plan = quadratic("fedavg", rounds=1, m=2, simulate_absence=False, min_clients=2)
+    (tmp_path / FILE).write_text(plan.dump())
+    config = settings(tmp_path, **{key: ""})
+    grid = LocalGrid(client_app(tmp_path), config, 2)
+    if key == "run-dir":
+        with pytest.raises(FedsweError, match="run-dir is missing"):
+            serve_with(tmp_path, grid, config)
+    else:
+        serve_with(tmp_path, grid, config)
+        assert "state-dir is missing" in (tmp_path / "run" / "server.log").read_text()
+
+
+def serve_with(folder, grid, config):
+    Path(folder / "run").mkdir()
+    context = Context(run_id=1, node_id=0, node_config={}, state=RecordDict(), run_config=config)
+    server_app(folder)(grid, context)
+
+
+def test_overrides_reach_both_ends(tmp_path):
+    plan = quadratic("fedswe", rounds=9, m=2, simulate_absence=False, min_clients=2)
+    (tmp_path / FILE).write_text(plan.dump())
+    words = "rounds=2 local.steps=1 algorithm.k=7"
+    config = settings(tmp_path, overrides=words)
+    serve_with(tmp_path, LocalGrid(client_app(tmp_path), config, 2), config)
+    kept = tomllib.loads((tmp_path / "run" / FILE).read_text())
+    assert (kept["rounds"], kept["local"]["steps"], kept["algorithm"]["k"]) == (2, 1, 7.0)
+    lines = (tmp_path / "run" / ledger.FILE).read_text().splitlines()
+    assert all(json.loads(line)["merged"].keys() == {"0", "1"} for line in lines[1:])
