@@ -34,12 +34,13 @@ def problem(model="mlp", shape=(3, 8, 8), device="cpu", module=None, seed=4):
 
 
 def stack(problems, ids, t=0, drifting=False, clip=0.0, local=None):
-    """One run for each problem, all of the same clients; each client starts from a place of its own."""
-    local = replace(local or Local(steps=3, batch_size=16, lr=0.1), clip=clip)
+    """One run for each problem, all of the same clients, with rates and starting places of their own."""
+    local = local or Local(steps=3, batch_size=16, lr=0.1)
     works = []
     for number, one in enumerate(problems):
         generator = torch.Generator().manual_seed(100 * t + number)
         noise = 0.1 * torch.randn(2, len(ids), len(one.start), generator=generator).to(one.start.device)
         job = Job(one.start + noise[0], noise[1] if drifting else None)
-        works.append(Work(one, job, np.array(ids), t, local))
+        own = replace(local, lr=local.lr / (1 + number), clip=clip * (1 + number))
+        works.append(Work(one, job, np.array(ids), t, own))
     return Stack(works)

@@ -5,7 +5,9 @@ import pytest
 
 from fedswe.algorithms import ALGORITHMS, FedSWE
 from fedswe.engine.memory import distinct_rows, private_columns
+from fedswe.engine.solver import Local
 from tests import bench
+from tests.gpu.workbench import problem as images
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,16 @@ def test_rows_in_use_are_foreseen():
         most = max(most, engine.rows.distinct())
     assert most <= distinct_rows(present) <= most + 2
     assert len(engine.rows.table) <= 2 ** int(np.ceil(np.log2(distinct_rows(present)))) * 2
+
+
+@pytest.mark.parametrize("model", ["svhn_cnn", "cinic10_cnn"])
+def test_the_fused_solver_needs_more_for_more_clients_up_to_a_chunk(model):
+    solver = pytest.importorskip("fedswe.engine.fused.solver", reason="Triton is not installed")
+    task = images(model, (3, 32, 32))
+    local = Local(steps=2, batch_size=128, precision="bf16")
+    one, two, many, more = (solver.needs(task, local, clients) for clients in (1, 2, 128, 500))
+    hidden = {"svhn_cnn": 2048 * 128, "cinic10_cnn": 2048 * 512 + 512 * 256}[model]
+    assert two - one >= 2 * hidden  # a gradient of the hidden weights in bf16
+    assert many - one == 127 * (two - one)
+    assert more == many  # the rest waits for the next chunk
+    assert one > 128 * 4 * 2 * len(task.start)  # models and drifts of a whole chunk
