@@ -1,0 +1,206 @@
+"""What happens when a server restarts, a client's disk is lost, or somebody comes from another run."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from fedswe.algorithms import ALGORITHMS
+from fedswe.deploy import Packet, ServerEndpoint, ledger
+from fedswe.deploy.verify import verify
+from fedswe.errors import FedsweError
+from tests.deploy.parts import Quiet, quadratic
+
+STATEFUL = ["fedswe", "fedawe", "fedpbc"]  # algorithms whose clients keep a base
+
+
+def models(folder):
+    return [entry.model for entry in ledger.read(folder / "server" / ledger.FILE)[1]]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_restarted_server_resumes_at_the_first_uncommitted_round(tmp_path, name):
+    straight = Quiet(tmp_path / "straight", quadratic(name))
+    straight.finish()
+    net = Quiet(tmp_path / "restarted", quadratic(name))
+    for t in range(6):
+        net.ask()  # this round is under way and not committed
+        net.restart()
+        assert net.server.t == t
+        net.round()
+    net.finish()
+    assert models(tmp_path / "restarted") == models(tmp_path / "straight")
+    assert (net.server.client_mean() == straight.server.client_mean()).all()
+
+
+def test_a_report_to_the_server_before_its_restart_is_rejected(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+    answer = net.clients[0].handle(net.server.jobs([0])[0])
+    net.restart()
+    net.server.jobs([0])
+    assert net.server.receive(0, answer) is None
+    net.close()
+    assert net.server.committed.merged == {}
+    assert net.server.committed.rejected == {0: {"epoch": 1}}
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_lost_between_report_and_delivery(tmp_path, name):
+    """The client was merged and never heard of it: its next job brings the reply, and nothing is counted twice."""
+    net = Quiet(tmp_path, quadratic(name, p=1.0))
+    net.ask([0, 1])
+    deliveries = net.server.close()
+    assert set(deliveries) == {0, 1}
+    net.converse(1, deliveries[1])
+    jobs = net.server.jobs([0, 1])
+    assert "reply.x" in jobs[0].arrays
+    assert not jobs[1].arrays
+    for i in (0, 1):
+        assert net.converse(i, jobs[i]).kind == "report"
+    net.close()
+    assert net.server.committed.merged == {0: 0, 1: 0}
+    assert verify(tmp_path / "server").exact
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+@pytest.mark.parametrize("harm", ["deleted", "foreign"])
+def test_a_client_without_its_state_is_repaired_in_the_same_round(tmp_path, name, harm):
+    net = Quiet(tmp_path, quadratic(name, p=1.0))
+    for _ in range(3):
+        net.round()
+    path = tmp_path / "client2" / "client-2.safetensors"
+    assert path.exists()
+    if harm == "deleted":
+        path.unlink()
+    else:  # a client of another run of the same deployment
+        other = Quiet(tmp_path / "other", quadratic(name, p=1.0))
+        for _ in range(3):
+            other.round([2, 3])
+        shutil.copy(tmp_path / "other" / "client2" / path.name, path)
+    net.clients[2] = net.client(2)
+    job = net.server.jobs([2])[2]
+    assert not job.arrays
+    asking = net.clients[2].handle(job)
+    assert asking.kind == "need_state"
+    again = net.server.receive(2, asking)
+    assert again.kind == "job"
+    assert net.server.receive(2, net.clients[2].handle(again)) is None
+    net.close()
+    assert net.server.committed.merged == {2: 2}
+    assert verify(tmp_path / "server").exact
+
+
+def test_a_client_whose_start_differs_is_sent_the_servers(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+    own = replace(net.plan.experiment.task, start=9.0)
+    net.problem = replace(net.plan, experiment=replace(net.plan.experiment, task=own)).problem()
+    net.clients[1] = net.client(1)
+    assert net.converse(1, net.server.jobs([1])[1]).kind == "report"
+    net.close()
+    assert net.server.committed.merged == {1: -1}
+    assert verify(tmp_path / "server").exact
+
+
+def test_a_server_restored_from_a_backup_repairs_its_clients(tmp_path):
+    """Clients then hold replies of rounds that never were; they are known by content, not by number."""
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0, rounds=8))
+    net.round()
+    net.server.release()
+    shutil.copytree(tmp_path / "server", tmp_path / "backup")
+    net.server = ServerEndpoint.open(tmp_path / "server", net.plan, net.problem)
+    for _ in range(3):
+        net.round([0, 1])
+    net.server.release()
+    shutil.rmtree(tmp_path / "server")
+    (tmp_path / "backup").rename(tmp_path / "server")
+    net.server = ServerEndpoint.open(tmp_path / "server", net.plan, net.problem)
+    assert net.server.t == 1
+    for _ in range(3):  # the same rounds again, with others there; deliveries to client 0 are lost
+        for i, job in net.server.jobs([0, 2]).items():
+            net.converse(i, job)
+        net.server.close()
+    net.finish()
+    assert verify(tmp_path / "server").exact
+
+
+def test_old_and_repeated_deliveries_change_nothing(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+    seen = []
+    for _ in range(3):
+        net.ask()
+        seen.append(net.server.close()[0])
+        for i in range(4):
+            net.converse(i, seen[-1])
+    path = tmp_path / "client0" / "client-0.safetensors"
+    before = path.read_bytes()
+    for delivery in seen:
+        assert net.clients[0].handle(delivery.to_bytes()).kind == "ack"
+    assert path.read_bytes() == before
+
+
+def test_a_delivery_in_lazy_mode_is_not_needed_and_nothing_is_written_at_the_client(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe", delivery="lazy"))
+    net.finish()
+    assert not list((tmp_path / "client0").iterdir())
+
+
+def test_two_servers_do_not_share_a_directory(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe"))
+    with pytest.raises(FedsweError, match="in use by another server"):
+        ServerEndpoint.open(tmp_path / "server", net.plan, net.problem)
+    net.restart()
+    assert net.server.t == 0
+
+
+@pytest.mark.parametrize("change", [{"seed": 6}, {"name": "fedavg"}, {"m": 5}])
+def test_another_deployment_is_refused(tmp_path, change):
+    Quiet(tmp_path, quadratic("fedswe")).server.release()
+    other = quadratic(**{"name": "fedswe", **change})
+    with pytest.raises(FedsweError, match=r"another|start\.safetensors"):
+        ServerEndpoint.open(tmp_path / "server", other)
+
+
+def test_a_client_with_another_deployment_declines(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+    net.clients[0] = net.client(0, quadratic("fedswe", p=0.9))
+    answer = net.converse(0, net.server.jobs([0])[0])
+    assert answer.kind == "decline"
+    assert "same deployment" in answer.header["reason"]
+    net.close()
+    assert net.server.committed.declined == 1
+
+
+def test_more_rounds_can_be_asked_for(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe", rounds=4))
+    net.finish()
+    net.restart(quadratic("fedswe", rounds=7))
+    net.clients = [net.client(i) for i in range(4)]
+    net.finish()
+    assert net.server.t == 7
+    assert verify(tmp_path / "server").exact
+
+
+def test_a_finished_run_serves_both_models(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe"))
+    net.finish()
+    assert net.server.jobs([0, 1]) == {}
+    assert net.server.close() == {}
+    saved = Packet.from_bytes((tmp_path / "server" / "model.safetensors").read_bytes()).arrays
+    assert (saved["server"] == net.server.server_model()).all()
+    assert (saved["client_mean"] == net.server.client_mean()).all()
+    assert (saved["client_mean"] - saved["server"]).abs().max() > 1e-3
+    assert net.server.serves == "client_mean"
+    assert Quiet(tmp_path / "fedavg", quadratic("fedavg")).server.serves == "server"
+
+
+def test_a_full_disk_leaves_the_round_open(tmp_path, monkeypatch):
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+    net.ask()
+    (tmp_path / "server" / "versions").rename(tmp_path / "away")
+    with pytest.raises(FedsweError, match="cannot write"):
+        net.server.close()
+    assert net.server.t == 0
+    (tmp_path / "away").rename(tmp_path / "server" / "versions")
+    net.close()
+    assert len(net.server.committed.merged) == 4
+    assert verify(tmp_path / "server").exact

@@ -1,0 +1,139 @@
+"""`verify` passes what happened and notices what did not; a run directory that was harmed says so in one line."""
+
+import json
+
+import pytest
+import torch
+
+from fedswe.deploy import ServerEndpoint, ledger
+from fedswe.deploy.client import ClientEndpoint
+from fedswe.deploy.trace import trace
+from fedswe.deploy.verify import verify
+from fedswe.errors import FedsweError
+from tests.deploy.parts import Quiet, quadratic
+
+
+@pytest.fixture
+def folder(tmp_path):
+    net = Quiet(tmp_path, quadratic("fedswe"))
+    net.finish()
+    net.server.release()
+    return tmp_path / "server"
+
+
+def rewrite(folder, line, change):
+    path = folder / ledger.FILE
+    lines = path.read_text().splitlines()
+    table = json.loads(lines[line])
+    change(table)
+    lines[line] = json.dumps(table)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_true_run_is_exact(folder):
+    seen = []
+    result = verify(folder, seen.append)
+    assert result.exact
+    assert result.passed
+    assert (result.rounds, seen) == (12, list(range(1, 13)))
+    assert result.difference == 0
+
+
+def test_a_run_can_be_verified_while_it_goes_on(tmp_path):
+    net = Quiet(tmp_path, quadratic("mifa"))
+    for rounds in (1, 2, 3):
+        net.round()
+        assert verify(tmp_path / "server").rounds == rounds
+
+
+def test_a_forgotten_client_is_noticed(folder):
+    """A ledger that leaves out one merged report cannot explain the models that follow."""
+    entries = ledger.read(folder / ledger.FILE)[1]
+    t, client = next((e.t, i) for e in entries[3:] for i in e.merged)
+    follows = next(e.t for e in entries[t + 1 :] if client in e.merged)
+    rewrite(folder, t + 1, lambda entry: entry["merged"].pop(str(client)))
+    rewrite(folder, follows + 1, lambda entry: entry["merged"].update({str(client): entries[t].merged[client]}))
+    result = verify(folder)
+    assert result.differing[0] == t
+    assert not result.passed
+
+
+def test_a_report_echoed_from_the_wrong_round_is_noticed(folder):
+    rewrite(folder, 12, lambda entry: entry["merged"].update({next(iter(entry["merged"])): 3}))
+    with pytest.raises(FedsweError, match="echoed from round 3"):
+        verify(folder)
+
+
+def test_another_server_model_is_noticed(folder):
+    rewrite(folder, 4, lambda entry: entry.update(model="0" * 32))
+    result = verify(folder)
+    assert result.differing == [3]
+    assert not result.exact
+    assert result.difference == 0  # there is no copy of that model to measure
+
+
+@pytest.mark.parametrize(("error", "passed"), [(3e-7, True), (1e-3, False)])
+def test_clients_that_round_differently_are_measured_on_the_trail(tmp_path, error, passed):
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0, trail=True))
+    exact = net.problem.gradient
+    net.problem.gradient = lambda x, batch, precision: exact(x, batch, precision) + error
+    net.clients = [ClientEndpoint.open(tmp_path, net.plan, i, net.problem) for i in range(4)]
+    net.finish()
+    result = verify(tmp_path / "server")
+    assert result.compared == 13
+    assert 0 < result.difference < 100 * error
+    assert result.passed is passed
+    assert not result.exact
+
+
+def test_what_is_not_a_run_is_refused(tmp_path):
+    for act in (lambda: verify(tmp_path), lambda: trace(tmp_path, tmp_path / "mask.csv")):
+        with pytest.raises(FedsweError, match="holds no deployment"):
+            act()
+    Quiet(tmp_path, quadratic("fedswe")).server.release()
+    with pytest.raises(FedsweError, match="no round was committed"):
+        verify(tmp_path / "server")
+    with pytest.raises(FedsweError, match="no round was committed"):
+        trace(tmp_path / "server", tmp_path / "mask.csv")
+
+
+@pytest.mark.parametrize("torn", [b'{"t": 12, "mer', b"\0\0\0\0", b"{}\n", b"\0\0\n"])
+def test_a_torn_last_line_was_never_committed(folder, torn):
+    whole = (folder / ledger.FILE).read_bytes()
+    (folder / ledger.FILE).write_bytes(whole + torn)
+    server = ServerEndpoint.open(folder, quadratic("fedswe"))
+    assert server.t == 12
+    assert (folder / ledger.FILE).read_bytes() == whole
+    server.release()
+
+
+@pytest.mark.parametrize("harm", ["middle", "title", "state", "version", "start", "deployment"])
+def test_a_harmed_run_directory_says_what_to_do(folder, harm):
+    path = folder / ledger.FILE
+    lines = path.read_bytes().split(b"\n")
+    if harm == "middle":
+        path.write_bytes(b"\n".join([*lines[:5], b"x", *lines[6:]]))
+    elif harm == "title":
+        path.write_bytes(b"\n".join([b"x", *lines[1:]]))
+    elif harm == "state":
+        (folder / "state" / "12.safetensors").write_bytes(b"x")
+    elif harm == "version":
+        next((folder / "versions").iterdir()).unlink()
+    elif harm == "start":
+        (folder / "start.safetensors").unlink()
+    else:
+        text = (folder / "deployment.toml").read_text()
+        (folder / "deployment.toml").write_text(text.replace("seed = 5", "seed = 6"))
+    with pytest.raises(FedsweError, match=r"restore") as caught:
+        verify(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_served_mean_is_that_of_the_models_last_received(tmp_path):
+    """By hand: FedSWE's client mean is an average of past server models, weighted by who last left at each."""
+    net = Quiet(tmp_path, quadratic("fedswe", p=1.0, trail=True))
+    for who in ([0, 1], [1], [2], []):
+        net.round(who)
+    x = {0: net.problem.start, **{t: net.server._store.trail(t) for t in (1, 2, 3)}}
+    expected = (x[1] + x[2] + x[3] + x[0]) / 4  # clients 0, 1, 2 last received x^1, x^2, x^3; client 3 nothing
+    torch.testing.assert_close(net.server.client_mean(), expected)
