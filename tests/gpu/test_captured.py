@@ -1,14 +1,20 @@
 """A local phase held in buffers that stay in place, replayed as a CUDA graph, ends where the plain steps end."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedswe.engine import captured
 from fedswe.engine.captured import Graphs, HeldPhase, suits, train
+from fedswe.engine.descent import phase_end
 from fedswe.engine.memory import general
 from fedswe.engine.solver import Local, rows_at_a_time, train_stacked
+from fedswe.tasks.augment import Augment
+from fedswe.tasks.batches import Batches
 from fedswe.tasks.networks import NETWORKS
 from tests.gpu.workbench import problem, stack
 
@@ -89,6 +95,44 @@ def test_only_layers_known_not_to_wait_are_captured():
     module = nn.Sequential(nn.Flatten(), Own(192, 10))
     assert not captured.known(module)
     assert captured.known(NETWORKS["cinic10_cnn"]((3, 32, 32), 10))
+
+
+class Strangers(TorchDispatchMode):
+    """Notes operations that touch the host's memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        tensors = [x for x in (*args, result) if isinstance(x, torch.Tensor)]
+        if any(x.device.type != "meta" for x in tensors):
+            self.seen.add(str(operation))
+        return result
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_phase_asks_nothing_of_the_device(monkeypatch, dropout):
+    """On the meta device, which has no numbers to give: waiting for one would end a capture on a GPU."""
+    monkeypatch.setattr("fedswe.tasks.labelled.arithmetic", lambda *words: nullcontext())  # autocast knows no meta
+    convolution = [nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    module = nn.Sequential(*convolution, nn.Dropout(dropout), nn.Linear(64, 10)) if dropout else None
+    one = problem(module=module)
+    mine = stack([one], [0, 1, 3], drifting=True, clip=0.3)
+    drawn = mine.draw()
+
+    def absent(x):
+        return torch.empty_like(x, device="meta")
+
+    changes = Augment(*map(absent, vars(drawn.augment).values()))
+    batches = Batches(absent(drawn.index), absent(drawn.weight), changes, absent(drawn.dropout) if dropout else None)
+    one._train, one.border = tuple(map(absent, one._train)), absent(one.border)
+    row = [absent(x) for x in (mine.start, mine.drift, mine.lr, mine.clip)]
+    with Strangers() as strangers:
+        end = phase_end(one, row[0], batches, *row[1:], "fp32")
+    assert end.shape == mine.start.shape
+    assert not strangers.seen
 
 
 # on the GPU --------------------------------------------------------------------------------------------
