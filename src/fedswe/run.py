@@ -62,9 +62,9 @@ def advance(runners: Sequence[Runner], watch: Watch | None = None) -> None:
             runner.begin()
         while going := [runner for runner in runners if runner.going]:
             attendances = step_together([runner.engine for runner in going])
-            for runner, who in zip(going, attendances, strict=True):
-                row = runner.after_round(who)
-                if watch is not None:
+            rows = [runner.after_round(who) for runner, who in zip(going, attendances, strict=True)]
+            if watch is not None:  # only now: all have taken note of the round, and may be saved
+                for runner, row in zip(going, rows, strict=True):
                     watch(runner.engine.t, row)
         for runner in runners:
             runner.end()

@@ -96,10 +96,11 @@ def reproduce_command(names: list[str], asked: Choice, where: Machine, out: Path
     whole = replace(
         asked, datasets=asked.datasets if asked.scale.stand_in else (), dynamics=(), algorithms=(), seeds=(), rounds=0
     )
-    measured = Measurements(store.load(asked.scale_name, asked.profile))
-    for recipe in recipes:
-        _console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}", markup=False)
-    return _claims(whole, measured, out) if "claims" in names else True
+    with store.publishing():  # reads after it has waited: the last report has everything
+        measured = Measurements(store.load(asked.scale_name, asked.profile))
+        for recipe in recipes:
+            _console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}", markup=False)
+        return _claims(whole, measured, out) if "claims" in names else True
 
 
 def _recipe(name: str) -> Recipe:
@@ -114,7 +115,7 @@ def _run(cells: list[Cell], store: Store, where: Machine) -> None:
     left = [cell for cell in cells if not store.finished(cell)]
     _console.print(f"runs      {len(cells) - len(left)} of {len(cells)} finished before, {len(left)} left")
     with _Display() as display:
-        run_cells(left, store, where, display)
+        run_cells(cells, store, where, display)
     elsewhere = store.running(left)
     if elsewhere:
         _console.print(f"runs      {len(elsewhere)} are being run by another process; ask again when it is done")

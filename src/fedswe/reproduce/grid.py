@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
@@ -22,7 +24,6 @@ from fedswe.results.provenance import provenance
 from fedswe.run import Runner, advance
 
 _COMPANY = {"cpu": 8, "cuda": 64}  # cells whose clients train as one stack
-_CHECKPOINT = 300.0  # seconds between checkpoints
 
 _rounds: Any = None  # shared by the processes of a grid: rounds run so far
 
@@ -34,6 +35,7 @@ class Machine:
     device: str = "cpu"
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     jobs: int = 0  # processes; 0: one per core, one for a GPU
+    checkpoint: float = 300.0  # seconds between checkpoints
 
     def experiment(self, cell: Cell) -> Experiment:
         value = cell.experiment()
@@ -52,9 +54,20 @@ Watch = Callable[[int, int], None]  # rounds run, rounds there are to run
 
 
 def run_cells(cells: Sequence[Cell], store: Store, machine: Machine, watch: Watch | None = None) -> None:
-    """Run every cell that is neither finished nor run by somebody else."""
+    """Run every cell that is neither finished nor run by somebody else, also those that somebody lets go meanwhile."""
+    store.sweep(cells)
+    while left := _free(cells, store):
+        _run_all(left, store, machine, watch)
+
+
+def _free(cells: Sequence[Cell], store: Store) -> list[Cell]:
     left = [cell for cell in dict.fromkeys(cells) if not store.finished(cell)]
-    size = min(_COMPANY[machine.kind], -(-len(left) // machine.processes) or 1)
+    held = set(store.running(left))
+    return [cell for cell in left if cell not in held]
+
+
+def _run_all(left: list[Cell], store: Store, machine: Machine, watch: Watch | None) -> None:
+    size = min(_COMPANY[machine.kind], -(-len(left) // machine.processes))
     # Cells of one data set and length go together: they share a stack, and end together.
     left.sort(key=lambda cell: (cell.dataset, cell.periodic, cell.experiment().rounds))
     companies = [left[at : at + size] for at in range(0, len(left), size)]
@@ -62,11 +75,11 @@ def run_cells(cells: Sequence[Cell], store: Store, machine: Machine, watch: Watc
     context = multiprocessing.get_context("spawn")
     rounds = context.Value("q", 0)
     if machine.processes == 1:
-        _share(rounds, 0)
+        _share(rounds)
         for company in companies:
             _run_company(company, store.path, machine, watch and (lambda: watch(rounds.value, total)))
         return
-    with ProcessPoolExecutor(machine.processes, context, initializer=_share, initargs=(rounds, 1)) as pool:
+    with ProcessPoolExecutor(machine.processes, context, initializer=_work, initargs=(rounds,)) as pool:
         pending = {pool.submit(_run_company, company, store.path, machine) for company in companies}
         try:
             while pending:
@@ -79,18 +92,31 @@ def run_cells(cells: Sequence[Cell], store: Store, machine: Machine, watch: Watc
             pool.shutdown(cancel_futures=True)
 
 
-def _share(rounds: Any, threads: int) -> None:
+def _share(rounds: Any) -> None:
     global _rounds
     _rounds = rounds
-    if threads:  # one each: idle threads of one worker would steal the other's core
-        torch.set_num_threads(threads)
+
+
+def _work(rounds: Any) -> None:
+    """The start of a process of the grid."""
+    _share(rounds)
+    torch.set_num_threads(1)  # idle threads of one process would steal the other's core
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A killed grid must not go on in processes that nobody sees and that hold its cells."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)
 
 
 def _run_company(cells: Sequence[Cell], out: Path, machine: Machine, watch: Callable[[], None] | None = None) -> None:
     store = Store(out)
     with ExitStack() as claims:
         ours = [cell for cell in cells if claims.enter_context(store.claim(cell))]
-        runners = [_runner(cell, store, machine) for cell in ours]
+        runners = [_runner(cell, store, machine) for cell in ours if not store.ended(cell, machine.experiment(cell))]
         clock = time.monotonic()
 
         def after_round(*_: object) -> None:
@@ -99,14 +125,14 @@ def _run_company(cells: Sequence[Cell], out: Path, machine: Machine, watch: Call
                 _rounds.value += 1
             if watch is not None:
                 watch()
-            if time.monotonic() - clock > _CHECKPOINT:
+            if time.monotonic() - clock > machine.checkpoint:
                 for runner in runners:
                     runner.save()
                 clock = time.monotonic()
 
         advance(runners, after_round)
-        for cell, runner in zip(ours, runners, strict=True):
-            store.keep(cell, runner.experiment, runner.history)
+        for cell in ours:
+            store.keep(cell)
 
 
 def _runner(cell: Cell, store: Store, machine: Machine) -> Runner:

@@ -21,7 +21,7 @@ from pathlib import Path
 import tomli_w
 
 from fedswe.config import dump, load_text
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 from fedswe.experiment import Experiment
 from fedswe.reproduce.cell import Cell
 from fedswe.results.directory import RunDirectory
@@ -75,33 +75,37 @@ class Store:
     def _read(self, path: Path) -> Finished:
         try:
             table = tomllib.loads(path.with_suffix(".toml").read_text())
-            return Finished(Cell(**table["cell"]), History.from_csv(path.read_text()))
-        except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError):
+            found = Finished(Cell(**table["cell"]), History.from_csv(path.read_text()))
+            require(found.history.last["round"] == table["config"]["rounds"], "the end is missing")
+            return found
+        except (OSError, tomllib.TOMLDecodeError, KeyError, IndexError, TypeError, ValueError):
             raise FedsweError(f"{path} or its .toml is damaged: delete both to run the cell again") from None
 
-    def keep(self, cell: Cell, experiment: Experiment, history: History) -> None:
+    def keep(self, cell: Cell) -> None:
         """Move a run that has ended from work to cells."""
-        work = self.work(cell)
+        work = RunDirectory(self.work(cell))
+        history = work.history()
         table = {
             "cell": cell.coordinates(),
-            "run": {**json.loads((work / "run.json").read_text()), "seconds": history.last["seconds"]},
-            "config": tomllib.loads(dump(experiment)),
+            "run": {**json.loads((work.path / "run.json").read_text()), "seconds": history.last["seconds"]},
+            "config": tomllib.loads(work.config()),
         }
         self._file(cell, ".toml").parent.mkdir(parents=True, exist_ok=True)
         write_whole(self._file(cell, ".toml"), tomli_w.dumps(table))
         write_whole(self._file(cell, ".csv"), history.to_csv(digits=6))
-        shutil.rmtree(work)
+        shutil.rmtree(work.path, ignore_errors=True)  # another process may sweep at the same time
+
+    def sweep(self, cells: Iterable[Cell]) -> None:
+        """Remove what is left of the work on finished cells where a process was killed right after."""
+        for cell in cells:
+            if self.work(cell).exists() and self.finished(cell):
+                shutil.rmtree(self.work(cell), ignore_errors=True)
 
     # unfinished cells ----------------------------------------------------------------------------------
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
         """Whether this process may run the cell; nobody else may until it lets go, or dies."""
-        lock = self.work(cell).with_name(f"{cell.name}.lock")
-        try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise cannot_write(lock, error) from None
+        handle = _opened(self.work(cell).with_name(f"{cell.name}.lock"))
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,6 +113,16 @@ class Store:
                 yield False
                 return
             yield not self.finished(cell)
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """One process at a time writes reports; others wait."""
+        handle = _opened(self.path / "work" / "reports.lock")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
         finally:
             os.close(handle)
 
@@ -122,6 +136,11 @@ class Store:
                         found.append(cell)
         return found
 
+    def ended(self, cell: Cell, experiment: Experiment) -> bool:
+        """Whether the run of a claimed cell ended, and its process was killed before it could keep it."""
+        directory = RunDirectory(self.work(cell))
+        return directory.finished and directory.config() == dump(experiment)
+
     def open_work(self, cell: Cell, experiment: Experiment, provenance: dict[str, object]) -> RunDirectory:
         """The run directory of a claimed cell: a new one, or the one a dead process left."""
         directory = RunDirectory(self.work(cell))
@@ -131,6 +150,14 @@ class Store:
         shutil.rmtree(directory.path, ignore_errors=True)  # nothing in it, or another precision or device
         directory.create(dump(experiment), provenance)
         return directory
+
+
+def _opened(lock: Path) -> int:
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise cannot_write(lock, error) from None
 
 
 def _experiment_in(path: Path) -> Experiment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import permutations
 from typing import Any
 
@@ -83,19 +84,24 @@ def _p(p: Any) -> str:
     return f"p = {p:g}" if np.ndim(p) == 0 else f"p = ({', '.join(f'{each:g}' for each in p)}) in turns"
 
 
+@cache
+def _values(figure: int) -> dict[str, Any]:
+    return figure_report(figure).values
+
+
 def _bias_map() -> list[Finding]:
-    values = figure_report(2).values
+    values = _values(2)
     return far_from_optimum(values["p"], values["distance"])
 
 
 def _mixing() -> list[list[dict[str, Any]]]:
     """The curves of one round, and those of two groups in turns."""
-    values = figure_report(4).values
+    values = _values(4)
     return [values["one_round"], values["two_groups"]]
 
 
 def _run_of_figure_5(k: int) -> dict[str, Any]:
-    runs: list[dict[str, Any]] = figure_report(5).values["runs"]
+    runs: list[dict[str, Any]] = _values(5)["runs"]
     return next(run for run in runs if run["k"] == k)
 
 
