@@ -1,7 +1,9 @@
 """The Flower apps hold the rounds of every algorithm, as the simulator does; clients come, go and fail."""
 
 import json
+import time
 import tomllib
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -183,6 +185,54 @@ def test_a_silent_client_is_waited_for_until_the_deadline(tmp_path):
     assert [set(entry.merged) for entry in entries] == [{0, 1}, {0}]
     history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
     assert history.last["seconds"] >= 1.0
+
+
+class Slow(LocalGrid):
+    """Answers to a node's first, second, ... job take so many seconds."""
+
+    def __init__(self, *args, seconds):
+        super().__init__(*args)
+        self._seconds, self._jobs, self._due = seconds, Counter(), {}
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        names = super().push_messages(messages)
+        for name, message in zip(names, messages, strict=True):
+            node = message.metadata.dst_node_id
+            if message.metadata.message_type == "train":
+                self._due[name] = time.monotonic() + self._seconds.get((node, self._jobs[node]), 0.0)
+                self._jobs[node] += 1
+        return names
+
+    def pull_messages(self, message_ids):
+        return super().pull_messages([n for n in message_ids if self._due.get(n, 0.0) <= time.monotonic()])
+
+
+def test_a_late_report_is_rejected_and_does_not_end_the_next_round(tmp_path):
+    """Node 1001 joins in the middle of round 0 and answers in the middle of round 1, where it has a job as well."""
+    plan = quadratic("fedavg", rounds=2, m=3, simulate_absence=False, min_clients=2, deadline=3.0)
+    seconds = {(1002, 0): 60.0, (1001, 0): 2.0, (1000, 1): 1.9, (1002, 1): 1.9, (1001, 1): 2.4}
+    grid = Slow(client_app(tmp_path), settings(tmp_path), 3, seconds=seconds)
+    joins = time.monotonic() + 1.5
+    everybody = dict(grid.online)
+    grid.get_nodes = lambda: [NodeInfo(node_id=n) for n in everybody if n != 1001 or time.monotonic() > joins]
+    entries = serve(tmp_path, plan, 3, grid=grid)
+    assert [set(entry.merged) for entry in entries] == [{0}, {0, 1, 2}]
+    assert entries[1].rejected == {1: {"round": 1}}
+
+
+def test_a_question_that_got_lost_is_asked_again(tmp_path):
+    class Forgetful(LocalGrid):
+        def push_messages(self, messages):
+            lost = self.sent == 0
+            names = super().push_messages(messages)
+            if lost:
+                self._waiting.clear()
+            return names
+
+    plan = quadratic("fedavg", rounds=1, m=2, simulate_absence=False, min_clients=2, deadline=1.0)
+    entries = serve(tmp_path, plan, 2, grid=Forgetful(client_app(tmp_path), settings(tmp_path), 2))
+    assert set(entries[0].merged) == {0, 1}
 
 
 def test_with_keys_a_node_is_who_its_key_says(tmp_path):

@@ -18,9 +18,9 @@ class Nodes:
     """With authentication a node is known by its key; without, it is asked, and the last to claim a number has it."""
 
     def __init__(self, m: int, keys: list[bytes] | None) -> None:
-        self._m, self._online = m, dict[int, bytes]()
+        self._m, self._online = m, set[int]()
         self._by_key = None if keys is None else {key: client for client, key in enumerate(keys)}
-        self._claims: dict[int, int] = {}  # node -> client, oldest first
+        self._clients: dict[int, int] = {}  # node -> client, the last to be known last; also of those that are gone
         self._asked: set[int] = set()
 
     @classmethod
@@ -38,26 +38,29 @@ class Nodes:
 
     def see(self, nodes: Iterable[NodeInfo]) -> list[int]:
         """Take note of who is connected; the nodes that must be asked who they are."""
-        self._online = {node.node_id: node.public_key for node in nodes}
+        keys = {node.node_id: node.public_key for node in nodes}
+        self._online = set(keys)
         if self._by_key is not None:
+            self._clients |= {node: self._by_key[key] for node, key in keys.items() if key in self._by_key}
             return []
-        unknown = [node for node in self._online if node not in self._claims and node not in self._asked]
+        unknown = [node for node in keys if node not in self._clients and node not in self._asked]
         self._asked.update(unknown)
         return unknown
 
     def introduce(self, node: int, client: object) -> None:
         """A node's answer to who it is; a number that does not exist is not taken."""
         if self._by_key is None and isinstance(client, int) and 0 <= client < self._m:
-            self._claims.pop(node, None)
-            self._claims[node] = client
+            self._clients.pop(node, None)
+            self._clients[node] = client
 
     def ask_again(self, node: int) -> None:
         """The question or its answer was lost."""
         self._asked.discard(node)
 
+    def client(self, node: int) -> int | None:
+        """Who an answer is from, even if its sender has died since."""
+        return self._clients.get(node)
+
     def connected(self) -> dict[int, int]:
         """client -> node, of those online."""
-        if self._by_key is not None:
-            known = {node: self._by_key.get(key) for node, key in self._online.items()}
-            return {client: node for node, client in known.items() if client is not None}
-        return {client: node for node, client in self._claims.items() if node in self._online}
+        return {client: node for node, client in self._clients.items() if node in self._online}

@@ -16,13 +16,17 @@ INTERVAL = 0.2  # seconds between looks into the mailbox; Flower's own loop take
 class Sent:
     node: int
     kind: str
+    round: int
     until: float  # after this nobody waits for the answer
 
 
 @dataclass(frozen=True)
 class Arrival:
+    """An answer to a message of that kind and round."""
+
     node: int
     kind: str
+    round: int
     message: Message | None  # None: there will be no answer
     failure: str = ""  # why not, in Flower's words
 
@@ -32,27 +36,30 @@ class Post:
         self._grid, self._patience = grid, patience
         self._open: dict[str, Sent] = {}
 
-    def send(self, kind: str, to: Mapping[int, RecordDict]) -> None:
+    def send(self, kind: str, t: int, to: Mapping[int, RecordDict]) -> None:
         """One message to each node; not delivered within the deadline, it never will be."""
         until = time.monotonic() + self._patience
         for node, content in to.items():  # one by one: models may be large, and Flower bounds a request
             message = Message(content, node, kind, ttl=self._patience)
             for name in self._grid.push_messages([message]):
                 if name is not None:
-                    self._open[name] = Sent(node, kind, until)
+                    self._open[name] = Sent(node, kind, t, until)
 
     def arrivals(self) -> Iterator[Arrival]:
         """What has come since the last look; a short sleep when that is nothing."""
         now = time.monotonic()
-        self._open = {name: sent for name, sent in self._open.items() if sent.until > now}
+        for name in [name for name, sent in self._open.items() if sent.until <= now]:
+            sent = self._open.pop(name)
+            yield Arrival(sent.node, sent.kind, sent.round, None, "no answer in time")
         messages = list(self._grid.pull_messages(list(self._open))) if self._open else []
         if not messages:
             time.sleep(INTERVAL)
         for message in messages:
-            sent = self._open.pop(message.metadata.reply_to_message_id, None)
-            if sent is None:
+            answered = self._open.pop(message.metadata.reply_to_message_id, None)
+            if answered is None:
                 continue
             if message.has_error():
-                yield Arrival(sent.node, sent.kind, None, message.error.reason or f"error {message.error.code}")
+                failure, reply = message.error.reason or f"error {message.error.code}", None
             else:
-                yield Arrival(sent.node, sent.kind, message)
+                failure, reply = "", message
+            yield Arrival(answered.node, answered.kind, answered.round, reply, failure)

@@ -109,16 +109,28 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def stop_marked(mark: str) -> None:
-    """SIGTERM to all processes of a trial, SIGKILL to those that stay."""
-    for process in (leaving := marked(mark)):
-        with suppress(psutil.Error):
-            process.terminate()
-    psutil.wait_procs(leaving, timeout=_GRACE)
+    """SIGTERM to all processes of a trial, SIGKILL to those that stay.
+
+    The SuperLink goes last: a node that cannot take its leave is held to be online for another minute.
+    """
+    for last in (False, True):
+        leaving = [process for process in marked(mark) if last or not _is_superlink(process)]
+        for process in leaving:
+            with suppress(psutil.Error):
+                process.terminate()
+        psutil.wait_procs(leaving, timeout=_GRACE)
     while leaving := marked(mark):  # also what was born meanwhile
         for process in leaving:
             with suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(leaving, timeout=1.0)
+
+
+def _is_superlink(process: psutil.Process) -> bool:
+    try:
+        return any("flower-superlink" in word for word in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 def free_ports(count: int) -> list[int]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from flwr.app import Context, RecordDict
+from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from fedswe.deploy.flower.evaluation import Evaluation
@@ -80,18 +80,19 @@ class Rounds:
         `committed` is called while the multicast is on its way.
         """
         while len(self._connected()) < self._quorum:
-            self._take_in()
-        self._gather()
+            self._take_in(HELLO, 0)
+        t = self._server.t
+        self._gather(t)
         deliveries, nodes = self._server.close(), self._connected()
-        self._send(DELIVER, deliveries, nodes)
+        self._send(DELIVER, t, deliveries, nodes)
         committed()
         ends, waiting = time.monotonic() + self._deadline, set(deliveries)
         while waiting and time.monotonic() < ends:
-            waiting -= self._take_in()
+            waiting -= self._take_in(DELIVER, t)
             now = self._connected()
             waiting = {client for client in waiting if client in now and now[client] == nodes.get(client)}
 
-    def _gather(self) -> None:
+    def _gather(self, t: int) -> None:
         """Ask all who are connected, also those who come late or come back, until nobody is waited for."""
         ends = time.monotonic() + self._deadline
         asked: dict[int, int] = {}  # client -> the node it was asked at
@@ -101,42 +102,35 @@ class Rounds:
             asked = {client: node for client, node in asked.items() if connected.get(client) == node}
             if new := [client for client in connected if client not in asked and client not in done]:
                 jobs = self._server.jobs(new)
-                self._send(TRAIN, jobs, connected)
+                self._send(TRAIN, t, jobs, connected)
                 asked |= {client: connected[client] for client in new}
                 waiting |= jobs.keys()
             waiting = (waiting - done) & connected.keys()
             if asked and not waiting:
                 return
-            done |= self._take_in()
+            done |= self._take_in(TRAIN, t)
 
-    def _take_in(self) -> set[int]:
-        """Hand what has arrived to the server; the clients that are done with the present question."""
-        done, connected = set[int](), self._connected()
-        names = {node: client for client, node in connected.items()}
+    def _take_in(self, kind: str, t: int) -> set[int]:
+        """Hand what has arrived to the server; the clients that are done with the present question.
+
+        An answer to an earlier question, or the failure of a node that has been replaced, says nothing about that.
+        """
+        done = set[int]()
         for arrival in self._post.arrivals():
             if arrival.kind == HELLO:
                 self._introduced(arrival)
                 continue
-            client = names.get(arrival.node)
-            if client is None:
-                log.warning("node %d answered, but is no client any more", arrival.node)
-                continue
-            answer = self._received(client, arrival)
-            if answer is None:
+            client, present = self._nodes.client(arrival.node), (arrival.kind, arrival.round) == (kind, t)
+            assert client is not None  # only clients are written to
+            if arrival.message is None:
+                if present and self._connected().get(client) == arrival.node:
+                    log.warning("round %d: client %d failed: %s", t, client, arrival.failure)
+                    done.add(client)
+            elif (answer := self._server.receive(client, _packet(arrival.message))) is not None:
+                self._send(TRAIN, t, {client: answer}, self._connected())  # the same job with what the client lacks
+            elif present:
                 done.add(client)
-            else:  # the same job with what the client lacks
-                self._send(TRAIN, {client: answer}, connected)
         return done
-
-    def _received(self, client: int, arrival: Arrival) -> Packet | None:
-        if arrival.message is None:
-            log.warning("round %d: client %d failed: %s", self._server.t, client, arrival.failure)
-            return None
-        try:
-            data = unwrapped(arrival.message)
-        except FedsweError:
-            data = b""  # the server counts it as what it is
-        return self._server.receive(client, data)
 
     def _introduced(self, arrival: Arrival) -> None:
         if arrival.message is None:
@@ -148,9 +142,17 @@ class Rounds:
     def _connected(self) -> dict[int, int]:
         if time.monotonic() - self._looked > _LOOK_AROUND:
             unknown = self._nodes.see(self._grid.get_nodes())
-            self._post.send(HELLO, {node: RecordDict() for node in unknown})
+            self._post.send(HELLO, 0, {node: RecordDict() for node in unknown})
             self._looked = time.monotonic()
         return self._nodes.connected()
 
-    def _send(self, kind: str, packets: Mapping[int, Packet], nodes: Mapping[int, int]) -> None:
-        self._post.send(kind, {nodes[c]: wrapped(packet.to_bytes()) for c, packet in packets.items() if c in nodes})
+    def _send(self, kind: str, t: int, packets: Mapping[int, Packet], nodes: Mapping[int, int]) -> None:
+        there = {nodes[client]: packet for client, packet in packets.items() if client in nodes}
+        self._post.send(kind, t, {node: wrapped(packet.to_bytes()) for node, packet in there.items()})
+
+
+def _packet(message: Message) -> bytes:
+    try:
+        return unwrapped(message)
+    except FedsweError:
+        return b""  # which the server rejects and counts

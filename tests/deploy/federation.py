@@ -1,0 +1,140 @@
+"""A real federation for tests: an app with gates to stop clients at, and `fedswe deploy up` as a process."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import psutil
+import tomli_w
+
+from fedswe.deploy import ledger
+from fedswe.deploy.flower.app import write_app
+from fedswe.deploy.flower.processes import marked
+
+# The task of the tests: the digits, with a gate in front of every client's training.
+TASK = """
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedswe.tasks import Digits
+
+
+@dataclass(frozen=True)
+class Gated(Digits):
+    gates: str = ""
+
+    def build(self, setting):
+        problem = super().build(setting)
+        draw, gates = problem.draw, Path(self.gates)
+
+        def gated(clients, t, steps, batch_size):
+            for client in clients.tolist():
+                (gates / f"training-{client}-{t}").touch()
+                while (gates / f"closed-{client}-{t}").exists():
+                    time.sleep(0.05)
+            return draw(clients, t, steps, batch_size)
+
+        problem.draw = gated
+        return problem
+"""
+
+
+class Federation:
+    """An app in `folder`, and the process that runs it."""
+
+    def __init__(self, folder, clients, tls=False, **sections):
+        self.app, self.run, self.gates = folder / "app", folder / "app" / "run", folder / "gates"
+        self.home, self.output = folder / "home", folder / "up.log"
+        write_app(self.app, clients, tls)
+        self.gates.mkdir()
+        self.home.mkdir()
+        (self.app / "federation" / "task.py").write_text(TASK)
+        table = tomllib.loads((self.app / "deployment.toml").read_text())
+        table["task"] = {"name": "federation.task:Gated", "clients": clients, "alpha": 1.0, "gates": str(self.gates)}
+        table["local"] = {"steps": 2, "batch_size": 8, "lr": 0.2}
+        for name, values in sections.items():
+            changed = isinstance(values, dict) and "name" not in values
+            table[name] = {**table[name], **values} if changed else values
+        (self.app / "deployment.toml").write_text(tomli_w.dumps(table))
+        self.process = None
+
+    # the command ---------------------------------------------------------------------------------------
+    def up(self, *words):
+        environment = {**os.environ, "HOME": str(self.home), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        command = [sys.executable, "-m", "fedswe", "deploy", "up", str(self.app), *words]
+        with open(self.output, "ab") as output:
+            self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+
+    def end(self, seconds=200):
+        """The exit code of the command."""
+        return self.process.wait(seconds)
+
+    def interrupt(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+
+    def said(self):
+        return self.output.read_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(60)
+        if error is not None:
+            print(self.said(), *(f"\n== {p.name}\n{p.read_text()[-1500:]}" for p in self.run.glob("flower/logs/*")))
+
+    # what is there -------------------------------------------------------------------------------------
+    def entries(self):
+        path = self.run / ledger.FILE
+        return ledger.read(path)[1] if path.is_file() else []
+
+    def until(self, condition, what, seconds=120):
+        """Wait for something to come true while the command runs."""
+        limit = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, f"`up` ended before {what}:\n{self.said()}"
+            assert time.monotonic() < limit, f"no {what} after {seconds} s:\n{self.said()}"
+            time.sleep(0.05)
+
+    def until_round(self, committed, seconds=120):
+        self.until(lambda: len(self.entries()) >= committed, f"round {committed}", seconds)
+
+    # faults --------------------------------------------------------------------------------------------
+    def close_gate(self, client, t):
+        (self.gates / f"closed-{client}-{t}").touch()
+
+    def open_gate(self, client, t):
+        (self.gates / f"closed-{client}-{t}").unlink()
+
+    def training(self, client, t):
+        return (self.gates / f"training-{client}-{t}").exists()
+
+    def alive(self):
+        return marked(str(self.run))
+
+    def program(self, *words):
+        """The process whose command line has all these words."""
+        found = []
+        for process in self.alive():
+            try:
+                line = process.cmdline()
+            except psutil.Error:
+                continue
+            if all(any(word in part for part in line) for word in words):
+                found.append(process)
+        return found
+
+    def supernode(self, client):
+        (process,) = self.program("flower-supernode", f"partition-id={client} ")
+        return process
+
+    def messages_sent(self, client):
+        """How many messages a SuperNode has sent back, by its own log."""
+        path = self.run / "flower" / "logs" / f"client-{client}.log"
+        return path.read_text().count("Sent successfully") if path.is_file() else 0

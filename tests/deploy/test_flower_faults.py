@@ -1,0 +1,154 @@
+"""Real processes are killed, state is deleted, a client lies: the run finishes, and it is still the algorithm."""
+
+import os
+import shutil
+import signal
+import sys
+
+import pytest
+
+from fedswe.deploy.packet import Packet
+from fedswe.deploy.verify import verify
+from tests.deploy.federation import Federation
+
+pytestmark = pytest.mark.flower
+
+# The ClientApp of the faults: client 2 lies in some rounds.
+LIAR = """
+from pathlib import Path
+
+import numpy as np
+import torch
+from flwr.app import ArrayRecord
+
+from fedswe.deploy.flower import client_app
+from fedswe.deploy.packet import Packet
+
+
+
+def lies(message, context, call_next):
+    reply = call_next(message, context)
+    if context.node_config["partition-id"] != 2 or message.metadata.message_type != "train":
+        return reply
+    data = reply.content.array_records["packet"].to_numpy_ndarrays()[0].tobytes()
+    packet = Packet.from_bytes(data)
+    first = Path(context.node_config["state-dir"]) / "first.report"
+    if packet.kind == "report" and packet.header["round"] == 0:
+        first.write_bytes(data)
+    if packet.header["round"] == 1:
+        arrays = {name: torch.full_like(x, torch.nan) for name, x in packet.arrays.items()}
+        data = Packet(packet.kind, packet.header, arrays).to_bytes()
+    if packet.header["round"] == 2:
+        data = Packet(packet.kind, {**packet.header, "round": 1}, packet.arrays).to_bytes()
+    if packet.header["round"] == 3:
+        data = first.read_bytes()
+    reply.content.array_records["packet"] = ArrayRecord([np.frombuffer(data, dtype=np.uint8)])
+    return reply
+
+
+app = client_app(Path(__file__).parents[1], mods=[lies])
+"""
+
+
+def kept_round(fed, client):
+    """The round of the reply a client keeps on its disk."""
+    path = fed.run / "clients" / f"client-{client}" / f"client-{client}.safetensors"
+    return Packet.from_bytes(path.read_bytes()).header["merged"] if path.is_file() else -1
+
+
+def test_faults(tmp_path, monkeypatch):
+    deploy = {"delivery": "eager", "min_clients": 3, "deadline": 90.0}
+    with Federation(tmp_path, 3, rounds=6, deploy=deploy) as fed:
+        (fed.app / "federation" / "client.py").write_text(LIAR)
+        for client, t in ((0, 0), (1, 1), (1, 2), (0, 4), (0, 5)):
+            fed.close_gate(client, t)
+        fed.up()
+
+        # round 0: SIGKILL of a SuperNode while it trains
+        fed.until(lambda: fed.training(0, 0), "training of client 0")
+        fed.supernode(0).kill()
+        fed.open_gate(0, 0)
+        fed.until_round(1)
+
+        # round 1: SIGKILL between report and delivery; client 1 keeps the round open
+        fed.until(lambda: fed.training(0, 1) and fed.training(1, 1), "training in round 1")
+        before = fed.messages_sent(0)
+        fed.until(lambda: fed.messages_sent(0) > before, "report of client 0")
+        fed.supernode(0).kill()
+        fed.open_gate(1, 1)
+        fed.until_round(2)
+
+        # round 2: SIGTERM of a SuperNode while it trains
+        fed.until(lambda: fed.training(1, 2), "training of client 1")
+        fed.supernode(1).terminate()
+        fed.open_gate(1, 2)
+        fed.until_round(3)
+
+        # round 3: a client's state is deleted
+        fed.until(lambda: kept_round(fed, 0) == 2, "delivery to client 0")
+        shutil.rmtree(fed.run / "clients" / "client-0")
+        fed.until_round(4)
+
+        # round 4: SIGKILL of the SuperLink, and of a SuperNode at the same time
+        fed.until(lambda: fed.training(0, 4), "training of client 0")
+        (superlink,) = fed.program("flower-superlink")
+        superlink.kill()
+        fed.supernode(1).kill()
+        fed.open_gate(0, 4)
+        fed.until_round(5, 200)
+
+        # round 5: SIGKILL of the server
+        fed.until(lambda: fed.training(0, 5), "training of client 0")
+        (server,) = fed.program("flwr-serverapp")
+        os.kill(server.pid, signal.SIGKILL)
+        fed.open_gate(0, 5)
+        assert fed.end(300) == 0
+        assert fed.alive() == []
+
+        entries = fed.entries()
+        assert [entry.rejected.get(2) for entry in entries[1:4]] == [{"not finite": 1}, {"round": 1}, {"round": 1}]
+        assert [2 in entry.merged for entry in entries] == [True, False, False, False, True, True]
+        assert entries[4].merged[2] == 0  # nothing it did meanwhile was counted
+        assert [0 in entry.merged for entry in entries] == [True] * 6
+        assert all(1 in entry.merged for entry in entries if entry.t != 2)  # it was back in time, or it was not
+        assert "up need_state" in entries[3].traffic
+        monkeypatch.syspath_prepend(str(fed.app))
+        for name in ("federation.task", "federation"):
+            sys.modules.pop(name, None)
+        assert verify(fed.run).exact
+
+
+def test_node_keys_and_a_killed_supervisor(tmp_path, monkeypatch):
+    """Flower refuses the key of a killed SuperNode for a minute: the rounds go on without it, and it comes back."""
+    deploy = {"delivery": "lazy", "min_clients": 1, "deadline": 30.0}
+    with Federation(tmp_path, 2, tls=True, rounds=12, deploy=deploy) as fed:
+        private = [path for path in (fed.app / "keys").iterdir() if path.suffix in (".key", ".secret")]
+        assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+        fed.close_gate(1, 2)
+        fed.up()
+        fed.until(lambda: fed.training(1, 2), "training of client 1")
+        fed.supernode(1).kill()
+        fed.open_gate(1, 2)
+        fed.until(lambda: any(1 in entry.merged for entry in fed.entries()[3:]), "return of client 1", 300)
+        entries = fed.entries()
+        assert entries[2].merged.keys() == {0}
+        back = next(entry for entry in entries[3:] if 1 in entry.merged)
+        assert back.merged[1] == 1
+        assert "https://127.0.0.1" in fed.said()
+
+        # SIGKILL of the supervisor: what it has started lives on, until the next one comes
+        fed.process.kill()
+        fed.process.wait()
+        orphans = fed.alive()
+        assert orphans
+        committed = len(fed.entries())
+        fed.up(f"rounds={committed + 3}")
+        fed.until_round(committed + 1)
+        assert not any(orphan.is_running() for orphan in orphans)
+        assert fed.end() == 0
+        assert fed.alive() == []
+        monkeypatch.syspath_prepend(str(fed.app))
+        for name in ("federation.task", "federation"):
+            sys.modules.pop(name, None)
+        assert verify(fed.run).exact
+        assert set(fed.entries()[-1].merged) == {0, 1}

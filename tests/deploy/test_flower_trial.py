@@ -1,0 +1,104 @@
+"""fedswe deploy as a user meets it, with real Flower processes on loopback."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import psutil
+import pytest
+import safetensors.torch
+
+from fedswe.algorithms import Scaffold
+from fedswe.availability import Mask
+from fedswe.deploy.plan import FILE, Deployment
+from fedswe.deploy.verify import verify
+from fedswe.experiment import assemble
+from tests.deploy.federation import Federation
+
+pytestmark = pytest.mark.flower
+
+ABSENCE = {"name": "stationary", "p": 0.7}
+
+
+def command(*words):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    words = [sys.executable, "-m", "fedswe", "deploy", *map(str, words)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def assert_equals_simulation(monkeypatch, fed):
+    """The same seed and the same coins, without processes: the same models, to 1e-6."""
+    monkeypatch.syspath_prepend(str(fed.app))
+    sys.modules.pop("federation.task", None)
+    sys.modules.pop("federation", None)
+    engine = assemble(replace(Deployment.load(fed.run / FILE).experiment, engine="batched"))
+    for entry in fed.entries():
+        assert engine.step().reported == len(entry.merged)
+    final = safetensors.torch.load_file(fed.run / "model.safetensors")
+    np.testing.assert_allclose(final["server"], engine.server_model(), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(final["client_mean"], engine.client_mean(), rtol=0, atol=1e-6)
+
+
+def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
+    deploy = {"simulate_absence": True, "min_clients": 3, "delivery": "eager"}
+    with Federation(tmp_path, 3, rounds=3, availability=ABSENCE, deploy=deploy) as fed:
+        fed.up()
+        fed.until_round(1)
+        for process in fed.alive():
+            for connection in process.net_connections(kind="inet"):
+                if connection.status == psutil.CONN_LISTEN:
+                    assert connection.laddr.ip == "127.0.0.1"
+        fed.interrupt()
+        assert fed.end() == 130
+        assert fed.alive() == []
+        committed = len(fed.entries())
+        assert committed < 3
+
+        fed.up()
+        assert fed.end() == 0
+        assert fed.alive() == []
+        assert f"resuming  at round {committed} of 3" in fed.said()
+        assert [entry.t for entry in fed.entries()] == [0, 1, 2]
+        assert list(fed.home.iterdir()) == []  # nothing is left in the user's home
+
+        assert_equals_simulation(monkeypatch, fed)
+        assert verify(fed.run).exact
+        code, said = command("verify", fed.run)
+        assert (code, "verify    passed" in said) == (0, True)
+
+        code, said = command("trace", fed.run, "--out", tmp_path / "mask.csv")
+        assert code == 0
+        plan = Deployment.load(fed.run / FILE)
+        lived = replace(plan.experiment, availability=Mask(file=str(tmp_path / "mask.csv")))
+        engine = assemble(lived)
+        assert [engine.step().reported for _ in range(3)] == [len(entry.merged) for entry in fed.entries()]
+
+        code, said = command("export", fed.run, "--out", tmp_path / "model.safetensors")
+        assert (code, "client mean after 3 rounds" in said) == (0, True)
+        tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+        plan.problem().network.module.load_state_dict(tensors)  # the names are the user's own
+        final = safetensors.torch.load_file(fed.run / "model.safetensors")
+        flat = np.concatenate([tensors[name].numpy().ravel() for name in ("1.weight", "1.bias")])
+        np.testing.assert_array_equal(flat, final["client_mean"])
+
+        code, said = command("status", fed.run)
+        assert (code, "rounds    3 of 3 committed" in said) == (0, True)
+        fed.up()
+        assert fed.end() == 2
+        assert "is finished" in fed.said()
+
+
+def test_the_same_app_on_flowers_simulation_engine(tmp_path, monkeypatch):
+    """With an algorithm whose state lives at the server, and the reply with the next job."""
+    deploy = {"simulate_absence": True, "min_clients": 4, "delivery": "lazy"}
+    chosen = {"name": "scaffold"}
+    with Federation(tmp_path, 4, rounds=6, algorithm=chosen, availability=ABSENCE, deploy=deploy) as fed:
+        fed.up("--simulation")
+        assert fed.end() == 0
+        assert fed.alive() == []
+        assert isinstance(Deployment.load(fed.run / FILE).experiment.algorithm, Scaffold)
+        assert_equals_simulation(monkeypatch, fed)
+        assert verify(fed.run).exact
