@@ -1,13 +1,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test setup lint clean
+.PHONY: run test test-deploy setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (under a minute)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
 
 test: setup lint  ## all checks
 	$(BIN)/python -m pytest -n 2
+
+test-deploy: setup  ## real Flower processes on loopback, killed and restarted (minutes)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m flower tests/deploy
 
 lint: setup
 	$(BIN)/ruff check
