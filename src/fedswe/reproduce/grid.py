@@ -116,7 +116,7 @@ def _run_company(cells: Sequence[Cell], out: Path, machine: Machine, watch: Call
     store = Store(out)
     with ExitStack() as claims:
         ours = [cell for cell in cells if claims.enter_context(store.claim(cell))]
-        runners = [_runner(cell, store, machine) for cell in ours if not store.ended(cell, machine.experiment(cell))]
+        runners = _runners([cell for cell in ours if not store.ended(cell, machine.experiment(cell))], store, machine)
         clock = time.monotonic()
 
         def after_round(*_: object) -> None:
@@ -135,12 +135,16 @@ def _run_company(cells: Sequence[Cell], out: Path, machine: Machine, watch: Call
             store.keep(cell)
 
 
-def _runner(cell: Cell, store: Store, machine: Machine) -> Runner:
-    experiment = machine.experiment(cell)
-    try:
-        runner = Runner(experiment)
-        directory = store.open_work(cell, experiment, provenance())
+def _runners(cells: Sequence[Cell], store: Store, machine: Machine) -> list[Runner]:
+    """Each at its start, or where a dead process left it."""
+    runners: list[Runner] = []
+    for cell in cells:
+        try:
+            runners.append(Runner(machine.experiment(cell)))
+        except FedsweError as error:
+            raise FedsweError(f"{cell.name}: {error}") from None
+    noted = provenance()  # once, for it asks git; and now, when the GPU in use is known
+    for cell, runner in zip(cells, runners, strict=True):
+        directory = store.open_work(cell, runner.experiment, noted)
         runner.keep_in(directory, directory.load_checkpoint())
-    except FedsweError as error:
-        raise FedsweError(f"{cell.name}: {error}") from None
-    return runner
+    return runners
