@@ -1,0 +1,184 @@
+"""What a trial stands on: supervised programs, certificates, the app that is written, and the user's mistakes."""
+
+import os
+import signal
+import socket
+import ssl
+import sys
+import threading
+import time
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+
+from fedswe.deploy.flower.app import write_app
+from fedswe.deploy.flower.credentials import write_credentials
+from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
+from fedswe.deploy.plan import Deployment
+from fedswe.experiment import assemble
+from fedswe.tasks.problem import Setting
+from tests.cli.command import fedswe
+
+SLEEP = "import time; time.sleep(600)"
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(600)"
+PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
+
+
+def program(folder, code, restart=0.0):
+    environment = {**os.environ, MARK: str(folder)}
+    return Program("test", [sys.executable, "-c", code], folder / "test.log", environment, restart)
+
+
+def until(condition, seconds=20):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def test_everything_is_stopped_also_what_has_detached_itself(tmp_path):
+    with Company(str(tmp_path)) as company:
+        company.start(program(tmp_path, PARENT))
+        company.start(program(tmp_path, SLEEP))
+        until(lambda: len(marked(str(tmp_path))) == 3)
+    assert marked(str(tmp_path)) == []
+
+
+def failing(folder, failure):
+    """A company in which something happens while a program that ignores SIGTERM runs."""
+    with Company(str(folder)) as company:
+        company.start(program(folder, STUBBORN))
+        until(lambda: (folder / "test.log").read_text() == "x\n")
+        failure()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_everything_is_stopped_by_a_signal(tmp_path, monkeypatch, number):
+    monkeypatch.setattr("fedswe.deploy.flower.processes._GRACE", 0.5)
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt):
+        failing(tmp_path, lambda: (os.kill(os.getpid(), number), time.sleep(5)))
+    assert marked(str(tmp_path)) == []
+    assert signal.getsignal(number) == before
+
+
+def test_a_dead_program_is_started_again(tmp_path):
+    with Company(str(tmp_path)) as company:
+        started = company.start(program(tmp_path, SLEEP))
+        first = started.process.pid
+        os.kill(first, signal.SIGKILL)
+        until(lambda: company.tend() == [(started, -9)])
+        until(lambda: company.tend() == [] and started.process is not None)
+        assert started.process.pid != first
+        assert started.failures == 1
+
+
+def test_free_ports_are_free_and_distinct():
+    ports = free_ports(5)
+    assert len(set(ports)) == 5
+    assert not any(listening(port) for port in ports)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", ports[0]))
+        server.listen()
+        assert listening(ports[0])
+
+
+def test_certificates_are_accepted_for_loopback_only_from_this_authority(tmp_path):
+    write_credentials(tmp_path / "ours", 1)
+    write_credentials(tmp_path / "other", 1)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "ours" / "server.crt", tmp_path / "ours" / "server.key")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_shake_hands, args=(listener, server, 2), daemon=True).start()
+        for authority, accepted in (("ours", True), ("other", False)):
+            client = ssl.create_default_context(cafile=str(tmp_path / authority / "ca.crt"))
+            with socket.create_connection(listener.getsockname()) as plain:
+                if accepted:
+                    with client.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
+                        assert secure.version() == "TLSv1.3"
+                else:
+                    with pytest.raises(ssl.SSLCertVerificationError):
+                        client.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def _shake_hands(listener, context, times):
+    for _ in range(times):
+        connection, _ = listener.accept()
+        try:
+            with connection, context.wrap_socket(connection, server_side=True):
+                pass
+        except OSError:
+            continue  # the client did not like the certificate
+
+
+def test_the_written_app_is_complete_and_its_own_task_trains_in_the_simulator(tmp_path, monkeypatch):
+    write_app(tmp_path / "app", 5, tls=False)
+    plan = Deployment.load(tmp_path / "app" / "deployment.toml")
+    assert (plan.experiment.task.clients, plan.min_clients) == (5, 3)
+    table = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
+    assert table["tool"]["flwr"]["app"]["components"]["serverapp"] == "federation.server:app"
+    monkeypatch.syspath_prepend(str(tmp_path / "app"))
+    words = ["task.name=federation.task:Own", "rounds=8", "local.steps=4", "availability.name=always", "task.clients=5"]
+    engine = assemble(Deployment.load(tmp_path / "app" / "deployment.toml", words).experiment)
+    before = engine.problem.evaluate(engine.server_model())["test_accuracy"]
+    for _ in range(8):
+        engine.step()
+    after = engine.problem.evaluate(engine.client_mean())["test_accuracy"]
+    assert after > before + 0.2
+    setting = Setting(3, torch.float32, torch.device("cpu"))
+    alone = Deployment.load(tmp_path / "app" / "deployment.toml", words).experiment.task.build(setting)
+    list(alone.draw(torch.tensor([2]), 0, 3, 16))
+    assert alone.site.cache_info().currsize == 1  # a client reads nobody else's data
+    sys.modules.pop("federation.task", None)
+    sys.modules.pop("federation", None)
+
+
+def test_own_data_in_a_folder(tmp_path, monkeypatch):
+    write_app(tmp_path / "app", 2, tls=False)
+    monkeypatch.syspath_prepend(str(tmp_path / "app"))
+    monkeypatch.setenv("FEDSWE_DATA", str(tmp_path))
+    np.savez(tmp_path / "client-1.npz", x=np.ones((6, 8)), y=np.arange(6) % 3)
+    words = ["task.name=federation.task:Own", "task.clients=2"]
+    problem = Deployment.load(tmp_path / "app" / "deployment.toml", words).problem()
+    (batch,) = problem.draw(torch.tensor([1]), 0, 1, 4)
+    assert problem.gradient(problem.start, batch.client(0)).shape == problem.start.shape
+    assert problem.evaluate(problem.start) == {}
+    sys.modules.pop("federation.task", None)
+    sys.modules.pop("federation", None)
+
+
+MISTAKES = {
+    ("up", "{tmp}/nothing"): "holds no app",
+    ("up", "{app}", "--clients", "9"): "--clients must be from 1 to 3",
+    ("up", "{app}", "--clients", "1"): "a round needs 2 clients",
+    ("up", "{app}", "deploy.delivry=lazy"): "did you mean delivery?",
+    ("up", "{app}", "task.name=nowhere:Task"): "cannot import nowhere:Task",
+    ("init", "{app}"): "is not empty",
+    ("init", "{tmp}/new", "--clients", "0"): "--clients must be at least 1",
+    ("verify", "{tmp}"): "holds no deployment",
+    ("status", "{tmp}"): "holds no deployment",
+    ("trace", "{tmp}"): "holds no deployment",
+    ("export", "{tmp}"): "holds no deployment",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES, ids=" ".join)
+def test_mistakes_get_one_line(tmp_path, monkeypatch, capsys, words):
+    write_app(tmp_path / "app", 3, tls=False)
+    given = [word.format(tmp=tmp_path, app=tmp_path / "app") for word in words]
+    code, _, said = fedswe(monkeypatch, capsys, "deploy", *given)
+    assert code == 2
+    assert said.startswith("error: ")
+    assert MISTAKES[words] in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "app" / "run").exists()
+
+
+def test_keys_are_never_overwritten(tmp_path):
+    write_credentials(tmp_path / "keys", 1)
+    before = (tmp_path / "keys" / "client-0.key").read_bytes()
+    with pytest.raises(FileExistsError):
+        write_credentials(tmp_path / "keys", 1)
+    assert (tmp_path / "keys" / "client-0.key").read_bytes() == before
