@@ -51,7 +51,7 @@ def fuse(monkeypatch, strike):
 
 
 @contextmanager
-def scratch():
+def in_memory():
     """A folder in memory where there is one: these tests sync files many thousand times."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         yield Path(folder)

@@ -19,22 +19,22 @@ def models(folder):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_restarted_server_resumes_at_the_first_uncommitted_round(tmp_path, name):
-    straight = Quiet(tmp_path / "straight", quadratic(name))
+def test_a_restarted_server_resumes_at_the_first_uncommitted_round(scratch, name):
+    straight = Quiet(scratch / "straight", quadratic(name))
     straight.finish()
-    net = Quiet(tmp_path / "restarted", quadratic(name))
+    net = Quiet(scratch / "restarted", quadratic(name))
     for t in range(6):
         net.ask()  # this round is under way and not committed
         net.restart()
         assert net.server.t == t
         net.round()
     net.finish()
-    assert models(tmp_path / "restarted") == models(tmp_path / "straight")
+    assert models(scratch / "restarted") == models(scratch / "straight")
     assert (net.server.client_mean() == straight.server.client_mean()).all()
 
 
-def test_a_report_to_the_server_before_its_restart_is_rejected(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+def test_a_report_to_the_server_before_its_restart_is_rejected(scratch):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     answer = net.clients[0].handle(net.server.jobs([0])[0])
     net.restart()
     net.server.jobs([0])
@@ -45,9 +45,9 @@ def test_a_report_to_the_server_before_its_restart_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-def test_lost_between_report_and_delivery(tmp_path, name):
+def test_lost_between_report_and_delivery(scratch, name):
     """The client was merged and never heard of it: its next job brings the reply, and nothing is counted twice."""
-    net = Quiet(tmp_path, quadratic(name, p=1.0))
+    net = Quiet(scratch, quadratic(name, p=1.0))
     net.ask([0, 1])
     deliveries = net.server.close()
     assert set(deliveries) == {0, 1}
@@ -59,24 +59,24 @@ def test_lost_between_report_and_delivery(tmp_path, name):
         assert net.converse(i, jobs[i]).kind == "report"
     net.close()
     assert net.server.committed.merged == {0: 0, 1: 0}
-    assert verify(tmp_path / "server").exact
+    assert verify(scratch / "server").exact
 
 
 @pytest.mark.parametrize("name", STATEFUL)
 @pytest.mark.parametrize("harm", ["deleted", "foreign"])
-def test_a_client_without_its_state_is_repaired_in_the_same_round(tmp_path, name, harm):
-    net = Quiet(tmp_path, quadratic(name, p=1.0))
+def test_a_client_without_its_state_is_repaired_in_the_same_round(scratch, name, harm):
+    net = Quiet(scratch, quadratic(name, p=1.0))
     for _ in range(3):
         net.round()
-    path = tmp_path / "client2" / "client-2.safetensors"
+    path = scratch / "client2" / "client-2.safetensors"
     assert path.exists()
     if harm == "deleted":
         path.unlink()
     else:  # a client of another run of the same deployment
-        other = Quiet(tmp_path / "other", quadratic(name, p=1.0))
+        other = Quiet(scratch / "other", quadratic(name, p=1.0))
         for _ in range(3):
             other.round([2, 3])
-        shutil.copy(tmp_path / "other" / "client2" / path.name, path)
+        shutil.copy(scratch / "other" / "client2" / path.name, path)
     net.clients[2] = net.client(2)
     job = net.server.jobs([2])[2]
     assert not job.arrays
@@ -87,81 +87,81 @@ def test_a_client_without_its_state_is_repaired_in_the_same_round(tmp_path, name
     assert net.server.receive(2, net.clients[2].handle(again)) is None
     net.close()
     assert net.server.committed.merged == {2: 2}
-    assert verify(tmp_path / "server").exact
+    assert verify(scratch / "server").exact
 
 
-def test_a_client_whose_start_differs_is_sent_the_servers(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+def test_a_client_whose_start_differs_is_sent_the_servers(scratch):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     own = replace(net.plan.experiment.task, start=9.0)
     net.problem = replace(net.plan, experiment=replace(net.plan.experiment, task=own)).problem()
     net.clients[1] = net.client(1)
     assert net.converse(1, net.server.jobs([1])[1]).kind == "report"
     net.close()
     assert net.server.committed.merged == {1: -1}
-    assert verify(tmp_path / "server").exact
+    assert verify(scratch / "server").exact
 
 
-def test_a_server_restored_from_a_backup_repairs_its_clients(tmp_path):
+def test_a_server_restored_from_a_backup_repairs_its_clients(scratch):
     """Clients then hold replies of rounds that never were; they are known by content, not by number."""
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0, rounds=8))
+    net = Quiet(scratch, quadratic("fedswe", p=1.0, rounds=8))
     net.round()
     net.server.release()
-    shutil.copytree(tmp_path / "server", tmp_path / "backup")
-    net.server = ServerEndpoint.open(tmp_path / "server", net.plan, net.problem)
+    shutil.copytree(scratch / "server", scratch / "backup")
+    net.server = ServerEndpoint.open(scratch / "server", net.plan, net.problem)
     for _ in range(3):
         net.round([0, 1])
     net.server.release()
-    shutil.rmtree(tmp_path / "server")
-    (tmp_path / "backup").rename(tmp_path / "server")
-    net.server = ServerEndpoint.open(tmp_path / "server", net.plan, net.problem)
+    shutil.rmtree(scratch / "server")
+    (scratch / "backup").rename(scratch / "server")
+    net.server = ServerEndpoint.open(scratch / "server", net.plan, net.problem)
     assert net.server.t == 1
     for _ in range(3):  # the same rounds again, with others there; deliveries to client 0 are lost
         for i, job in net.server.jobs([0, 2]).items():
             net.converse(i, job)
         net.server.close()
     net.finish()
-    assert verify(tmp_path / "server").exact
+    assert verify(scratch / "server").exact
 
 
-def test_old_and_repeated_deliveries_change_nothing(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+def test_old_and_repeated_deliveries_change_nothing(scratch):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     seen = []
     for _ in range(3):
         net.ask()
         seen.append(net.server.close()[0])
         for i in range(4):
             net.converse(i, seen[-1])
-    path = tmp_path / "client0" / "client-0.safetensors"
+    path = scratch / "client0" / "client-0.safetensors"
     before = path.read_bytes()
     for delivery in seen:
         assert net.clients[0].handle(delivery.to_bytes()).kind == "ack"
     assert path.read_bytes() == before
 
 
-def test_a_delivery_in_lazy_mode_is_not_needed_and_nothing_is_written_at_the_client(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", delivery="lazy"))
+def test_a_delivery_in_lazy_mode_is_not_needed_and_nothing_is_written_at_the_client(scratch):
+    net = Quiet(scratch, quadratic("fedswe", delivery="lazy"))
     net.finish()
-    assert not list((tmp_path / "client0").iterdir())
+    assert not list((scratch / "client0").iterdir())
 
 
-def test_two_servers_do_not_share_a_directory(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe"))
+def test_two_servers_do_not_share_a_directory(scratch):
+    net = Quiet(scratch, quadratic("fedswe"))
     with pytest.raises(FedsweError, match="in use by another server"):
-        ServerEndpoint.open(tmp_path / "server", net.plan, net.problem)
+        ServerEndpoint.open(scratch / "server", net.plan, net.problem)
     net.restart()
     assert net.server.t == 0
 
 
 @pytest.mark.parametrize("change", [{"seed": 6}, {"name": "fedavg"}, {"m": 5}])
-def test_another_deployment_is_refused(tmp_path, change):
-    Quiet(tmp_path, quadratic("fedswe")).server.release()
+def test_another_deployment_is_refused(scratch, change):
+    Quiet(scratch, quadratic("fedswe")).server.release()
     other = quadratic(**{"name": "fedswe", **change})
     with pytest.raises(FedsweError, match=r"another|start\.safetensors"):
-        ServerEndpoint.open(tmp_path / "server", other)
+        ServerEndpoint.open(scratch / "server", other)
 
 
-def test_a_client_with_another_deployment_declines(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+def test_a_client_with_another_deployment_declines(scratch):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     net.clients[0] = net.client(0, quadratic("fedswe", p=0.9))
     answer = net.converse(0, net.server.jobs([0])[0])
     assert answer.kind == "decline"
@@ -170,37 +170,37 @@ def test_a_client_with_another_deployment_declines(tmp_path):
     assert net.server.committed.declined == 1
 
 
-def test_more_rounds_can_be_asked_for(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", rounds=4))
+def test_more_rounds_can_be_asked_for(scratch):
+    net = Quiet(scratch, quadratic("fedswe", rounds=4))
     net.finish()
     net.restart(quadratic("fedswe", rounds=7))
     net.clients = [net.client(i) for i in range(4)]
     net.finish()
     assert net.server.t == 7
-    assert verify(tmp_path / "server").exact
+    assert verify(scratch / "server").exact
 
 
-def test_a_finished_run_serves_both_models(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe"))
+def test_a_finished_run_serves_both_models(scratch):
+    net = Quiet(scratch, quadratic("fedswe"))
     net.finish()
     assert net.server.jobs([0, 1]) == {}
     assert net.server.close() == {}
-    saved = Packet.from_bytes((tmp_path / "server" / "model.safetensors").read_bytes()).arrays
+    saved = Packet.from_bytes((scratch / "server" / "model.safetensors").read_bytes()).arrays
     assert (saved["server"] == net.server.server_model()).all()
     assert (saved["client_mean"] == net.server.client_mean()).all()
     assert (saved["client_mean"] - saved["server"]).abs().max() > 1e-3
     assert net.server.serves == "client_mean"
-    assert Quiet(tmp_path / "fedavg", quadratic("fedavg")).server.serves == "server"
+    assert Quiet(scratch / "fedavg", quadratic("fedavg")).server.serves == "server"
 
 
-def test_a_full_disk_leaves_the_round_open(tmp_path, monkeypatch):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+def test_a_full_disk_leaves_the_round_open(scratch, monkeypatch):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     net.ask()
-    (tmp_path / "server" / "versions").rename(tmp_path / "away")
+    (scratch / "server" / "versions").rename(scratch / "away")
     with pytest.raises(FedsweError, match="cannot write"):
         net.server.close()
     assert net.server.t == 0
-    (tmp_path / "away").rename(tmp_path / "server" / "versions")
+    (scratch / "away").rename(scratch / "server" / "versions")
     net.close()
     assert len(net.server.committed.merged) == 4
-    assert verify(tmp_path / "server").exact
+    assert verify(scratch / "server").exact

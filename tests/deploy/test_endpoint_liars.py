@@ -14,7 +14,6 @@ from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet
 from fedswe.deploy.verify import verify
 from tests.deploy.parts import Quiet, digits, quadratic
-from tests.deploy.storm import scratch
 
 
 def altered(packet, header=None, **arrays):
@@ -47,8 +46,8 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", ["fedswe", "fedavg", "scaffold"])
-def test_a_lie_is_rejected_counted_and_logged_and_the_liar_may_come_back(tmp_path, caplog, name):
-    net = Quiet(tmp_path, quadratic(name, p=1.0, rounds=len(LIES) + 3))
+def test_a_lie_is_rejected_counted_and_logged_and_the_liar_may_come_back(scratch, caplog, name):
+    net = Quiet(scratch, quadratic(name, p=1.0, rounds=len(LIES) + 3))
     for _ in range(3):
         net.round()
     for lie, (reason, forge) in LIES.items():
@@ -64,12 +63,12 @@ def test_a_lie_is_rejected_counted_and_logged_and_the_liar_may_come_back(tmp_pat
         net.close()
         assert net.server.committed.rejected == {2: {reason: 1}}, lie
         assert set(net.server.committed.merged) == ({0} if lie == "no arrays" else {0, 2}), lie
-    assert verify(tmp_path / "server").exact
+    assert verify(scratch / "server").exact
 
 
 @pytest.mark.parametrize("name", ["fedswe", "mifa"])
-def test_a_replayed_report_is_not_counted_twice(tmp_path, name):
-    net = Quiet(tmp_path, quadratic(name, p=1.0))
+def test_a_replayed_report_is_not_counted_twice(scratch, name):
+    net = Quiet(scratch, quadratic(name, p=1.0))
     first = net.round()
     replayed = first[1].to_bytes()
     for _ in range(2):
@@ -82,11 +81,11 @@ def test_a_replayed_report_is_not_counted_twice(tmp_path, name):
     net.server.receive(1, again)
     net.close()
     assert net.server.committed.rejected == {1: {"duplicate": 1}}
-    assert verify(tmp_path / "server").exact
+    assert verify(scratch / "server").exact
 
 
-def test_nobody_reports_unasked(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+def test_nobody_reports_unasked(scratch):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     answer = net.clients[3].handle(net.server.jobs([3])[3])
     net.restart()
     net.server.jobs([0])
@@ -98,8 +97,8 @@ def test_nobody_reports_unasked(tmp_path):
     assert net.server.committed.merged == {}
 
 
-def test_asking_for_state_forever_is_stopped(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+def test_asking_for_state_forever_is_stopped(scratch):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     job = net.server.jobs([0])[0]
     begging = Packet("need_state", {**job.header, "holds": ""})
     answers = [net.server.receive(0, begging) for _ in range(5)]
@@ -109,9 +108,9 @@ def test_asking_for_state_forever_is_stopped(tmp_path):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_bound_is_on_how_far_a_client_moves_whatever_is_made_of_it(tmp_path, name):
+def test_the_bound_is_on_how_far_a_client_moves_whatever_is_made_of_it(scratch, name):
     """max_norm just above and just below the distance of the local training decides."""
-    free = Quiet(tmp_path / "free", digits(name, p=1.0, rounds=4, m=2))
+    free = Quiet(scratch / "free", digits(name, p=1.0, rounds=4, m=2))
     for who in ([0], [0, 1], [0]):  # so that client 1 has been away
         free.round(who)
     free.ask([1])
@@ -119,8 +118,7 @@ def test_the_bound_is_on_how_far_a_client_moves_whatever_is_made_of_it(tmp_path,
     far = reception._moved(1, reception.reports[1])
     assert far > 1e-3
     for factor, merged in ((1.01, {1}), (0.99, set())):
-        folder = tmp_path / str(factor)
-        net = Quiet(folder, digits(name, p=1.0, rounds=4, m=2))
+        net = Quiet(scratch / str(factor), digits(name, p=1.0, rounds=4, m=2))
         for who in ([0], [0, 1], [0]):
             net.round(who)
         net.restart(digits(name, p=1.0, rounds=4, m=2, max_norm=far * factor))
@@ -128,9 +126,9 @@ def test_the_bound_is_on_how_far_a_client_moves_whatever_is_made_of_it(tmp_path,
         assert set(net.server.committed.merged) == merged
 
 
-def test_fedswe_moves_are_measured_before_the_echo(tmp_path):
+def test_fedswe_moves_are_measured_before_the_echo(scratch):
     """The distance is that of the local training, not of the echoed model, which grows with the absence."""
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     for _ in range(5):
         net.round([0])
     job = net.server.jobs([1])[1]
@@ -157,52 +155,50 @@ def fuzzed(rng, honest):
 
 
 @pytest.mark.parametrize("name", ["fedswe", "fedvarp"])
-def test_fuzzed_messages_never_hurt_a_server(name):
+def test_fuzzed_messages_never_hurt_a_server(scratch, name):
     """Forty wrong messages in every round: the models are those of an undisturbed run, the ledger stays small."""
     rng = random.Random(3)
-    with scratch() as folder:
-        net = Quiet(folder, quadratic(name, rounds=25, m=2, p=1.0))
-        clean = Quiet(folder / "clean", quadratic(name, rounds=25, m=2, p=1.0))
-        while not net.server.finished:
-            jobs = net.server.jobs([0, 1])
-            honest = net.clients[0].handle(jobs[0]).to_bytes()
-            for _ in range(40):
-                assert net.server.receive(rng.choice([0, 1, 9, -1]), fuzzed(rng, honest)) is None
-            assert not net.server._reception.reports
-            for i, job in jobs.items():
-                net.converse(i, job)
-            net.close()
-            clean.round()
-            entry = net.server.committed
-            assert entry.model == clean.server.committed.model
-            assert sum(sum(why.values()) for why in entry.rejected.values()) == 40
-        assert len((folder / "server" / "ledger.jsonl").read_bytes()) < 25 * 1000
+    net = Quiet(scratch, quadratic(name, rounds=25, m=2, p=1.0))
+    clean = Quiet(scratch / "clean", quadratic(name, rounds=25, m=2, p=1.0))
+    while not net.server.finished:
+        jobs = net.server.jobs([0, 1])
+        honest = net.clients[0].handle(jobs[0]).to_bytes()
+        for _ in range(40):
+            assert net.server.receive(rng.choice([0, 1, 9, -1]), fuzzed(rng, honest)) is None
+        assert not net.server._reception.reports
+        for i, job in jobs.items():
+            net.converse(i, job)
+        net.close()
+        clean.round()
+        entry = net.server.committed
+        assert entry.model == clean.server.committed.model
+        assert sum(sum(why.values()) for why in entry.rejected.values()) == 40
+    assert len((scratch / "server" / "ledger.jsonl").read_bytes()) < 25 * 1000
 
 
 @pytest.mark.parametrize("name", ["fedswe", "fedavg", "scaffold"])
-def test_fuzzed_messages_never_hurt_a_client(name):
-    with scratch() as folder:
-        net = Quiet(folder, quadratic(name, p=1.0))
-        for _ in range(2):
-            net.round()
-        client = net.clients[0]
-        job = net.server.jobs([0])[0]
-        expected = client.handle(job).to_bytes()
-        wire = job.to_bytes()
+def test_fuzzed_messages_never_hurt_a_client(scratch, name):
+    net = Quiet(scratch, quadratic(name, p=1.0))
+    for _ in range(2):
+        net.round()
+    client = net.clients[0]
+    job = net.server.jobs([0])[0]
+    expected = client.handle(job).to_bytes()
+    wire = job.to_bytes()
 
-        @given(
-            st.binary(max_size=100) | st.integers(0, len(wire) - 1).map(lambda n: wire[:n]),
-            st.sampled_from(sorted(job.header)),
-            st.integers() | st.text(max_size=8),
-        )
-        def attack(data, key, value):
-            assert client.handle(data).kind == "decline"
-            forged = altered(job, {key: value})
-            answer = client.handle(forged)
-            assert answer.kind in ("decline", "need_state", "report")
-            assert answer.header["client"] == 0
-            assert client.handle(altered(job, x=lambda v: v[:1])).kind == ("decline" if job.arrays else "report")
-            assert client.handle(Packet("delivery", dict(forged.header), {"reply.x": torch.ones(3)})).kind == "decline"
+    @given(
+        st.binary(max_size=100) | st.integers(0, len(wire) - 1).map(lambda n: wire[:n]),
+        st.sampled_from(sorted(job.header)),
+        st.integers() | st.text(max_size=8),
+    )
+    def attack(data, key, value):
+        assert client.handle(data).kind == "decline"
+        forged = altered(job, {key: value})
+        answer = client.handle(forged)
+        assert answer.kind in ("decline", "need_state", "report")
+        assert answer.header["client"] == 0
+        assert client.handle(altered(job, x=lambda v: v[:1])).kind == ("decline" if job.arrays else "report")
+        assert client.handle(Packet("delivery", dict(forged.header), {"reply.x": torch.ones(3)})).kind == "decline"
 
-        attack()
-        assert client.handle(job).to_bytes() == expected
+    attack()
+    assert client.handle(job).to_bytes() == expected

@@ -23,9 +23,9 @@ def entries(folder):
 
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_deployment_equals_simulation(tmp_path, name, delivery):
-    plan = digits(name, delivery=delivery)
-    net, engine = Quiet(tmp_path, plan), assemble(replace(plan.experiment, engine="batched"))
+def test_deployment_equals_simulation(scratch, name, delivery):
+    plan = digits(name, rounds=7, delivery=delivery)
+    net, engine = Quiet(scratch, plan), assemble(replace(plan.experiment, engine="batched"))
     away = 0
     while not net.server.finished:
         answers = net.round()
@@ -39,7 +39,7 @@ def test_deployment_equals_simulation(tmp_path, name, delivery):
         ):
             np.testing.assert_allclose(model.numpy(), expected.numpy(), rtol=0, atol=1e-6)
     assert away > 5 or name == "f3ast"  # its server asks only those it gives a seat
-    result = verify(tmp_path / "server")
+    result = verify(scratch / "server")
     assert result.exact
     assert result.difference == 0
     assert result.passed
@@ -47,34 +47,34 @@ def test_deployment_equals_simulation(tmp_path, name, delivery):
 
 
 @pytest.mark.parametrize("name", ["fedswe", "fedawe", "fedpbc", "scaffold"])
-def test_eager_and_lazy_delivery_have_the_same_bits(tmp_path, name):
+def test_eager_and_lazy_delivery_have_the_same_bits(scratch, name):
     models = {}
     for delivery in DELIVERIES:
-        net = Quiet(tmp_path / delivery, quadratic(name, delivery=delivery))
+        net = Quiet(scratch / delivery, quadratic(name, delivery=delivery))
         net.finish()
-        models[delivery] = [entry.model for entry in entries(tmp_path / delivery)]
+        models[delivery] = [entry.model for entry in entries(scratch / delivery)]
         net.server.release()
     assert models["eager"] == models["lazy"]
     assert len(set(models["eager"])) > 8
 
 
-def test_the_delivery_can_change_between_two_starts(tmp_path):
-    straight = Quiet(tmp_path / "straight", quadratic("fedswe"))
+def test_the_delivery_can_change_between_two_starts(scratch):
+    straight = Quiet(scratch / "straight", quadratic("fedswe"))
     straight.finish()
-    net = Quiet(tmp_path / "changing", quadratic("fedswe", delivery="eager"))
+    net = Quiet(scratch / "changing", quadratic("fedswe", delivery="eager"))
     for delivery in ("lazy", "eager", "lazy"):
         for _ in range(3):
             net.round()
         net.restart(quadratic("fedswe", delivery=delivery))
         net.clients = [net.client(i) for i in range(4)]
     net.finish()
-    assert [e.model for e in entries(tmp_path / "changing")] == [e.model for e in entries(tmp_path / "straight")]
+    assert [e.model for e in entries(scratch / "changing")] == [e.model for e in entries(scratch / "straight")]
 
 
-def test_the_order_of_arrival_does_not_matter(tmp_path):
+def test_the_order_of_arrival_does_not_matter(scratch):
     models = []
     for order in (1, -1):
-        net = Quiet(tmp_path / str(order), digits("fedswe", rounds=4))
+        net = Quiet(scratch / str(order), digits("fedswe", rounds=4))
         while not net.server.finished:
             jobs = list(net.server.jobs(range(6)).items())
             for i, job in jobs[::order]:
@@ -91,15 +91,15 @@ def test_where_client_state_lives():
 
 
 @pytest.mark.parametrize("delivery", DELIVERIES)
-def test_fedswe_moves_no_more_models_than_fedavg(tmp_path, delivery):
+def test_fedswe_moves_no_more_models_than_fedavg(scratch, delivery):
     """One model up and one down per visit; headers apart, which are the same few hundred bytes for any model."""
     moved = {}
     for name in ("fedswe", "fedavg"):
-        net = Quiet(tmp_path / name, digits(name, delivery=delivery, p=1.0))
+        net = Quiet(scratch / name, digits(name, delivery=delivery, p=1.0))
         vector = net.problem.start.numel() * 4
         models = {"up": 0, "down": 0}
         net.finish()
-        for entry in entries(tmp_path / name):
+        for entry in entries(scratch / name):
             for kind, size in entry.traffic.items():
                 models[kind.split()[0]] += size // vector
         moved[name] = models
@@ -108,8 +108,8 @@ def test_fedswe_moves_no_more_models_than_fedavg(tmp_path, delivery):
     assert moved["fedswe"]["down"] == (60 if delivery == "eager" else 54)  # lazily, the first job needs no base
 
 
-def test_traffic_and_time_are_recorded(tmp_path):
-    net = Quiet(tmp_path, digits("fedswe"))
+def test_traffic_and_time_are_recorded(scratch):
+    net = Quiet(scratch, digits("fedswe"))
     sizes = {"down job": 0, "up": 0, "down delivery": 0}
     for i, job in net.server.jobs(range(6)).items():
         sizes["down job"] += len(job.to_bytes())
@@ -125,19 +125,19 @@ def test_traffic_and_time_are_recorded(tmp_path):
     assert entry.seconds > 0
 
 
-def test_f3ast_gives_seats_to_the_lowest_bids_only(tmp_path):
-    net = Quiet(tmp_path, quadratic("f3ast", p=1.0))
+def test_f3ast_gives_seats_to_the_lowest_bids_only(scratch):
+    net = Quiet(scratch, quadratic("f3ast", p=1.0))
     seats = []
     for _ in range(4):
         answers = net.round()
         assert len(answers) == 2
         seats.append(set(answers))
     assert seats[0] | seats[1] == {0, 1, 2, 3} == seats[2] | seats[3]  # who had none is served next
-    assert all(entry.merged.keys() == seat for entry, seat in zip(entries(tmp_path), seats, strict=True))
+    assert all(entry.merged.keys() == seat for entry, seat in zip(entries(scratch), seats, strict=True))
 
 
-def test_a_latecomer_can_be_asked_in_the_same_round(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0))
+def test_a_latecomer_can_be_asked_in_the_same_round(scratch):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
     net.ask([0, 1])
     net.ask([1, 3])  # client 1 again: its second report is a duplicate
     net.close()
@@ -145,14 +145,14 @@ def test_a_latecomer_can_be_asked_in_the_same_round(tmp_path):
     assert net.server.committed.rejected == {1: {"duplicate": 1}}
 
 
-def test_trace_replays_in_the_simulator(tmp_path):
+def test_trace_replays_in_the_simulator(scratch):
     plan = digits("fedswe")
-    net = Quiet(tmp_path, plan)
+    net = Quiet(scratch, plan)
     net.finish()
-    mask = trace(tmp_path / "server", tmp_path / "mask.csv")
-    np.testing.assert_array_equal(mask, attendance(entries(tmp_path), 6))
+    mask = trace(scratch / "server", scratch / "mask.csv")
+    np.testing.assert_array_equal(mask, attendance(entries(scratch), 6))
     assert 10 < mask.sum() < 50
-    engine = assemble(replace(plan.experiment, availability=Mask(file=str(tmp_path / "mask.csv"))))
+    engine = assemble(replace(plan.experiment, availability=Mask(file=str(scratch / "mask.csv"))))
     for _ in range(10):
         engine.step()
     np.testing.assert_allclose(engine.server_model().numpy(), net.server.server_model().numpy(), atol=1e-6)

@@ -10,7 +10,7 @@ from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import ledger
 from fedswe.deploy.verify import verify
 from tests.deploy.parts import quadratic
-from tests.deploy.storm import Storm, fuse, scratch
+from tests.deploy.storm import Storm, fuse, in_memory
 
 
 def check(folder, storm):
@@ -35,7 +35,7 @@ def check(folder, storm):
 @pytest.mark.parametrize("delivery", ["eager", "lazy"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_survives_a_storm(monkeypatch, name, delivery):
-    with scratch() as folder:
+    with in_memory() as folder:
         storm = Storm(folder, quadratic(name, rounds=30, delivery=delivery, p=0.8), 7, monkeypatch).run()
         assert check(folder, storm).reports > 20
     assert sum(storm.faults.values()) >= 20
@@ -46,8 +46,8 @@ def test_every_algorithm_survives_a_storm(monkeypatch, name, delivery):
 def test_the_storm_reaches_every_kind_of_fault(monkeypatch):
     seen, reasons = Counter(), Counter()
     for seed in range(6):
-        with scratch() as folder, monkeypatch.context() as patch:
-            storm = Storm(folder, quadratic("fedswe", rounds=40, p=0.9), seed, patch, rate=0.2).run()
+        with in_memory() as folder, monkeypatch.context() as patch:
+            storm = Storm(folder, quadratic("fedswe", rounds=30, p=0.9), seed, patch, rate=0.2).run()
             check(folder, storm)
             seen += storm.faults
             for entry in ledger.read(folder / "server" / ledger.FILE)[1]:
@@ -65,7 +65,7 @@ def test_dying_once_at_any_durable_write_changes_nothing_but_who_was_merged(monk
     """One run for each durable write of a whole run; all others are the same."""
     plan, struck = quadratic(name, rounds=3, m=2, p=1.0), []
     for n in range(1000):
-        with scratch() as folder, monkeypatch.context() as patch:
+        with in_memory() as folder, monkeypatch.context() as patch:
             writes = []
 
             def strike(where, n=n, writes=writes):
@@ -92,7 +92,7 @@ def test_dying_once_at_any_durable_write_changes_nothing_but_who_was_merged(monk
     m=st.integers(1, 4),
 )
 def test_any_storm(seed, name, delivery, rate, m):
-    with scratch() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+    with in_memory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
         plan = quadratic(name, rounds=12, m=m, delivery=delivery, p=0.8)
         storm = Storm(folder, plan, seed, monkeypatch, rate).run(steps_per_round=6)
         assert check(folder, storm).rounds == 12

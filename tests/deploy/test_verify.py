@@ -14,11 +14,11 @@ from tests.deploy.parts import Quiet, quadratic
 
 
 @pytest.fixture
-def folder(tmp_path):
-    net = Quiet(tmp_path, quadratic("fedswe"))
+def folder(scratch):
+    net = Quiet(scratch, quadratic("fedswe"))
     net.finish()
     net.server.release()
-    return tmp_path / "server"
+    return scratch / "server"
 
 
 def rewrite(folder, line, change):
@@ -39,11 +39,11 @@ def test_a_true_run_is_exact(folder):
     assert result.difference == 0
 
 
-def test_a_run_can_be_verified_while_it_goes_on(tmp_path):
-    net = Quiet(tmp_path, quadratic("mifa"))
+def test_a_run_can_be_verified_while_it_goes_on(scratch):
+    net = Quiet(scratch, quadratic("mifa"))
     for rounds in (1, 2, 3):
         net.round()
-        assert verify(tmp_path / "server").rounds == rounds
+        assert verify(scratch / "server").rounds == rounds
 
 
 def test_a_forgotten_client_is_noticed(folder):
@@ -73,28 +73,28 @@ def test_another_server_model_is_noticed(folder):
 
 
 @pytest.mark.parametrize(("error", "passed"), [(3e-7, True), (1e-3, False)])
-def test_clients_that_round_differently_are_measured_on_the_trail(tmp_path, error, passed):
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0, trail=True))
+def test_clients_that_round_differently_are_measured_on_the_trail(scratch, error, passed):
+    net = Quiet(scratch, quadratic("fedswe", p=1.0, trail=True))
     exact = net.problem.gradient
     net.problem.gradient = lambda x, batch, precision: exact(x, batch, precision) + error
-    net.clients = [ClientEndpoint.open(tmp_path, net.plan, i, net.problem) for i in range(4)]
+    net.clients = [ClientEndpoint.open(scratch, net.plan, i, net.problem) for i in range(4)]
     net.finish()
-    result = verify(tmp_path / "server")
+    result = verify(scratch / "server")
     assert result.compared == 13
     assert 0 < result.difference < 100 * error
     assert result.passed is passed
     assert not result.exact
 
 
-def test_what_is_not_a_run_is_refused(tmp_path):
-    for act in (lambda: verify(tmp_path), lambda: trace(tmp_path, tmp_path / "mask.csv")):
+def test_what_is_not_a_run_is_refused(scratch):
+    for act in (lambda: verify(scratch), lambda: trace(scratch, scratch / "mask.csv")):
         with pytest.raises(FedsweError, match="holds no deployment"):
             act()
-    Quiet(tmp_path, quadratic("fedswe")).server.release()
+    Quiet(scratch, quadratic("fedswe")).server.release()
     with pytest.raises(FedsweError, match="no round was committed"):
-        verify(tmp_path / "server")
+        verify(scratch / "server")
     with pytest.raises(FedsweError, match="no round was committed"):
-        trace(tmp_path / "server", tmp_path / "mask.csv")
+        trace(scratch / "server", scratch / "mask.csv")
 
 
 @pytest.mark.parametrize("torn", [b'{"t": 12, "mer', b"\0\0\0\0", b"{}\n", b"\0\0\n"])
@@ -129,9 +129,9 @@ def test_a_harmed_run_directory_says_what_to_do(folder, harm):
     assert "\n" not in str(caught.value)
 
 
-def test_the_served_mean_is_that_of_the_models_last_received(tmp_path):
+def test_the_served_mean_is_that_of_the_models_last_received(scratch):
     """By hand: FedSWE's client mean is an average of past server models, weighted by who last left at each."""
-    net = Quiet(tmp_path, quadratic("fedswe", p=1.0, trail=True))
+    net = Quiet(scratch, quadratic("fedswe", p=1.0, trail=True))
     for who in ([0, 1], [1], [2], []):
         net.round(who)
     x = {0: net.problem.start, **{t: net.server._store.trail(t) for t in (1, 2, 3)}}

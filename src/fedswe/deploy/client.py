@@ -113,7 +113,8 @@ class ClientEndpoint:
             like = self._agreement.start
             require(vector.shape == like.shape and vector.dtype == like.dtype, "the job is for another model")
         assert start is not None
-        return Job(start, drift)
+        device = self._agreement.start.device
+        return Job(start.to(device), None if drift is None else drift.to(device))
 
     # the base ------------------------------------------------------------------------------------------
     def _base_for(self, packet: Packet) -> Base | None:
@@ -141,7 +142,7 @@ class ClientEndpoint:
                 return {}
             like = self._agreement.start
             require(start.shape == like.shape and start.dtype == like.dtype, "the start is of another model")
-            return {"start": start}
+            return {"start": start.to(like.device)}
         attached = {name: value for name, value in packet.arrays.items() if name.startswith("reply.")}
         return encode("reply", decode("reply", attached, self._agreement.reply)) if attached else {}
 

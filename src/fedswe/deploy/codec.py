@@ -33,7 +33,8 @@ def decode(name: str, arrays: Arrays, like: R) -> R:
             value.shape == example.shape,
             f"{key} has the shape {list(value.shape)}, expected is {list(example.shape)}",
         )
-    return replace(like, **{field: arrays[f"{name}.{field}"] for field in parts(like)})  # type: ignore[type-var]
+    values = {field: arrays[f"{name}.{field}"].to(example.device) for field, example in parts(like).items()}
+    return replace(like, **values)  # type: ignore[type-var]
 
 
 def digest(arrays: Arrays) -> str:

@@ -62,7 +62,7 @@ class Roster:
         start = self._agreement.start
         mean = start.double() * (self._agreement.m - len(self.last))
         for t, clients in sorted(Counter(self.last.values()).items()):
-            mean += clients * self._store.received(t).double()
+            mean += clients * self._store.received(t).to(mean)
         return (mean / self._agreement.m).to(start.dtype)
 
     def _reply(self, t: int) -> Any:

@@ -89,7 +89,7 @@ def verify(directory: Path | str, watch: Callable[[int], None] | None = None) ->
 
 
 def _gap(a: Vector, b: Vector) -> float:
-    return float((a.double() - b.double()).abs().max())
+    return float((a.double().cpu() - b.double().cpu()).abs().max())
 
 
 def _named(t: int) -> str:
