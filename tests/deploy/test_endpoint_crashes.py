@@ -57,6 +57,7 @@ def test_lost_between_report_and_delivery(scratch, name):
     assert not jobs[1].arrays
     for i in (0, 1):
         assert net.converse(i, jobs[i]).kind == "report"
+    assert not net.server.jobs([0])[0].arrays  # it keeps what was attached, and says so
     net.close()
     assert net.server.committed.merged == {0: 0, 1: 0}
     assert verify(scratch / "server").exact
@@ -133,7 +134,7 @@ def test_old_and_repeated_deliveries_change_nothing(scratch):
             net.converse(i, seen[-1])
     path = scratch / "client0" / "client-0.safetensors"
     before = path.read_bytes()
-    for delivery in seen:
+    for delivery in reversed(seen):  # the oldest last
         assert net.clients[0].handle(delivery.to_bytes()).kind == "ack"
     assert path.read_bytes() == before
 
