@@ -92,10 +92,10 @@ def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
 
 
 def test_the_same_app_on_flowers_simulation_engine(tmp_path, monkeypatch):
-    """With an algorithm whose state lives at the server, and the reply with the next job."""
+    """With an algorithm whose state lives at the server; the keys of the app are not asked for."""
     deploy = {"simulate_absence": True, "min_clients": 4, "delivery": "lazy"}
     chosen = {"name": "scaffold"}
-    with Federation(tmp_path, 4, rounds=6, algorithm=chosen, availability=ABSENCE, deploy=deploy) as fed:
+    with Federation(tmp_path, 4, tls=True, rounds=6, algorithm=chosen, availability=ABSENCE, deploy=deploy) as fed:
         fed.up("--simulation")
         assert fed.end() == 0
         assert fed.alive() == []

@@ -30,6 +30,8 @@ from fedswe.deploy.flower.wire import (
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.errors import FedsweError
+from fedswe.results.directory import RunDirectory
+from fedswe.results.provenance import provenance
 
 log = logging.getLogger("fedswe.deploy")
 
@@ -48,8 +50,12 @@ def server_app(folder: Path) -> ServerApp:
         server = ServerEndpoint.open(directory, deployment)
         logging.getLogger("fedswe.deploy").addHandler(complaints := _complaints(directory))
         try:
+            RunDirectory(directory).note(provenance())
             evaluation = Evaluation(directory, server)
-            rounds = Rounds(grid, server, Nodes.of_app(folder, server.m), deployment.deadline, deployment.min_clients)
+            nodes = (
+                Nodes.of_app(folder, server.m) if context.run_config.get("trust-keys", True) else Nodes(server.m, None)
+            )
+            rounds = Rounds(grid, server, nodes, deployment.deadline, deployment.min_clients)
             while not server.finished:
                 rounds.play(evaluation.after_round)
         finally:

@@ -110,6 +110,7 @@ class Federation:
             "run-dir": str(self.trial.run),
             "state-dir": str(self.trial.run / "clients"),
             "overrides": shlex.join(overrides),
+            "trust-keys": not self.trial.simulation,
         }
         words = [
             "run", str(self.trial.app), CONNECTION,
