@@ -22,7 +22,6 @@ from fedswe.results.history import History, Row
 
 _console = Console(highlight=False, soft_wrap=True)
 
-_STATUS_EVERY = 15.0  # seconds between questions to Flower whether the run still goes on
 _FAILURES = 8  # starts in a row that a program may fail; a killed node's key is refused for a minute
 _ATTEMPTS = 3  # submissions without a committed round between them
 
@@ -40,6 +39,11 @@ def up_command(folder: Path, overrides: list[str], clients: int | None, run: Pat
         clients >= deployment.min_clients,
         f"a round needs {deployment.min_clients} clients: raise --clients, or lower deploy.min_clients",
     )
+    if (directory / ledger.FILE).is_file():
+        require(
+            ledger.read(directory / ledger.FILE)[0].plan == deployment.digest(),
+            f"{directory} holds a run of another algorithm, local training, seed or dtype: choose another with --run",
+        )
     trial = Trial(folder, directory, clients, simulation)
     progress = Progress(directory, deployment.experiment.rounds, deployment.experiment.evaluate.every)
     if progress.finished:
@@ -47,16 +51,15 @@ def up_command(folder: Path, overrides: list[str], clients: int | None, run: Pat
     with Company(str(directory)) as company:
         federation = Federation(trial, company)
         federation.start()
-        _console.print(
-            f"listening {'https' if trial.keys else 'http'}://127.0.0.1:{federation.port}, {clients} clients"
-        )
+        scheme = "https" if trial.keys else "http"
+        _console.print(f"listening {scheme}://127.0.0.1:{federation.port}, {clients} clients")
         _watch(federation, company, progress, overrides)
     _console.print(f"results   {directory}")
 
 
 def _watch(federation: Federation, company: Company, progress: Progress, overrides: list[str]) -> None:
-    """Submit the app and follow its run; a ServerApp that died is submitted again and continues."""
-    attempts, number, asked = 0, "", 0.0
+    """Submit the app and follow its run; a server that died is submitted again and continues."""
+    attempts, number = 0, ""
     while not progress.finished:
         for program, code in company.tend():
             require(program.failures < _FAILURES, f"{program.name} ends as soon as it is started: see {program.log}")
@@ -65,26 +68,14 @@ def _watch(federation: Federation, company: Company, progress: Progress, overrid
             attempts = 0
         if not number:
             require(attempts < _ATTEMPTS, f"the server does not get on: see {federation.trial.home / 'logs'}")
-            number, attempts, asked = federation.submit(overrides), attempts + 1, time.monotonic()
-        if time.monotonic() - asked > _STATUS_EVERY:
-            number, asked = _checked(federation, number, progress), time.monotonic()
+            number, attempts = federation.submit(overrides), attempts + 1
+        elif federation.server_ended() and not (progress.look() and progress.finished):
+            if reason := federation.complaint(number):
+                raise FedsweError(reason)
+            _console.print("ended     the server: starting it again")
+            number = ""
         time.sleep(0.2)
-    federation.wait_until_ended(number)
-
-
-def _checked(federation: Federation, number: str, progress: Progress) -> str:
-    """The number of the run if it still goes on, nothing if it must be submitted again."""
-    try:
-        status = federation.status(number)
-    except FedsweError:
-        return number  # the SuperLink is being restarted
-    progress.look()
-    if not status.startswith("finished") or progress.finished:
-        return number
-    if reason := federation.complaint(number):
-        raise FedsweError(reason)
-    _console.print(f"ended     the server ({status}): starting it again")
-    return ""
+    federation.wait_until_ended()
 
 
 class Progress:

@@ -14,17 +14,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import tomli_w
 
-from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening
+from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
 CONNECTION = "trial"
 _START_LIMIT = 60.0  # seconds a SuperLink may take until it listens
+_SERVER_LIMIT = 90.0  # seconds a submitted server may take until it is there
+_LOOK_EVERY = 2.0  # seconds between looks whether it is
 _END_LIMIT = 20.0  # seconds a ServerApp may take to end after the last round
 _IDENTITY_IN_USE = 15.0  # pause before an authenticated node tries again: Flower holds a dead one's lease for a minute
 
@@ -80,6 +84,7 @@ class Federation:
         trial.prepare()
         self.port, *self._node_ports = free_ports(1 + trial.clients)
         self._address = f"127.0.0.1:{self.port}"
+        self._submitted = self._alive = self._looked = 0.0  # when the server was submitted, last seen, last looked for
         connection: dict[str, object] = {"address": self._address}
         if trial.keys:
             connection["root-certificates"] = str(trial.keys / "ca.crt")
@@ -119,19 +124,32 @@ class Federation:
         if self.trial.simulation:
             words += ["--federation-config", f"num-supernodes={self.trial.clients} client-resources-num-cpus=1"]
         answer = self._flwr(*words)
+        self._submitted = self._alive = self._looked = time.monotonic()
         return str(answer["run-id"])
 
-    def status(self, run: str) -> str:
-        """Flower's word for the state of a run, such as "running" or "finished:completed"."""
-        answer = self._flwr("list", CONNECTION, "--run-id", run)
-        runs = answer.get("runs")
-        return str(runs[0]["status"]) if isinstance(runs, list) and runs else "unknown"
+    def server_ended(self) -> bool:
+        """Whether the submitted server has come to its end. Flower itself takes 90 s to notice that one was killed."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_EVERY:
+            return False
+        self._looked = now
+        if self._server_alive():
+            self._alive = now
+        return now - self._alive > (_SERVER_LIMIT if self._alive == self._submitted else _LOOK_EVERY + 0.5)
 
-    def wait_until_ended(self, run: str) -> None:
-        """Let the ServerApp of a finished run say good-bye, so that the SuperLink's books are in order."""
+    def wait_until_ended(self) -> None:
+        """Let the server of a finished run say good-bye, so that the SuperLink's books are in order."""
         limit = time.monotonic() + _END_LIMIT
-        while time.monotonic() < limit and not self.status(run).startswith("finished"):
-            time.sleep(0.5)
+        while time.monotonic() < limit and self._server_alive():
+            time.sleep(0.2)
+
+    def _server_alive(self) -> bool:
+        name = "flwr-simulation" if self.trial.simulation else "flwr-serverapp"
+        for process in marked(str(self.trial.run)):
+            with suppress(psutil.Error):
+                if any(name in word for word in process.cmdline()):
+                    return True
+        return False
 
     def complaint(self, run: str) -> str:
         """The one line by which the ServerApp refused to run, if that is why it ended."""
