@@ -18,7 +18,7 @@ import torch
 
 from fedswe.core.algorithm import AnyAlgorithm, ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
-from fedswe.deploy.codec import digest, encode
+from fedswe.deploy.codec import digest
 from fedswe.deploy.plan import Deployment
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
@@ -64,12 +64,6 @@ class Agreement:
     def present(self, client: int, t: int) -> bool:
         """Whether the client's own coin lets it take part in round t."""
         return self.schedule is None or bool(self.schedule.sample(t)[client])
-
-    def base_digest(self, merged: int, reply: Any) -> str:
-        """Names what a client last merged in round `merged` starts from."""
-        if not self.rebuilds:
-            return ""
-        return self.start_digest if merged == NEVER else digest(encode("reply", reply))
 
     def settled(self, start: Vector, merged: int, reply: Any) -> Any:
         """The state of a client that was merged in round `merged` and answered with `reply`."""

@@ -1,0 +1,96 @@
+"""A deployment is one TOML file; what cannot be deployed is refused in one line, before anything is written."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedswe.algorithms import ALGORITHMS, FedAvgKnown
+from fedswe.availability import Mask, Stationary
+from fedswe.core.algorithm import Job
+from fedswe.core.records import Model
+from fedswe.deploy import ClientEndpoint, Deployment, ServerEndpoint
+from fedswe.errors import FedsweError
+from tests.deploy.parts import quadratic
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_file_gives_the_deployment_back(tmp_path, name):
+    plan = quadratic(name, delivery="lazy", max_norm=3.5, deadline=7.0, min_clients=2, trail=True)
+    plan.save(tmp_path)
+    again = Deployment.load(tmp_path / "deployment.toml")
+    assert again == plan
+    assert again.digest() == plan.digest()
+    assert Deployment.load(tmp_path / "deployment.toml", ["deploy.max_norm=auto"]).max_norm == "auto"
+
+
+def test_the_digest_names_what_both_ends_must_share():
+    plan = quadratic("fedswe")
+    experiment = plan.experiment
+    same = [replace(plan, delivery="lazy"), replace(plan, experiment=replace(experiment, rounds=99))]
+    other = [
+        replace(plan, simulate_absence=False),
+        replace(plan, experiment=replace(experiment, seed=6)),
+        replace(plan, experiment=replace(experiment, dtype="float64")),
+        replace(plan, experiment=replace(experiment, local=replace(experiment.local, lr=0.01))),
+        replace(plan, experiment=replace(experiment, algorithm=replace(experiment.algorithm, k=3.0))),
+        replace(plan, experiment=replace(experiment, availability=Stationary(p=0.5))),
+    ]
+    assert {p.digest() for p in same} == {plan.digest()}
+    assert len({p.digest() for p in other} | {plan.digest()}) == 7
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("deploy.delivery=soon", "deploy.delivery"),
+        ("deploy.deadline=0", "deadline must be positive"),
+        ("deploy.max_norm=-1", "max_norm"),
+        ("deploy.min_clients=-1", "min_clients"),
+        ("deploy.dedline=3", "did you mean deadline"),
+        ("deploy=3", "must be a section"),
+        ("deploy.experiment=3", "unknown key deploy.experiment"),
+        ("algorithm.name=fedavg_known", "no real client knows"),
+        ("availability.stream=legacy", "keyed"),
+    ],
+)
+def test_mistakes_get_one_line(tmp_path, line, complaint):
+    replace(quadratic("fedswe"), simulate_absence=False).save(tmp_path)
+    with pytest.raises(FedsweError, match=complaint) as caught:
+        Deployment.load(tmp_path / "deployment.toml", [line])
+    assert "\n" not in str(caught.value)
+
+
+def test_known_probabilities_are_demanded_of_a_mask(tmp_path):
+    (tmp_path / "mask.csv").write_text("1,1,1,1\n" * 12)
+    plan = quadratic("fedavg_known")
+    plan = replace(plan, experiment=replace(plan.experiment, availability=Mask(file=str(tmp_path / "mask.csv"))))
+    with pytest.raises(FedsweError, match="prob_file"):
+        ServerEndpoint.open(tmp_path / "server", plan)
+    assert not (tmp_path / "server").exists()
+
+
+class Restless(FedAvgKnown):
+    """Trains while absent from the server's current model, which an absent client cannot know."""
+
+    needs_probabilities = False
+    trains_while_absent = True
+
+    def plan(self, c, d, at):
+        return Job(Model(d.x).x)
+
+
+def test_what_an_absent_client_cannot_compute_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, "restless", Restless)
+    with pytest.raises(FedsweError, match="cannot be deployed"):
+        ServerEndpoint.open(tmp_path / "server", quadratic("restless"))
+    assert not (tmp_path / "server").exists()
+
+
+def test_a_client_number_must_exist(tmp_path):
+    plan = quadratic("fedswe")
+    with pytest.raises(FedsweError, match="there is no client 4"):
+        ClientEndpoint.open(tmp_path, plan, 4, plan.problem())
+    server = ServerEndpoint.open(tmp_path / "server", plan)
+    with pytest.raises(FedsweError, match="there is no client -1"):
+        server.jobs([-1])
+    server.release()
