@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from fedswe.algorithms import ALGORITHMS, FedSWE
-from fedswe.engine.memory import distinct_rows, private_columns
+from fedswe.engine.memory import copies_of_the_biggest, distinct_rows, private_columns
 from fedswe.engine.solver import Local
 from tests import bench
 from tests.gpu.workbench import problem as images
@@ -48,3 +49,12 @@ def test_the_fused_solver_needs_more_for_more_clients_up_to_a_chunk(model):
     assert many - one == 127 * (two - one)
     assert more == many  # the rest waits for the next chunk
     assert one > 128 * 4 * 2 * len(task.start)  # models and drifts of a whole chunk
+
+
+def test_clients_tried_for_memory_can_be_copied_to_pinned_memory():
+    """A copy keeps the layout: clients that share one place in memory cannot be written there."""
+    task = images("softmax")
+    tried = copies_of_the_biggest(task, 6)
+    pinned = torch.empty_strided(tried.size(), tried.stride(), dtype=tried.dtype)
+    assert pinned.copy_(tried).tolist() == [int(task.sizes.argmax())] * 6
+    assert task.draw(pinned, 0, 1, 16).index.shape == (6, 1, 16)

@@ -56,7 +56,7 @@ def general(problem: LabelledProblem, local: Local, clients: int) -> int:
 
 def _peak_of_a_step(problem: LabelledProblem, local: Local, clients: int) -> int:
     """Measured for so many copies of the client with the most samples."""
-    biggest = problem.sizes.argmax().cpu().expand(clients)
+    biggest = copies_of_the_biggest(problem, clients)
     start, peak = problem.start.expand(clients, -1), 0
     for _ in range(2):  # the first time, libraries allocate what they keep
         batches = problem.draw(biggest, 0, 1, local.batch_size)
@@ -66,6 +66,11 @@ def _peak_of_a_step(problem: LabelledProblem, local: Local, clients: int) -> int
         phase_end(problem, start, batches, None, lr, local.clip or math.inf, local.precision)
         peak = torch.cuda.max_memory_allocated(start.device) - before
     return peak
+
+
+def copies_of_the_biggest(problem: LabelledProblem, clients: int) -> torch.Tensor:
+    """The client with the most samples, so many times, each in a place of its own: an expanded one cannot be pinned."""
+    return torch.full((clients,), int(problem.sizes.argmax()))
 
 
 def _doubled(rows: int) -> int:

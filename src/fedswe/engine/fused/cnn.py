@@ -15,13 +15,13 @@ from typing import Literal
 import torch
 
 from fedswe.engine.captured import Graphs
-from fedswe.engine.fused import kernels
+from fedswe.engine.fused import kernels, parameters
 from fedswe.engine.fused.dropout import drop
 
 Precision = Literal["bf16", "tf32", "fp32"]
 
 CONV = 896 + 9248  # parameters of the two convolutions
-_SPLITS1, _SPLITS2 = 16, 8  # shares of a batch whose convolution gradients are summed apart
+_SPLITS = 8  # shares of a batch whose convolution gradients are summed apart
 _HEAD = 128 * 128  # numbers of the last hidden layer at a time: what fits the registers
 _ALIGN = 64  # rows of parameters start at multiples of this, for the matrix units
 
@@ -83,7 +83,7 @@ class FusedCnn:
         self.dot = "tf32" if precision == "tf32" else "ieee"
         # Pixels at a time in the two weight gradients. They run with num_stages=1: with loads pipelined (2 or 3
         # stages) Triton 3.6 compiles conv2_weight_gradient to code whose sums differ from run to run.
-        self.tile1, self.tile2 = (128, 128) if precision == "bf16" else (64, 64)
+        self.tile = 128 if precision == "bf16" else 64
         self.images = images.to(self.dtype).contiguous()
         n, B = clients, batch
 
@@ -105,7 +105,7 @@ class FusedCnn:
         self.pooled2 = low(n, B, 2048)
         self.which2 = torch.zeros(n, B, 2048, dtype=torch.int8, device=device)
         self.weight1, self.weight2 = low(n, 4, 16, 32), low(n, 9, 32, 32)
-        self.partial1, self.partial2 = single(n, _SPLITS1, 2080), single(n, _SPLITS2, 9248)
+        self.partial1, self.partial2 = single(n, _SPLITS, 8224), single(n, _SPLITS, 9248)
         hidden, last = self.layers[:-1], self.layers[-1]
         self.small = single(n, CONV + sum(layer.outputs for layer in hidden) + (last.inputs + 1) * last.outputs)
         self.d_hidden = low(n, B, last.inputs)
@@ -159,7 +159,7 @@ class FusedCnn:
         B, D, phase = self.B, self.D, self.phase
         dot = {"PRECISION": self.dot}
         bias1, bias2 = self.x[:, 864:], self.x[:, 896 + 9216 :]
-        kernels.pack_conv_weights[(n, 10)](self.x, self.weight1, self.weight2, D)
+        parameters.pack_conv_weights[(n, 10)](self.x, self.weight1, self.weight2, D)
         kernels.stage[(n * B,)](
             self.images, phase.index[step], phase.shift_y[step], phase.shift_x[step], phase.flip[step], self.border,
             self.staged, H=32, BLOCK=1024,
@@ -172,18 +172,18 @@ class FusedCnn:
         )
         d_pooled2, gradients = self._dense(n, step)
         kernels.unpool2[(n * B,)](d_pooled2, self.pooled2, self.which2, self.grad2, num_warps=4)
-        kernels.conv2_weight_gradient[(n, _SPLITS2)](
-            self.pooled1, self.grad2, self.partial2, B, _SPLITS2, BM=self.tile2, num_warps=4, num_stages=1, **dot
+        kernels.conv2_weight_gradient[(n, _SPLITS)](
+            self.pooled1, self.grad2, self.partial2, B, _SPLITS, BM=self.tile, num_warps=4, num_stages=1, **dot
         )
         kernels.conv2_input_gradient[(n, B * 2)](
             self.grad2, self.weight2, self.pooled1, self.grad1, B, BM=128, num_warps=4, **dot
         )
-        kernels.conv1_weight_gradient[(n, _SPLITS1)](
-            self.staged, self.grad1, self.which1, self.partial1, B, _SPLITS1, BM=self.tile1, num_warps=4, num_stages=1,
+        kernels.conv1_weight_gradient[(n, _SPLITS)](
+            self.staged, self.grad1, self.which1, self.partial1, B, _SPLITS, BM=self.tile, num_warps=4, num_stages=1,
             **dot,
         )  # fmt: skip
-        kernels.gather_conv_gradient[(n, -(-CONV // 1024))](
-            self.partial1, self.partial2, self.small, self.small.shape[1], _SPLITS1, _SPLITS2, BLOCK=1024
+        parameters.gather_conv_gradient[(n, -(-CONV // 1024))](
+            self.partial1, self.partial2, self.small, self.small.shape[1], _SPLITS, BLOCK=1024
         )
         if clipped:
             squares = self.small[:n].square().sum(1)
@@ -250,7 +250,7 @@ class FusedCnn:
     def _descend_stretch(
         self, n: int, gradient: torch.Tensor, stride: int, at: int, offset: int, size: int, drifting: bool
     ) -> None:
-        kernels.descend[(n, -(-size // 1024))](
+        parameters.descend[(n, -(-size // 1024))](
             self.x, self.low, gradient, self.drift, self.phase.lr, self.scale, size, self.D, stride, offset, at,
             HAS_DRIFT=drifting, BLOCK=1024,
         )  # fmt: skip

@@ -129,8 +129,8 @@ def conv2_weight_gradient(
 ):
     """Partial sums over a share of the images: partial[(tap, in, out)] and, behind them, the bias.
 
-    Four neighbouring pixels are 128 neighbouring numbers, so one product serves the three taps of a row (the fourth
-    is not stored).
+    Four neighbouring pixels are 128 neighbouring numbers, so one tile of pooled1 serves the three taps of a row (the
+    fourth is not stored), and with three rows of grad2 all nine: the wide tile is moved once, the narrow ones thrice.
     """
     client = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
@@ -145,12 +145,14 @@ def conv2_weight_gradient(
         image = client * B + split * share + step // blocks
         pixel = (step % blocks) * BM + tl.arange(0, BM)
         place = image * (18 * 18 * 32) + ((pixel // 16) * 18 + pixel % 16) * 32
-        g = tl.load(grad2 + place[:, None] + 19 * 32 + out[None, :])
+        tile = tl.load(pooled1 + place[None, :] + 18 * 32 + k[:, None])  # rows 1..16: the border is zero
+        rows = grad2 + place[:, None] + 32 + out[None, :]
+        g = tl.load(rows + 18 * 32)
         bias += tl.sum(g.to(tl.float32), 0)
-        source = pooled1 + place[None, :] + k[:, None]
-        a0 = tl.dot(tl.load(source), g, a0, input_precision=PRECISION)
-        a1 = tl.dot(tl.load(source + 18 * 32), g, a1, input_precision=PRECISION)
-        a2 = tl.dot(tl.load(source + 36 * 32), g, a2, input_precision=PRECISION)
+        # Tap row ky saw pooled1's row r for the output row r + 1 - ky; beyond the image grad2 is zero.
+        a0 = tl.dot(tile, tl.load(rows + 36 * 32), a0, input_precision=PRECISION)
+        a1 = tl.dot(tile, g, a1, input_precision=PRECISION)
+        a2 = tl.dot(tile, tl.load(rows), a2, input_precision=PRECISION)
     target = partial + (client * SPLITS + split) * 9248
     cell = k[:, None] * 32 + out[None, :]
     real = k[:, None] < 96
@@ -187,13 +189,20 @@ def conv1_weight_gradient(
     staged, grad1, which1, partial, B: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr,
 ):  # fmt: skip
-    """Partial sums over a share of the images: partial[(row, 4 * column + channel, out)], then the bias."""
+    """Partial sums over a share of the images: partial[(position, row, 4 * column + channel, out)], then the bias.
+
+    One patch of 4x4 pixels holds what all four pixels of a window saw, so it is loaded once; each position has a sum of
+    its own, and `gather_conv_gradient` finds the nine taps in each.
+    """
     client = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     share: tl.constexpr = B // SPLITS
     k, out = tl.arange(0, 64), tl.arange(0, 32)
     reach = (k // 16) * (34 * 4) + k % 16
-    total = tl.zeros((64, 32), tl.float32)
+    p0 = tl.zeros((64, 32), tl.float32)
+    p1 = tl.zeros((64, 32), tl.float32)
+    p2 = tl.zeros((64, 32), tl.float32)
+    p3 = tl.zeros((64, 32), tl.float32)
     bias = tl.zeros((32,), tl.float32)
     blocks: tl.constexpr = 256 // BM
     for step in range(share * blocks):
@@ -204,14 +213,18 @@ def conv1_weight_gradient(
         which = tl.load(which1 + cell)
         bias += tl.sum(g.to(tl.float32), 0)
         corner = (2 * (pixel // 16) * 34 + 2 * (pixel % 16)) * 4
-        source = staged + image * (34 * 34 * 4) + corner[None, :] + reach[:, None]
-        for position in tl.static_range(4):
-            mine = tl.where(which == position, g, 0.0).to(g.dtype)
-            tile = tl.load(source + ((position // 2) * 34 + position % 2) * 4)
-            total = tl.dot(tile, mine, total, input_precision=PRECISION)
-    target = partial + (client * SPLITS + split) * 2080
-    tl.store(target + k[:, None] * 32 + out[None, :], total)
-    tl.store(target + 2048 + out, bias)
+        patch = tl.load(staged + image * (34 * 34 * 4) + corner[None, :] + reach[:, None])
+        p0 = tl.dot(patch, tl.where(which == 0, g, 0.0).to(g.dtype), p0, input_precision=PRECISION)
+        p1 = tl.dot(patch, tl.where(which == 1, g, 0.0).to(g.dtype), p1, input_precision=PRECISION)
+        p2 = tl.dot(patch, tl.where(which == 2, g, 0.0).to(g.dtype), p2, input_precision=PRECISION)
+        p3 = tl.dot(patch, tl.where(which == 3, g, 0.0).to(g.dtype), p3, input_precision=PRECISION)
+    target = partial + (client * SPLITS + split) * 8224
+    place = k[:, None] * 32 + out[None, :]
+    tl.store(target + place, p0)
+    tl.store(target + 2048 + place, p1)
+    tl.store(target + 4096 + place, p2)
+    tl.store(target + 6144 + place, p3)
+    tl.store(target + 8192 + out, bias)
 
 
 @triton.jit
@@ -247,61 +260,3 @@ def head(hidden, weight, bias, labels, sample_weight, d_hidden, d_weight, d_bias
         tl.store(d_hidden + cell, dh.to(h.dtype))
     tl.store(d_bias + client * GD + c, db, mask=real)
     tl.store(d_weight + client * GD + c[:, None] * WIDTH + k[None, :], dw, mask=real[:, None])
-
-
-@triton.jit
-def gather_conv_gradient(
-    partial1, partial2, gradient, GD, SPLITS1: tl.constexpr, SPLITS2: tl.constexpr, BLOCK: tl.constexpr
-):
-    """Add the partial sums in order and lay them out as torch does: conv1 weight, bias, conv2 weight, bias."""
-    client = tl.program_id(0).to(tl.int64)
-    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    j = i - 896
-    first = ((i % 9) // 3) * 512 + (4 * (i % 3) + (i % 27) // 9) * 32 + i // 27
-    first = tl.where(i < 864, first, 2048 + i - 864)
-    second = (j % 9) * 1024 + ((j % 288) // 9) * 32 + j // 288
-    second = tl.where(j < 9216, second, j)
-    inside1, inside2 = i < 896, (i >= 896) & (j < 9248)
-    value = tl.zeros((BLOCK,), tl.float32)
-    for split in range(SPLITS1):
-        value += tl.load(partial1 + (client * SPLITS1 + split) * 2080 + first, mask=inside1, other=0.0)
-    for split in range(SPLITS2):
-        value += tl.load(partial2 + (client * SPLITS2 + split) * 9248 + second, mask=inside2, other=0.0)
-    tl.store(gradient + client * GD + i, value, mask=inside1 | inside2)
-
-
-@triton.jit
-def pack_conv_weights(x, weight1, weight2, D):
-    """Lay a client's convolution weights out for the kernels above."""
-    client = tl.program_id(0).to(tl.int64)
-    part = tl.program_id(1)
-    cell = tl.arange(0, 1024)
-    source = x + client * D
-    if part < 9:
-        value = tl.load(source + 896 + (cell % 32) * 288 + (cell // 32) * 9 + part)
-        tl.store(weight2 + client * 9216 + part * 1024 + cell, value.to(weight2.dtype.element_ty))
-    else:
-        for row in tl.static_range(4):
-            at = tl.arange(0, 512)
-            k, out = at // 32, at % 32
-            real = (k % 4 < 3) & (k // 4 < 3) & (row < 3)
-            first = tl.load(source + out * 27 + (k % 4) * 9 + row * 3 + k // 4, mask=real, other=0.0)
-            tl.store(weight1 + client * 2048 + row * 512 + at, first.to(weight1.dtype.element_ty))
-
-
-@triton.jit
-def descend(
-    x, low, gradient, drift, lr, scale, SIZE, D, GD, OFFSET, GOFFSET, HAS_DRIFT: tl.constexpr, BLOCK: tl.constexpr
-):
-    """x -= lr (scale * gradient + drift) on one stretch of every client's parameters; keep a low-precision copy."""
-    client = tl.program_id(0).to(tl.int64)
-    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = i < SIZE
-    g = tl.load(gradient + client * GD + GOFFSET + i, mask=inside, other=0.0).to(tl.float32)
-    g = g * tl.load(scale + client)
-    place = client * D + OFFSET + i
-    if HAS_DRIFT:
-        g += tl.load(drift + place, mask=inside, other=0.0)
-    value = tl.load(x + place, mask=inside, other=0.0) - tl.load(lr + client) * g
-    tl.store(x + place, value, mask=inside)
-    tl.store(low + place, value.to(low.dtype.element_ty), mask=inside)
