@@ -10,7 +10,7 @@ test: setup lint  ## all checks
 	$(BIN)/python -m pytest -n 2
 
 test-deploy: setup  ## real Flower processes on loopback, killed and restarted (minutes)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m flower tests/deploy
+	$(BIN)/python -m pytest -n 2 -m flower tests/deploy
 
 lint: setup
 	$(BIN)/ruff check

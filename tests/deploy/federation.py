@@ -6,13 +6,20 @@ import subprocess
 import sys
 import time
 import tomllib
+from dataclasses import replace
 
+import numpy as np
 import psutil
+import safetensors.torch
 import tomli_w
 
 from fedswe.deploy import ledger
 from fedswe.deploy.flower.app import write_app
 from fedswe.deploy.flower.processes import marked
+from fedswe.deploy.plan import FILE, Deployment
+from fedswe.experiment import assemble
+
+ABSENCE = {"name": "stationary", "p": 0.7}
 
 # The task of the tests: the digits, with a gate in front of every client's training.
 TASK = """
@@ -138,3 +145,20 @@ class Federation:
         """How many messages a SuperNode has sent back, by its own log."""
         path = self.run / "flower" / "logs" / f"client-{client}.log"
         return path.read_text().count("Sent successfully") if path.is_file() else 0
+
+    # proof ---------------------------------------------------------------------------------------------
+    def find_task(self, monkeypatch):
+        """Let this process import the app's task, and not that of another test."""
+        monkeypatch.syspath_prepend(str(self.app))
+        for name in ("federation.task", "federation"):
+            sys.modules.pop(name, None)
+
+    def assert_equals_simulation(self, monkeypatch):
+        """The same seed and the same coins, without processes: the same models, to 1e-6."""
+        self.find_task(monkeypatch)
+        engine = assemble(replace(Deployment.load(self.run / FILE).experiment, engine="batched"))
+        for entry in self.entries():
+            assert engine.step().reported == len(entry.merged)
+        final = safetensors.torch.load_file(self.run / "model.safetensors")
+        np.testing.assert_allclose(final["server"], engine.server_model(), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(final["client_mean"], engine.client_mean(), rtol=0, atol=1e-6)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import sys
 
 import pytest
 
@@ -112,43 +111,5 @@ def test_faults(tmp_path, monkeypatch):
         assert [0 in entry.merged for entry in entries] == [True] * 6
         assert all(1 in entry.merged for entry in entries if entry.t != 2)  # it was back in time, or it was not
         assert "up need_state" in entries[3].traffic
-        monkeypatch.syspath_prepend(str(fed.app))
-        for name in ("federation.task", "federation"):
-            sys.modules.pop(name, None)
+        fed.find_task(monkeypatch)
         assert verify(fed.run).exact
-
-
-def test_node_keys_and_a_killed_supervisor(tmp_path, monkeypatch):
-    """Flower refuses the key of a killed SuperNode for a minute: the rounds go on without it, and it comes back."""
-    deploy = {"delivery": "lazy", "min_clients": 1, "deadline": 30.0}
-    with Federation(tmp_path, 2, tls=True, rounds=12, deploy=deploy) as fed:
-        private = [path for path in (fed.app / "keys").iterdir() if path.suffix in (".key", ".secret")]
-        assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
-        fed.close_gate(1, 2)
-        fed.up()
-        fed.until(lambda: fed.training(1, 2), "training of client 1")
-        fed.supernode(1).kill()
-        fed.open_gate(1, 2)
-        fed.until(lambda: any(1 in entry.merged for entry in fed.entries()[3:]), "return of client 1", 300)
-        entries = fed.entries()
-        assert entries[2].merged.keys() == {0}
-        back = next(entry for entry in entries[3:] if 1 in entry.merged)
-        assert back.merged[1] == 1
-        assert "https://127.0.0.1" in fed.said()
-
-        # SIGKILL of the supervisor: what it has started lives on, until the next one comes
-        fed.process.kill()
-        fed.process.wait()
-        orphans = fed.alive()
-        assert orphans
-        committed = len(fed.entries())
-        fed.up(f"rounds={committed + 3}")
-        fed.until_round(committed + 1)
-        assert not any(orphan.is_running() for orphan in orphans)
-        assert fed.end() == 0
-        assert fed.alive() == []
-        monkeypatch.syspath_prepend(str(fed.app))
-        for name in ("federation.task", "federation"):
-            sys.modules.pop(name, None)
-        assert verify(fed.run).exact
-        assert set(fed.entries()[-1].merged) == {0, 1}

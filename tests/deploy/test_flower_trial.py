@@ -10,16 +10,13 @@ import psutil
 import pytest
 import safetensors.torch
 
-from fedswe.algorithms import Scaffold
 from fedswe.availability import Mask
 from fedswe.deploy.plan import FILE, Deployment
 from fedswe.deploy.verify import verify
 from fedswe.experiment import assemble
-from tests.deploy.federation import Federation
+from tests.deploy.federation import ABSENCE, Federation
 
 pytestmark = pytest.mark.flower
-
-ABSENCE = {"name": "stationary", "p": 0.7}
 
 
 def command(*words):
@@ -27,19 +24,6 @@ def command(*words):
     words = [sys.executable, "-m", "fedswe", "deploy", *map(str, words)]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout + done.stderr
-
-
-def assert_equals_simulation(monkeypatch, fed):
-    """The same seed and the same coins, without processes: the same models, to 1e-6."""
-    monkeypatch.syspath_prepend(str(fed.app))
-    sys.modules.pop("federation.task", None)
-    sys.modules.pop("federation", None)
-    engine = assemble(replace(Deployment.load(fed.run / FILE).experiment, engine="batched"))
-    for entry in fed.entries():
-        assert engine.step().reported == len(entry.merged)
-    final = safetensors.torch.load_file(fed.run / "model.safetensors")
-    np.testing.assert_allclose(final["server"], engine.server_model(), rtol=0, atol=1e-6)
-    np.testing.assert_allclose(final["client_mean"], engine.client_mean(), rtol=0, atol=1e-6)
 
 
 def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
@@ -62,9 +46,10 @@ def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
         assert fed.alive() == []
         assert f"resuming  at round {committed} of 3" in fed.said()
         assert [entry.t for entry in fed.entries()] == [0, 1, 2]
+        assert "token" not in (fed.run / "run.json").read_text()  # Flower's, which is on the server's command line
         assert list(fed.home.iterdir()) == []  # nothing is left in the user's home
 
-        assert_equals_simulation(monkeypatch, fed)
+        fed.assert_equals_simulation(monkeypatch)
         assert verify(fed.run).exact
         code, said = command("verify", fed.run)
         assert (code, "verify    passed" in said) == (0, True)
@@ -89,16 +74,3 @@ def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
         fed.up()
         assert fed.end() == 2
         assert "is finished" in fed.said()
-
-
-def test_the_same_app_on_flowers_simulation_engine(tmp_path, monkeypatch):
-    """With an algorithm whose state lives at the server; the keys of the app are not asked for."""
-    deploy = {"simulate_absence": True, "min_clients": 4, "delivery": "lazy"}
-    chosen = {"name": "scaffold"}
-    with Federation(tmp_path, 4, tls=True, rounds=6, algorithm=chosen, availability=ABSENCE, deploy=deploy) as fed:
-        fed.up("--simulation")
-        assert fed.end() == 0
-        assert fed.alive() == []
-        assert isinstance(Deployment.load(fed.run / FILE).experiment.algorithm, Scaffold)
-        assert_equals_simulation(monkeypatch, fed)
-        assert verify(fed.run).exact

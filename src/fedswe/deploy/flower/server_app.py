@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 from flwr.app import Context, Message, RecordDict
@@ -50,7 +51,9 @@ def server_app(folder: Path) -> ServerApp:
         server = ServerEndpoint.open(directory, deployment)
         logging.getLogger("fedswe.deploy").addHandler(complaints := _complaints(directory))
         try:
-            RunDirectory(directory).note(provenance())
+            # Without the command line, on which Flower hands a ServerApp its token.
+            origin = {key: value for key, value in provenance().items() if key != "command"}
+            RunDirectory(directory).note({**origin, "flwr": version("flwr")})
             evaluation = Evaluation(directory, server)
             nodes = (
                 Nodes.of_app(folder, server.m) if context.run_config.get("trust-keys", True) else Nodes(server.m, None)
