@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedswe.deploy import ServerEndpoint
 from fedswe.deploy.flower.app import write_app
 from fedswe.deploy.flower.credentials import write_credentials
 from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
@@ -174,6 +175,15 @@ def test_mistakes_get_one_line(tmp_path, monkeypatch, capsys, words):
     assert MISTAKES[words] in said
     assert said.count("\n") == 1
     assert not (tmp_path / "app" / "run").exists()
+
+
+def test_up_refuses_the_directory_of_another_run(tmp_path, monkeypatch, capsys):
+    write_app(tmp_path / "app", 2, tls=False)
+    plan = Deployment.load(tmp_path / "app" / "deployment.toml")
+    ServerEndpoint.open(tmp_path / "app" / "run", plan).release()
+    code, _, said = fedswe(monkeypatch, capsys, "deploy", "up", tmp_path / "app", "algorithm.k=9")
+    assert (code, "holds a run of another algorithm" in said) == (2, True)
+    assert not (tmp_path / "app" / "run" / "flower").exists()
 
 
 def test_keys_are_never_overwritten(tmp_path):
