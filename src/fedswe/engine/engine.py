@@ -143,11 +143,14 @@ def step_together(engines: Sequence[Engine]) -> list[Attendance]:
     rounds = [engine.round() for engine in engines]
     seen: dict[int, Attendance] = {}
     works: dict[int, Work] = {}
-    for i, started in enumerate(rounds):
+    # Bids for seats wait for a GPU to finish the round before. Those who need none start first and draw meanwhile.
+    for i in sorted(range(len(engines)), key=lambda i: engines[i].algorithm.seats()):
         try:
-            works[i] = next(started)
+            works[i] = next(rounds[i])
+            works[i].batches  # noqa: B018
         except StopIteration as ended:  # nobody trained
             seen[i] = ended.value
+    works = dict(sorted(works.items()))
     for i, done in zip(works, train_all(list(works.values())), strict=True):
         try:
             rounds[i].send(done)

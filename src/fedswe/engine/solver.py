@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -56,6 +57,11 @@ class Work:
     t: int
     local: Local
 
+    @cached_property
+    def batches(self) -> Any:
+        """What its clients draw, drawn once."""
+        return self.problem.draw(torch.as_tensor(self.clients), self.t, self.local.steps, self.local.batch_size)
+
     def done(self, end: Vector) -> Done:
         return Done(end, self.local.steps, self.local.lr_at(self.t))
 
@@ -64,7 +70,7 @@ def train_one(work: Work) -> Done:
     """s steps of one client, by the plain definition of its gradient."""
     local, x = work.local, work.job.start
     lr, clip = local.lr_at(work.t), local.clip or math.inf
-    for batch in work.problem.draw(torch.as_tensor(work.clients), work.t, local.steps, local.batch_size):
+    for batch in work.batches:
         x = descended(x, work.problem.gradient(x, batch.client(0), local.precision), work.job.drift, lr, clip)
     return work.done(x)
 
@@ -124,8 +130,7 @@ class Stack:
 
     def draw(self) -> Any:
         """The batches of all rows; each run draws its own."""
-        steps, size = self.local.steps, self.local.batch_size
-        drawn = [w.problem.draw(torch.as_tensor(w.clients), w.t, steps, size) for w in self.works]
+        drawn = [work.batches for work in self.works]
         return drawn[0] if len(drawn) == 1 else self.problem.joined(drawn)
 
 
