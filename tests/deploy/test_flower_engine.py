@@ -18,6 +18,6 @@ def test_the_same_app_on_flowers_simulation_engine(tmp_path, monkeypatch):
         fed.up("--simulation")
         assert fed.end() == 0
         assert fed.alive() == []
-        assert isinstance(Deployment.load(fed.run / FILE).experiment.algorithm, Scaffold)
         fed.assert_equals_simulation(monkeypatch)
+        assert isinstance(Deployment.load(fed.run / FILE).experiment.algorithm, Scaffold)
         assert verify(fed.run).exact
