@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from fedswe.deploy.plan import Deployment
 from fedswe.experiment import assemble
 from fedswe.tasks.problem import Setting
 from tests.cli.command import fedswe
+from tests.deploy.parts import Quiet, quadratic
 
 SLEEP = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(600)"
@@ -184,6 +186,25 @@ def test_up_refuses_the_directory_of_another_run(tmp_path, monkeypatch, capsys):
     code, _, said = fedswe(monkeypatch, capsys, "deploy", "up", tmp_path / "app", "algorithm.k=9")
     assert (code, "holds a run of another algorithm" in said) == (2, True)
     assert not (tmp_path / "app" / "run" / "flower").exists()
+
+
+def test_without_flower_results_can_be_read_and_the_rest_says_what_to_install(tmp_path):
+    plan = quadratic("fedswe", rounds=2, m=2)
+    net = Quiet(tmp_path, plan)
+    net.finish()
+    net.server.release()
+    hidden = "import sys; sys.modules.update(flwr=None, psutil=None); from fedswe.cli import main; main()"
+
+    def command(*words):
+        done = subprocess.run([sys.executable, "-c", hidden, "deploy", *words], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = command("status", str(tmp_path / "server"))
+    assert (code, "2 of 2 committed" in said) == (0, True)
+    code, said = command("verify", str(tmp_path / "server"))
+    assert (code, "passed" in said) == (0, True)
+    code, said = command("init", str(tmp_path / "app"))
+    assert (code, said) == (2, "error: flwr is not installed: pip install 'fedswe[flower]'\n")
 
 
 def test_keys_are_never_overwritten(tmp_path):

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Mask
+from fedswe.cli.deploy_words import size, told
 from fedswe.config import dump
 from fedswe.deploy import ledger
 from fedswe.deploy.agreement import Agreement
@@ -57,8 +58,6 @@ def trace_command(run: Path, out: Path, app: Path | None) -> None:
 
 
 def status_command(run: Path) -> None:
-    from fedswe.cli.deploy_up import size, told
-
     title, entries, _ = ledger.read(run / ledger.FILE)
     rounds = _rounds(run)
     _console.print(f"rounds    {len(entries)} of {rounds} committed")

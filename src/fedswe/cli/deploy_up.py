@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fedswe.cli.deploy_words import told
 from fedswe.cli.execute import headline
 from fedswe.deploy import ledger
 from fedswe.deploy.flower.app import require_app
@@ -132,22 +133,3 @@ class Progress:
         path = self._directory / HISTORY
         rows = History.from_csv(path.read_text()).rows if path.is_file() else []
         return {int(row["round"]): row for row in rows}
-
-
-def told(entry: Entry, rounds: int) -> str:
-    """A round in a line: who was merged, what was moved, what was turned away."""
-    who = ",".join(map(str, entry.merged)) or "nobody"
-    up = sum(n for kind, n in entry.traffic.items() if kind.startswith("up "))
-    down = sum(n for kind, n in entry.traffic.items() if kind.startswith("down "))
-    refused = {client: ", ".join(why) for client, why in entry.rejected.items()}
-    words = "".join(f"  client {client} rejected ({why})" for client, why in refused.items())
-    return f"round {entry.t + 1}/{rounds}  clients {who}  up {size(up)} down {size(down)}{words}"
-
-
-def size(count: float) -> str:
-    """Bytes for people."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
