@@ -12,17 +12,35 @@ from tests.deploy.federation import Federation
 
 pytestmark = pytest.mark.flower
 
-# The ClientApp of the faults: client 2 lies in some rounds.
+# The ClientApp of the faults: client 2 lies in some rounds, and dies with its SuperNode when told to, its state written
+# aside but not yet in its place.
 LIAR = """
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 from flwr.app import ArrayRecord
 
 from fedswe.deploy.flower import client_app
 from fedswe.deploy.packet import Packet
 
+replace, fatal = os.replace, Path("{fatal}")
+
+
+def dying(source, target):
+    if str(target).endswith("client-2.safetensors") and fatal.exists():
+        fatal.unlink()
+        for process in psutil.Process().parents():
+            if any("flower-supernode" in word for word in process.cmdline()):
+                process.kill()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(source, target)
+
+
+os.replace = dying
 
 
 def lies(message, context, call_next):
@@ -58,8 +76,9 @@ def kept_round(fed, client):
 def test_faults(tmp_path, monkeypatch):
     deploy = {"delivery": "eager", "min_clients": 3, "deadline": 90.0}
     with Federation(tmp_path, 3, rounds=6, deploy=deploy) as fed:
-        (fed.app / "federation" / "client.py").write_text(LIAR)
-        for client, t in ((0, 0), (1, 1), (1, 2), (0, 4), (0, 5)):
+        fatal = tmp_path / "die-while-writing"
+        (fed.app / "federation" / "client.py").write_text(LIAR.replace("{fatal}", str(fatal)))
+        for client, t in ((0, 0), (0, 1), (1, 1), (1, 2), (0, 4), (0, 5)):
             fed.close_gate(client, t)
         fed.up()
 
@@ -71,7 +90,8 @@ def test_faults(tmp_path, monkeypatch):
 
         # round 1: SIGKILL between report and delivery; client 1 keeps the round open
         fed.until(lambda: fed.training(0, 1) and fed.training(1, 1), "training in round 1")
-        before = fed.messages_sent(0)
+        before = fed.messages_sent(0)  # it cannot have reported: it stands at its gate
+        fed.open_gate(0, 1)
         fed.until(lambda: fed.messages_sent(0) > before, "report of client 0")
         fed.supernode(0).kill()
         fed.open_gate(1, 1)
@@ -88,7 +108,9 @@ def test_faults(tmp_path, monkeypatch):
         shutil.rmtree(fed.run / "clients" / "client-0")
         fed.until_round(4)
 
-        # round 4: SIGKILL of the SuperLink, and of a SuperNode at the same time
+        # round 4: SIGKILL of the SuperLink, and of a SuperNode at the same time; and of client 2's SuperNode while it
+        # writes the reply to its first report since round 0
+        fatal.touch()
         fed.until(lambda: fed.training(0, 4), "training of client 0")
         (superlink,) = fed.program("flower-superlink")
         superlink.kill()
@@ -105,6 +127,7 @@ def test_faults(tmp_path, monkeypatch):
         assert fed.alive() == []
 
         entries = fed.entries()
+        assert not fatal.exists()
         assert [entry.rejected.get(2) for entry in entries[1:4]] == [{"not finite": 1}, {"round": 1}, {"round": 1}]
         assert [2 in entry.merged for entry in entries] == [True, False, False, False, True, True]
         assert entries[4].merged[2] == 0  # nothing it did meanwhile was counted
