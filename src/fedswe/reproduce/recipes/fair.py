@@ -8,8 +8,6 @@ part in the choice.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fedswe.reproduce.cell import Cell, Dynamics
 from fedswe.reproduce.choice import ROWS, Choice
 from fedswe.reproduce.measurements import Measurements
@@ -98,10 +96,3 @@ def _report(choice: Choice, measured: Measurements) -> Report:
 
 
 FAIR = Recipe("fair-table", "not in the paper", "the same tuning and the same judged models for all", _lines, _report)
-
-
-def chosen(choice: Choice, measured: Measurements, cell: Cell, output: str) -> Cell | None:
-    """The tuned line of the method, data set, dynamics and alpha of `cell`."""
-    row = (cell.algorithm, cell.k)
-    best = tuned(tried(choice, cell.dataset, cell.dynamics, cell.alpha, row), measured, output)
-    return None if best is None else replace(best, seed=0)
