@@ -93,6 +93,8 @@ class Federation:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(60)
+        for orphan in self.alive():  # of a supervisor the test has killed
+            orphan.kill()
         if error is not None:
             print(self.said(), *(f"\n== {p.name}\n{p.read_text()[-1500:]}" for p in self.run.glob("flower/logs/*")))
 
