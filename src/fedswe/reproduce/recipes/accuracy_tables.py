@@ -23,24 +23,6 @@ def _main_lines(choice: Choice) -> list[Cell]:
     ]
 
 
-def _gamma_lines(choice: Choice) -> list[Cell]:
-    return [
-        choice.cell(dataset, "sine", row, gamma=gamma)
-        for dataset in choice.datasets_of(["svhn"])
-        for gamma in GAMMAS
-        for row in choice.rows_of(CONFERENCE)
-    ]
-
-
-def _alpha_lines(choice: Choice) -> list[Cell]:
-    return [
-        choice.cell(dataset, "sine", row, alpha=alpha)
-        for dataset in choice.datasets_of(["svhn"])
-        for alpha in ALPHAS
-        for row in choice.rows_of(CONFERENCE)
-    ]
-
-
 def _line(cell: Cell, keys: tuple[str, ...], measured: Measurements, table: str, **by: float) -> Line:
     k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
     paper = look_up(table, dataset=cell.dataset, dynamics=cell.dynamics, algorithm=cell.algorithm, **k, **by)
@@ -67,20 +49,28 @@ def _main_report(choice: Choice, measured: Measurements) -> Report:
     )
 
 
-def _gamma_report(choice: Choice, measured: Measurements) -> Report:
-    cells = _gamma_lines(choice)
-    lines = [_line(c, (f"{c.gamma:g}", label(c)), measured, "table8", gamma=c.gamma) for c in cells]
-    return _table(
-        choice, "Table 8: accuracy by the depth gamma of the sine", ("gamma", "algorithm"), lines, measured, cells
-    )
+def _varied(recipe: str, number: int, key: str, values: tuple[float, ...], what: str) -> Recipe:
+    """A table of the conference version: SVHN under the sine, with one of its parameters varied."""
 
+    def lines(choice: Choice) -> list[Cell]:
+        return [
+            choice.cell(dataset, "sine", row, **{key: value})
+            for dataset in choice.datasets_of(["svhn"])
+            for value in values
+            for row in choice.rows_of(CONFERENCE)
+        ]
 
-def _alpha_report(choice: Choice, measured: Measurements) -> Report:
-    cells = _alpha_lines(choice)
-    lines = [_line(c, (f"{c.alpha:g}", label(c)), measured, "table9", alpha=c.alpha) for c in cells]
-    return _table(choice, "Table 9: accuracy by heterogeneity alpha", ("alpha", "algorithm"), lines, measured, cells)
+    def report(choice: Choice, measured: Measurements) -> Report:
+        cells = lines(choice)
+        rows = []
+        for cell in cells:
+            value = getattr(cell, key)
+            rows.append(_line(cell, (f"{value:g}", label(cell)), measured, f"table{number}", **{key: value}))
+        return _table(choice, f"Table {number}: accuracy by {what}", (key, "algorithm"), rows, measured, cells)
+
+    return Recipe(recipe, f"Table {number}", f"accuracy by {what}", lines, report)
 
 
 MAIN = Recipe("main-table", "Table 2", "accuracy of ten methods under three dynamics", _main_lines, _main_report)
-GAMMA = Recipe("gamma-table", "Table 8", "accuracy by the depth of the sine", _gamma_lines, _gamma_report)
-ALPHA = Recipe("alpha-table", "Table 9", "accuracy by heterogeneity", _alpha_lines, _alpha_report)
+GAMMA = _varied("gamma-table", 8, "gamma", GAMMAS, "the depth gamma of the sine")
+ALPHA = _varied("alpha-table", 9, "alpha", ALPHAS, "heterogeneity alpha")
