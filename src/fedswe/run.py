@@ -153,7 +153,7 @@ class Runner:
         row: Row = {"round": self.engine.t, **self._tally.columns()}
         self._tally = Tally()
         for name, x in self.outputs.models().items():
-            row |= {f"{name}_{score}": value for score, value in self.engine.problem.evaluate(x).items()}
+            row |= {f"{name}_{score}": value for score, value in self.engine.evaluate(x).items()}
         row |= observe(self.engine, self.experiment.record.probes)
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)

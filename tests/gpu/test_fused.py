@@ -42,17 +42,32 @@ def test_kernels_equal_autograd_in_the_interpreter(cases):
     assert max(errors("cpu", cases, TRITON_INTERPRET="1")) < 1e-4
 
 
+def found_by(module, *arguments, **environment):
+    """What a module of these tests prints, as JSON."""
+    command, env = [sys.executable, "-m", f"tests.gpu.{module}", *arguments], {**os.environ, **environment}
+    root = SCRIPT.parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=root, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 @triton
 def test_a_company_in_chunks_equals_the_plain_steps_in_the_interpreter():
     """Batches, dropout, crops beyond the border and rates reach the clients they belong to."""
-    command = [sys.executable, "-m", "tests.gpu.fused_stack"]
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    root = SCRIPT.parents[2]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = found_by("fused_stack", TRITON_INTERPRET="1")
     assert found["error"] < 1e-4
     assert found["mixed"] > 0.1
+
+
+@triton
+def test_logits_equal_the_networks_own_in_the_interpreter():
+    """In units of their spread; any number of images, whatever was scored before."""
+    assert found_by("fused_scores", "cpu", TRITON_INTERPRET="1") < 1e-4
+
+
+@gpu
+def test_logits_equal_the_networks_own_on_the_gpu():
+    assert found_by("fused_scores", "cuda") < 2e-2
 
 
 @triton

@@ -15,6 +15,7 @@ from fedswe.core import keys
 from fedswe.core.algorithm import AnyAlgorithm, ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
 from fedswe.core.transfer import to_device
+from fedswe.engine import fused
 from fedswe.engine.solver import Ids as Ids
 from fedswe.engine.solver import Local, Work, train_all
 from fedswe.errors import FedsweError, require
@@ -116,6 +117,10 @@ class Engine(ABC):
         """The mean over the m clients and the k virtual ones, which hold the server's model."""
         k = self.algorithm.virtual_clients()
         return (self.m * self.client_mean() + k * self.server_model()) / (self.m + k)
+
+    def evaluate(self, x: Vector) -> dict[str, float]:
+        """Named scores of a model."""
+        return fused.scores(self.problem, x)
 
     # checkpoints ---------------------------------------------------------------------------------------
     def state(self) -> dict[str, torch.Tensor]:

@@ -24,7 +24,7 @@ _TRIED = 2, 6  # clients
 
 def estimate(engines: Sequence[Engine], rounds: int) -> int | None:
     """Bytes on the GPU at the peak, to about a fifth; None for a problem whose data are not kept on the device."""
-    from fedswe.engine.fused import solver  # needs Triton
+    from fedswe.engine.fused import forward, solver  # need Triton
 
     first, local = engines[0].problem, engines[0].local
     if not isinstance(first, LabelledProblem) or first.start.device.type != "cuda":
@@ -38,7 +38,7 @@ def estimate(engines: Sequence[Engine], rounds: int) -> int | None:
         needed = distinct_rows(present) + private_columns(engine.algorithm) * engine.m
         total += _doubled(needed) * row  # the table of rows grows by doubling
     fits = all(solver.fits(e.problem, e.local) for e in engines)
-    total += solver.needs(first, local, at_work) if fits else general(first, local, at_work)
+    total += solver.needs(first, local, at_work) + forward.needs(first) if fits else general(first, local, at_work)
     return total + 3 * at_work * row  # start, end and report of everybody at work
 
 

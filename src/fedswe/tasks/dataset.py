@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-_AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: the CPU's cache, a GPU's appetite
+AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: the CPU's cache, a GPU's appetite
 
 Inputs = npt.NDArray[np.floating] | npt.NDArray[np.uint8]
 
@@ -80,5 +80,5 @@ def normalised(
 
 
 def chunks(size: int, device: torch.device) -> Iterator[slice]:
-    at_a_time = _AT_A_TIME[device.type]
+    at_a_time = AT_A_TIME[device.type]
     return (slice(a, a + at_a_time) for a in range(0, size, at_a_time))

@@ -1,4 +1,4 @@
-"""Fast local training on a GPU: the paper's CNNs with weights of their own for every client."""
+"""Fast local training and scoring on a GPU: the paper's CNNs with weights of their own for every client."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 
 if TYPE_CHECKING:
     from fedswe.engine.solver import Stack
+    from fedswe.tasks.problem import Problem
 
 
 def suits(stack: Stack) -> bool:
@@ -24,3 +25,12 @@ def train(stack: Stack) -> torch.Tensor:
     from fedswe.engine.fused import solver
 
     return solver.train(stack)
+
+
+def scores(problem: Problem, x: torch.Tensor) -> dict[str, float]:
+    """The problem's scores of a model, by the fused kernels where they can."""
+    if x.device.type != "cuda" or x.dtype != torch.float32:
+        return problem.evaluate(x)
+    from fedswe.engine.fused import forward
+
+    return forward.scores(problem, x)

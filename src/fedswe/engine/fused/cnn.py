@@ -45,6 +45,12 @@ def dense_layers(widths: Sequence[int]) -> list[Dense]:
     return layers
 
 
+def bordered(*shape: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Zeros, with room behind them: tiles of four pixels reach up to two rows beyond the last image."""
+    size = math.prod(shape)
+    return torch.zeros(size + 2 * shape[-1] * shape[-2], dtype=dtype, device=device)[:size].view(shape)
+
+
 @dataclass
 class Phase:
     """The inputs of one local phase, with room for `clients`; [steps, clients, batch] where not said otherwise."""
@@ -90,16 +96,12 @@ class FusedCnn:
         def low(*shape: int) -> torch.Tensor:
             return torch.zeros(*shape, dtype=self.dtype, device=device)
 
-        def bordered(*shape: int) -> torch.Tensor:
-            # Tiles of four pixels reach up to two rows beyond the last image.
-            return low(math.prod(shape) + 2 * shape[-1] * shape[-2])[: math.prod(shape)].view(shape)
-
         def single(*shape: int) -> torch.Tensor:
             return torch.zeros(*shape, dtype=torch.float32, device=device)
 
         self.x, self.drift, self.low = single(n, self.D), single(n, self.D), low(n, self.D)
-        self.staged = bordered(n, B, 34, 34, 4)
-        self.pooled1, self.grad2 = bordered(n, B, 18, 18, 32), bordered(n, B, 18, 18, 32)
+        self.staged = bordered(n, B, 34, 34, 4, dtype=self.dtype, device=device)
+        self.pooled1, self.grad2 = (bordered(n, B, 18, 18, 32, dtype=self.dtype, device=device) for _ in range(2))
         self.which1 = torch.zeros(n, B, 256, 32, dtype=torch.int8, device=device)
         self.grad1 = low(n, B, 256, 32)
         self.pooled2 = low(n, B, 2048)
