@@ -57,6 +57,8 @@ def test_show_profile(cli):
         (["xyz"], "unknown recipe 'xyz': see fedswe reproduce --list"),
         (["fig6", "xyz"], "unknown recipe 'xyz'"),
         (["fig6", "--scale", "huge"], "unknown --scale 'huge': choose from ci, small, full"),
+        (["fig6", "--cells", "*-k7-*"], "no run matches --cells '*-k7-*': the first is called fashion_mnist-periodic-"),
+        (["fig2", "--cells", "*-k7-*"], "no run matches --cells '*-k7-*': these recipes run nothing"),
         (["fig6", "--profile", "mine"], "unknown --profile 'mine': choose from paper, released"),
         (["fig6", "--dataset", "mnist"], "unknown 'mnist': choose from svhn, cifar10, cinic10, digits, fashion_mnist"),
         (["fig6", "--dynamics", "sin"], "unknown 'sin': choose from stationary, staircase, sine, periodic-static"),
@@ -98,6 +100,12 @@ def test_status_counts_finished_running_and_left(cli, tmp_path):
     assert "1 finished, 1 running, 5 left" in out
     assert f"running   {held.name}" in out
     assert not (tmp_path / "ci-released").exists()
+
+
+def test_cells_are_chosen_by_name(cli, tmp_path):
+    words = "reproduce", "fig6", "--scale", "ci", "--out", str(tmp_path), "--status", "--cells"
+    assert "0 finished, 0 running, 1 left" in cli(*words, "*-static-*-k0-*")[1]
+    assert "0 finished, 0 running, 3 left" in cli(*words, "*-k0-*,*-static-fedswe-k1-*")[1]
 
 
 def test_report_runs_nothing(cli, tmp_path):

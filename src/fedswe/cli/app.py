@@ -81,6 +81,7 @@ def reproduce_(
     algorithms: Annotated[str, typer.Option(help="Only these, e.g. fedswe,fedavg")] = "",
     seeds: Annotated[str, typer.Option(help="Comma-separated; default: those of the scale")] = "",
     rounds: Annotated[int, typer.Option(help="Instead of the rounds of the scale")] = 0,
+    cells: Annotated[str, typer.Option(help="Only runs with such names, e.g. '*-k10-*,*-mifa-*'; * is any text")] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
     precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")] = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")] = 0,
@@ -105,6 +106,7 @@ def reproduce_(
         reproduce.machine(device, precision, jobs),
         out,
         "status" if status else "report" if report else "",
+        tuple(pattern for pattern in cells.split(",") if pattern),
     )
     if not good and not everything:
         raise typer.Exit(1)

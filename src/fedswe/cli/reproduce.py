@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import time
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, cast
 
@@ -83,11 +84,13 @@ def machine(device: str, precision: str, jobs: int) -> Machine:
     return Machine(device, cast(Literal["fp32", "tf32", "bf16"], precision), jobs)
 
 
-def reproduce_command(names: list[str], asked: Choice, where: Machine, out: Path, only: Only) -> bool:
+def reproduce_command(
+    names: list[str], asked: Choice, where: Machine, out: Path, only: Only, patterns: tuple[str, ...] = ()
+) -> bool:
     """Run, write the reports, and say whether every ordering that is safe to expect was found (if asked)."""
     recipes = [_recipe(name) for name in names if name != "claims"]
     store = Store(out)
-    cells = list(dict.fromkeys(cell for recipe in recipes for cell in recipe.cells(asked)))
+    cells = _named([cell for recipe in recipes for cell in recipe.cells(asked)], patterns)
     if only == "status":
         _print_status(cells, store)
         return True
@@ -101,6 +104,18 @@ def reproduce_command(names: list[str], asked: Choice, where: Machine, out: Path
         for recipe in recipes:
             _console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}", markup=False)
         return _claims(whole, measured, out) if "claims" in names else True
+
+
+def _named(cells: list[Cell], patterns: tuple[str, ...]) -> list[Cell]:
+    """Each once, and only those whose name matches a pattern, if there are any."""
+    cells = list(dict.fromkeys(cells))
+    if not patterns:
+        return cells
+    found = [cell for cell in cells if any(fnmatchcase(cell.name, pattern) for pattern in patterns)]
+    if not found:
+        known = f"the first is called {cells[0].name}" if cells else "these recipes run nothing"
+        raise FedsweError(f"no run matches --cells {','.join(patterns)!r}: {known}")
+    return found
 
 
 def _recipe(name: str) -> Recipe:
