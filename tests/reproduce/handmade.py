@@ -99,7 +99,7 @@ def as_printed(cell: Cell) -> Story:
     return Story(row.values["test"].mean, train=row.values["train"].mean, reached=reached)
 
 
-PAPERS = tuple(name for name in RECIPES if name != "fair-table")
+PAPERS = tuple(name for name, recipe in RECIPES.items() if recipe.number != "not in the paper")
 
 
 def world(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from fedswe.config import dump, experiment
 from fedswe.experiment import Experiment
 from fedswe.reproduce.profile import Profile, judged_by, settings
+from fedswe.reproduce.readings import check_reading, settings_of
 from fedswe.reproduce.scale import SCALES, ScaleName
 
 Dynamics = Literal["stationary", "staircase", "sine", "periodic-static", "periodic-staircase"]
@@ -44,6 +45,10 @@ class Cell:
     gamma: float = 0.3  # of the sine
     p: float = 0.0  # one probability for all clients; 0 = by labels
     hold_out: float = 0.0  # fraction of the training data kept for choosing rates
+    reading: str = ""  # of what the paper leaves open about the algorithm; "" = the default
+
+    def __post_init__(self) -> None:
+        check_reading(self.reading, self.algorithm)
 
     @property
     def periodic(self) -> bool:
@@ -54,6 +59,7 @@ class Cell:
         """A file name; default coordinates stay silent."""
         words = [self.dataset, self.dynamics, self.algorithm]
         words += [f"k{self.k:g}"] * (self.algorithm == "fedswe")
+        words += [self.reading] * bool(self.reading)
         silent = Cell(self.scale, self.profile, self.dataset, self.dynamics, self.algorithm, self.seed)
         for key in ("rate", "rounds", "alpha", "gamma", "p", "hold_out"):
             if (value := getattr(self, key)) != getattr(silent, key):
@@ -107,7 +113,9 @@ class Cell:
             table["algorithm"]["k"] = self.k
         if self.algorithm == "gfedavg":
             table["algorithm"]["period"] = scale.period
-        for key, value in chosen.items():
+        if self.algorithm == "f3ast":
+            table["algorithm"]["budget"] = 0  # no limit: the paper names no number of seats
+        for key, value in (chosen | settings_of(self.reading)).items():
             section, _, name = key.partition(".")
             if name:
                 table[section][name] = value

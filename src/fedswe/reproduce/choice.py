@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fedswe.errors import FedsweError
 from fedswe.reproduce.cell import Cell, Dynamics
@@ -67,8 +68,8 @@ class Choice:
     def rows_of(self, papers: Sequence[Row]) -> tuple[Row, ...]:
         return tuple(row for row in papers if not self.algorithms or row[0] in self.algorithms)
 
-    def cell(self, dataset: str, dynamics: Dynamics, row: Row, /, **variation: float) -> Cell:
-        """A line of cells: one cell with seed 0."""
+    def cell(self, dataset: str, dynamics: Dynamics, row: Row, /, **variation: Any) -> Cell:
+        """A line of cells: one cell with seed 0, with these coordinates of Cell."""
         return Cell(
             self.scale_name,
             self.profile,

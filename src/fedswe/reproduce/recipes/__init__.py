@@ -1,4 +1,4 @@
-"""One recipe per table and figure, in the order of the paper."""
+"""One recipe per table and figure, in the order of the paper, and two tables of our own."""
 
 from fedswe.reproduce.recipe import Recipe
 from fedswe.reproduce.recipes.accuracy_tables import ALPHA, GAMMA, MAIN
@@ -6,6 +6,7 @@ from fedswe.reproduce.recipes.drawn import DRAWN
 from fedswe.reproduce.recipes.fair import FAIR
 from fedswe.reproduce.recipes.motivating import MOTIVATING
 from fedswe.reproduce.recipes.periodic import PERIODIC_RECIPES
+from fedswe.reproduce.recipes.readings import OPEN_READINGS
 from fedswe.reproduce.recipes.slowdown import SLOWDOWN
 
 RECIPES: dict[str, Recipe] = {
@@ -24,5 +25,6 @@ RECIPES: dict[str, Recipe] = {
         GAMMA,
         ALPHA,
         FAIR,
+        OPEN_READINGS,
     )
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fedswe.reproduce.cell import Cell
 from fedswe.reproduce.choice import CONFERENCE, DATASETS, ROWS, STEADY, Choice
 from fedswe.reproduce.measurements import Measurements
@@ -23,7 +25,7 @@ def _main_lines(choice: Choice) -> list[Cell]:
     ]
 
 
-def _line(cell: Cell, keys: tuple[str, ...], measured: Measurements, table: str, **by: float) -> Line:
+def accuracy_line(cell: Cell, keys: tuple[str, ...], measured: Measurements, table: str, **by: float) -> Line:
     k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
     paper = look_up(table, dataset=cell.dataset, dynamics=cell.dynamics, algorithm=cell.algorithm, **k, **by)
     ours = tuple(measured.score(cell, f"{part}_accuracy") for part in ("train", "test"))
@@ -33,18 +35,25 @@ def _line(cell: Cell, keys: tuple[str, ...], measured: Measurements, table: str,
     return Line(keys, ours, published)
 
 
-def _table(
-    choice: Choice, title: str, names: tuple[str, ...], lines: list[Line], measured: Measurements, cells: list[Cell]
+def accuracy_table(
+    choice: Choice,
+    title: str,
+    names: tuple[str, ...],
+    lines: list[Line],
+    measured: Measurements,
+    cells: list[Cell],
+    more: Sequence[str] = (),
 ) -> Report:
+    """A report of one table; `more` are notes of its own."""
     judged = "FedSWE judged by the mean of the clients' models" if choice.profile == "released" else "server models"
-    notes = [f"{judged}; mean of the last {choice.scale.tail} rounds", *lengths(cells, measured)]
+    notes = [f"{judged}; mean of the last {choice.scale.tail} rounds", *more, *lengths(cells, measured)]
     return Report([VerdictTable(title, names, ("train", "test"), lines, choice.profile, notes)])
 
 
 def _main_report(choice: Choice, measured: Measurements) -> Report:
     cells = _main_lines(choice)
-    lines = [_line(c, (c.dataset, c.dynamics, label(c)), measured, "table2") for c in cells]
-    return _table(
+    lines = [accuracy_line(c, (c.dataset, c.dynamics, label(c)), measured, "table2") for c in cells]
+    return accuracy_table(
         choice, "Table 2: accuracy by data set and dynamics", ("data", "dynamics", "algorithm"), lines, measured, cells
     )
 
@@ -65,8 +74,8 @@ def _varied(recipe: str, number: int, key: str, values: tuple[float, ...], what:
         rows = []
         for cell in cells:
             value = getattr(cell, key)
-            rows.append(_line(cell, (f"{value:g}", label(cell)), measured, f"table{number}", **{key: value}))
-        return _table(choice, f"Table {number}: accuracy by {what}", (key, "algorithm"), rows, measured, cells)
+            rows.append(accuracy_line(cell, (f"{value:g}", label(cell)), measured, f"table{number}", **{key: value}))
+        return accuracy_table(choice, f"Table {number}: accuracy by {what}", (key, "algorithm"), rows, measured, cells)
 
     return Recipe(recipe, f"Table {number}", f"accuracy by {what}", lines, report)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fedswe.algorithms import ALGORITHMS
 from fedswe.reproduce.cell import Cell
 from fedswe.reproduce.measurements import Measurements
+from fedswe.reproduce.readings import READINGS
 
 _SHORT = {
     "fedavg": "FedAvg, active",
@@ -15,10 +16,11 @@ _SHORT = {
 
 
 def label(cell: Cell) -> str:
-    """The method as a table names it."""
-    if cell.algorithm == "fedswe":
-        return f"FedSWE, k = {cell.k:g}"
-    return _SHORT.get(cell.algorithm, ALGORITHMS[cell.algorithm].__name__)
+    """The method as a table names it, and how it is read where not by default."""
+    name = _SHORT.get(cell.algorithm, ALGORITHMS[cell.algorithm].__name__)
+    k = [f"k = {cell.k:g}"] * (cell.algorithm == "fedswe")
+    read = [READINGS[cell.reading].label] if cell.reading else []
+    return ", ".join([name, *k, *read])
 
 
 def lengths(cells: list[Cell], measured: Measurements) -> list[str]:

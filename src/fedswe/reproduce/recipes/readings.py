@@ -1,0 +1,59 @@
+"""A table the paper does not have: other readings of what it leaves open, beside its numbers for the method.
+
+F3AST's seats and first rates, FedSWE's clip where k > 0 and the rate that goes with it, and gFedAvg's rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fedswe.reproduce.cell import Cell
+from fedswe.reproduce.choice import Choice, Row
+from fedswe.reproduce.measurements import Measurements
+from fedswe.reproduce.readings import READINGS
+from fedswe.reproduce.recipe import Recipe, Report
+from fedswe.reproduce.recipes.accuracy_tables import accuracy_line, accuracy_table
+from fedswe.reproduce.recipes.words import label
+
+# A row of Table 2, a reading of its method, and local rates; 0 is the rate of Table 2.
+_TRIED: tuple[tuple[Row, str, tuple[float, ...]], ...] = (
+    (("fedavg", 0.0), "", (0.0,)),  # for comparison
+    (("f3ast", 0.0), "", (0.0,)),
+    (("f3ast", 0.0), "seats10", (0.0,)),
+    (("f3ast", 0.0), "from-mean-rate", (0.0,)),
+    (("fedswe", 100.0), "", (0.0, 0.2, 0.4)),
+    (("fedswe", 100.0), "unclipped", (0.0, 0.2)),
+    (("gfedavg", 0.0), "", (0.0, 0.002, 0.001, 0.0005)),
+)
+
+
+def _differs(cell: Cell) -> bool:
+    """Whether the reading changes anything: one profile may follow already what is open in the other."""
+    return not cell.reading or cell.experiment() != replace(cell, reading="").experiment()
+
+
+def _lines(choice: Choice) -> list[Cell]:
+    tried = [
+        choice.cell(dataset, dynamics, row, rate=rate, reading=reading)
+        for dataset in choice.datasets_of(["svhn", "cifar10"])
+        for dynamics in choice.dynamics_of(["sine"])
+        for row, reading, rates in _TRIED
+        if row in choice.rows_of([row])
+        for rate in rates
+    ]
+    return [cell for cell in tried if _differs(cell)]
+
+
+def _report(choice: Choice, measured: Measurements) -> Report:
+    cells = _lines(choice)
+    lines = [accuracy_line(c, (c.dataset, label(c), f"{c.experiment().local.lr:g}"), measured, "table2") for c in cells]
+    title = "Open readings: accuracy under the sine, beside Table 2"
+    names = ("data", "algorithm", "local rate")
+    told = {label(c): READINGS[c.reading].why for c in cells if c.reading}
+    notes = [f"{name}: {why}" for name, why in told.items()]
+    return accuracy_table(choice, title, names, lines, measured, cells, notes)
+
+
+OPEN_READINGS = Recipe(
+    "readings", "not in the paper", "other readings of F3AST, k = 100 and gFedAvg, beside Table 2", _lines, _report
+)
