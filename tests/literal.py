@@ -70,8 +70,8 @@ def fedawe(x0, mask, local, *, lr=1.0, clip=0.0, echo_cap=0):
     return fedswe(x0, mask, local, lr=lr, k=0.0, clip=clip, echo_cap=echo_cap)
 
 
-def fedavg(x0, mask, local, *, lr=1.0):
-    """FedAvg over the available clients (McMahan et al. 2017), unweighted."""
+def fedavg(x0, mask, local, *, lr=1.0, clip=0.0):
+    """FedAvg over the available clients (McMahan et al. 2017), unweighted; clip is not theirs."""
     x, mask, T, _ = _begin(x0, mask)
     xs = [x.copy()]
     for t in range(T):
@@ -80,7 +80,11 @@ def fedavg(x0, mask, local, *, lr=1.0):
             total = np.zeros_like(x)
             for i in A:
                 total = total + (local(i, x, t) - x)
-            x = x + lr / len(A) * total
+            step = total / len(A)
+            norm = np.sqrt(np.sum(step * step))
+            if clip > 0 and norm > clip:
+                step = step * (clip / norm)
+            x = x + lr * step
         xs.append(x.copy())
     return xs
 

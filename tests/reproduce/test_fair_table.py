@@ -46,12 +46,12 @@ def test_every_method_has_the_same_effort_and_the_same_models():
     cells = RECIPES["fair-table"].lines(SMALL)
     efforts = {}
     for cell in cells:
-        efforts.setdefault((cell.algorithm, cell.k), []).append(cell.rate)
+        efforts.setdefault((cell.algorithm, cell.k, cell.reading), []).append(cell.rate)
         assert set(OUTPUTS) <= set(cell.experiment().evaluate.model)
         assert cell.experiment().task.hold_out == 0.1
-    rates = {tuple(10 * r if name == "gfedavg" else r for r in tried) for (name, _), tried in efforts.items()}
+    rates = {tuple(10 * r if name == "gfedavg" else r for r in tried) for (name, *_), tried in efforts.items()}
     assert rates == {(0.02, 0.05, 0.1, 0.2) * len(SETTINGS)}
-    assert len(efforts) == 11
+    assert len(efforts) == 12
 
 
 def test_the_report_shows_test_accuracy_at_the_chosen_rate():

@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
-from fedswe.core.records import Model, Nothing, Vector
+from fedswe.core.records import Model, Nothing, Vector, clipped
+from fedswe.errors import require
 
 
 @dataclass(frozen=True)
 class Averaging(Algorithm[Model, Nothing, Model, Model, Nothing]):
     """Train from the server's model, send the progress; the three rules differ in how progress is weighted."""
+
+    clip: float = 0.0  # not FedAvg's: L2 bound of the averaged progress, as FedAWE's released code has it; 0 = off
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.clip >= 0, f"clip must be 0 (off) or positive, not {self.clip:g}")
 
     def report(self, c: Nothing, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Nothing, Model]:
         return c, Model(self.weigh(done.end - job.start, at))
@@ -21,7 +28,8 @@ class Averaging(Algorithm[Model, Nothing, Model, Model, Nothing]):
         return progress
 
     def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Nothing]:
-        return Model(s.x + self.lr / self.divisor(count, at) * total.x), Nothing()
+        step = total.x / self.divisor(count, at)
+        return Model(s.x + self.lr * (clipped(step, self.clip) if self.clip else step)), Nothing()
 
     @abstractmethod
     def divisor(self, count: int, at: ServerView) -> int:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
-from fedswe.core.records import Model, Nothing, Scalar, Vector
+from fedswe.core.records import Model, Nothing, Scalar, Vector, clipped
 from fedswe.errors import require
 
 
@@ -78,9 +78,7 @@ class FedSWE(Algorithm[Model, Client, Nothing, Model | Split, Model | Nothing]):
             return s, Nothing()  # k = 0 and nobody there: 0/0, the server keeps its model
         if isinstance(total, Split):
             # The released code (k = 0) clips the averaged echoed progress; this is its extension to k > 0.
-            step = total.progress / weight
-            step = step * (self.clip / step.norm().clamp(min=self.clip))
-            x = (total.start + self.k * s.x) / weight + self.lr * step
+            x = (total.start + self.k * s.x) / weight + self.lr * clipped(total.progress / weight, self.clip)
         else:
             x = (total.x + self.k * s.x) / weight
         return Model(x), Model(x)

@@ -59,3 +59,9 @@ def zeros(record: R) -> R:
 def floats(record: Any) -> int:
     """How many numbers a record of one client holds."""
     return sum(v.numel() for v in parts(record).values())
+
+
+def clipped(v: Vector, bound: float) -> Vector:
+    """One vector, shortened to an L2 norm of at most ``bound``."""
+    factor: Scalar = bound / torch.linalg.vector_norm(v).clamp(min=bound)
+    return v * factor

@@ -38,6 +38,27 @@ READINGS = {
         "the released code clips the averaged update, but it has k = 0 only; to clip the average over the active "
         "clients and the k copies in the same way is our extension",
     ),
+    "eta-g2": Reading(
+        "fedswe",
+        "global rate 2",
+        {"algorithm.lr": 2.0},
+        "eta_g = 2 where the paper has 1: among k copies of the server's model the clients' progress enters with the "
+        "weight |A| / (|A| + k), and a larger global rate makes up for it without longer local steps",
+    ),
+    "eta-g4": Reading("fedswe", "global rate 4", {"algorithm.lr": 4.0}, "eta_g = 4, for the same reason"),
+    "clipped": Reading(
+        "fedavg",
+        "clipped",
+        {"algorithm.clip": 0.5},
+        "FedAvg's average bounded as the released code bounds FedAWE's: it is what lets FedAWE take larger local rates",
+    ),
+    "every-round": Reading(
+        "gfedavg",
+        "amplified every round",
+        {"algorithm.period": 1},
+        "P = 1, a tenfold global rate, where the paper has P = 100: a tenfold stretch of a hundred rounds' progress "
+        "throws the model off at every local rate tried",
+    ),
 }
 
 
