@@ -99,7 +99,27 @@ def test_a_company_resumed_from_its_checkpoints_ends_with_the_same_bits(tmp_path
     assert finished(store) == {}
     seen = []
     run_cells(FEW, store, ALONE, lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (12 - 8, 12)  # two cells of six rounds, of which four each had been run
+    assert seen[-1] == (12 - 8, 12 - 8)  # two cells of six rounds, of which four each had been run
+    assert numbers(store) == undisturbed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_end_it_saves_the_round_it_is_in(tmp_path, undisturbed, number):
+    store = Store(tmp_path)
+    seen = []
+
+    def watch(done, total):
+        seen.append((done, total))
+        if done == 7:  # the first of two cells has noted its fourth round
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(FEW, store, ALONE, watch)
+    assert seen[-1] == (7, 12)
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    seen.clear()
+    run_cells(FEW, store, ALONE, lambda *counts: seen.append(counts))
+    assert seen[-1] == (4, 4)
     assert numbers(store) == undisturbed
 
 
@@ -199,6 +219,23 @@ def test_processes_of_a_killed_grid_end_with_it(tmp_path):
     wait_for(lambda: store.running(cells) == [], seconds=20)
     running.communicate()  # its pipes are closed only when no process holds them
     assert finished(store) == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_processes_that_are_asked_to_end_save_the_round_they_are_in(tmp_path, number):
+    """SIGINT as a terminal sends it, to the whole group; SIGTERM as a scheduler does, to the command alone."""
+    store = Store(tmp_path)
+    words = [*WORDS, "--rounds", "100000", "--out", tmp_path, "--jobs", "2"]
+    running = process(*words, **QUIET, start_new_session=True)
+    cells = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=100_000)
+    wait_for(lambda: len(store.running(cells)) == len(cells))
+    wait_for(lambda: all((store.work(cell) / "history.csv").exists() for cell in cells))
+    os.killpg(running.pid, number) if number == signal.SIGINT else os.kill(running.pid, number)
+    out, err = running.communicate()
+    assert (running.returncode, err) == (130, "")
+    assert "runs      stopped; the same command goes on where they are" in out
+    assert store.running(cells) == []
+    assert all((store.work(cell) / "checkpoint.safetensors").exists() for cell in cells)
 
 
 def test_two_processes_share_a_directory(tmp_path, whole):

@@ -129,8 +129,12 @@ def _recipe(name: str) -> Recipe:
 def _run(cells: list[Cell], store: Store, where: Machine) -> None:
     left = [cell for cell in cells if not store.finished(cell)]
     _console.print(f"runs      {len(cells) - len(left)} of {len(cells)} finished before, {len(left)} left")
-    with _Display() as display:
-        run_cells(cells, store, where, display)
+    try:
+        with _Display() as display:
+            run_cells(cells, store, where, display)
+    except KeyboardInterrupt:
+        _console.print("runs      stopped; the same command goes on where they are")
+        raise
     elsewhere = store.running(left)
     if elsewhere:
         _console.print(f"runs      {len(elsewhere)} are being run by another process; ask again when it is done")

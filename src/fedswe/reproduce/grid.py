@@ -1,15 +1,20 @@
-"""Run the cells that are not finished: in companies that train as one stack, across processes, resumably."""
+"""Run the cells that are not finished: in companies that train as one stack, across processes, resumably.
+
+Killed, a grid goes on from its last checkpoints; asked to end (Ctrl-C, or the SIGTERM of a scheduler), it writes them
+after the round it is in.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +30,17 @@ from fedswe.run import Runner, advance
 
 _COMPANY = {"cpu": 8, "cuda": 64}  # cells whose clients train as one stack
 
-_rounds: Any = None  # shared by the processes of a grid: rounds run so far
+
+@dataclass(frozen=True)
+class _Shared:
+    """What the processes of a grid tell each other."""
+
+    rounds: Any  # run so far
+    spared: Any  # which checkpoints had already
+    stop: Any  # asked to end after this round
+
+
+_shared: _Shared  # of this process
 
 
 @dataclass(frozen=True)
@@ -73,33 +88,67 @@ def _run_all(left: list[Cell], store: Store, machine: Machine, watch: Watch | No
     companies = [left[at : at + size] for at in range(0, len(left), size)]
     total = sum(cell.experiment().rounds for cell in left)
     context = multiprocessing.get_context("spawn")
-    rounds = context.Value("q", 0)
-    if machine.processes == 1:
-        _share(rounds)
-        for company in companies:
-            _run_company(company, store.path, machine, watch and (lambda: watch(rounds.value, total)))
-        return
-    with ProcessPoolExecutor(machine.processes, context, initializer=_work, initargs=(rounds,)) as pool:
+    shared = _Shared(*(context.Value("q", 0) for _ in range(3)))
+
+    def look() -> None:
+        if watch is not None:
+            watch(shared.rounds.value, total - shared.spared.value)
+
+    with _stopped_by_signals(shared):
+        if machine.processes == 1:
+            _share(shared)
+            for company in companies:
+                _run_company(company, store.path, machine, look)
+        else:
+            _run_in_processes(companies, store, machine, shared, look)
+    if shared.stop.value:
+        raise KeyboardInterrupt
+
+
+def _run_in_processes(
+    companies: list[list[Cell]], store: Store, machine: Machine, shared: _Shared, look: Callable[[], None]
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(machine.processes, context, initializer=_work, initargs=(shared,)) as pool:
         pending = {pool.submit(_run_company, company, store.path, machine) for company in companies}
         try:
             while pending:
                 done, pending = wait(pending, timeout=0.5)
                 for future in done:
                     future.result()
-                if watch is not None:
-                    watch(rounds.value, total)
+                look()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _share(rounds: Any) -> None:
-    global _rounds
-    _rounds = rounds
+@contextmanager
+def _stopped_by_signals(shared: _Shared) -> Iterator[None]:
+    """The first signal asks to end after the round, a second one ends at once."""
+    if threading.current_thread() is not threading.main_thread():  # others may not handle signals
+        yield
+        return
+
+    def ask(number: int, _: object) -> None:
+        shared.stop.value = 1
+        signal.signal(number, before[number])
+
+    before: dict[int, Any] = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _work(rounds: Any) -> None:
+def _share(shared: _Shared) -> None:
+    global _shared
+    _shared = shared
+
+
+def _work(shared: _Shared) -> None:
     """The start of a process of the grid."""
-    _share(rounds)
+    _share(shared)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the first process passes it on
     torch.set_num_threads(1)  # idle threads of one process would steal the other's core
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -112,25 +161,38 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _run_company(cells: Sequence[Cell], out: Path, machine: Machine, watch: Callable[[], None] | None = None) -> None:
+class _Stopped(Exception):
+    """The grid was asked to end, and everything is saved."""
+
+
+def _run_company(cells: Sequence[Cell], out: Path, machine: Machine, look: Callable[[], None] | None = None) -> None:
+    if _shared.stop.value:
+        return
     store = Store(out)
     with ExitStack() as claims:
         ours = [cell for cell in cells if claims.enter_context(store.claim(cell))]
         runners = _runners([cell for cell in ours if not store.ended(cell, machine.experiment(cell))], store, machine)
+        with _shared.spared.get_lock():
+            _shared.spared.value += sum(runner.engine.t for runner in runners)
         clock = time.monotonic()
 
         def after_round(*_: object) -> None:
             nonlocal clock
-            with _rounds.get_lock():
-                _rounds.value += 1
-            if watch is not None:
-                watch()
-            if time.monotonic() - clock > machine.checkpoint:
+            with _shared.rounds.get_lock():
+                _shared.rounds.value += 1
+            if look is not None:
+                look()
+            if _shared.stop.value or time.monotonic() - clock > machine.checkpoint:
                 for runner in runners:
                     runner.save()
                 clock = time.monotonic()
+            if _shared.stop.value:
+                raise _Stopped
 
-        advance(runners, after_round)
+        try:
+            advance(runners, after_round)
+        except _Stopped:
+            return
         for cell in ours:
             store.keep(cell)
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -229,7 +230,7 @@ class LabelledProblem(Problem):
     def evaluate(self, x: Vector, logits: Logits | None = None) -> dict[str, float]:
         """Losses and accuracies; `logits` may compute the network's faster."""
         logits, scores = logits or self._logits, {}
-        for name, (inputs, labels), rows in self._scored():
+        for name, (inputs, labels), rows in self._scored:
             size = len(labels) if rows is None else len(rows)
             loss, correct = torch.zeros((2, 1), dtype=torch.float64, device=x.device)
             # Scores need no more digits than tf32 has, which a GPU computes several times faster.
@@ -249,6 +250,7 @@ class LabelledProblem(Problem):
         # What convolutions make of 128 images stays in the cache: twice as fast, and the same bits.
         return torch.cat([self.network.logits(x, piece) for piece in torch.split(inputs, 128)])
 
+    @cached_property
     def _scored(self) -> list[tuple[str, tuple[torch.Tensor, torch.Tensor], torch.Tensor | None]]:
         """Name, samples and which of them; None: all."""
         if self._kept_back is None:
