@@ -19,15 +19,18 @@ def main():
     torch.manual_seed(0)
     module = paper_cnn(32, 16, dropout=0.2)((3, 32, 32), 10)
     runs = [problem(module=module, shape=(3, 32, 32), seed=seed) for seed in (1, 2)]
+    plain = problem(module=module, shape=(3, 32, 32), augment=False)
     errors, mixed = [], []
     for mine in (
         stack(runs[:1], [1, 0, 3], local=Local(steps=1, batch_size=9)),  # three samples, and batches cut off at nine
-        stack(runs, [0], t=1, local=Local(steps=2, batch_size=16), clip=1.0, drifting=True),  # narrow after wide
+        stack(runs, [0], t=1, local=Local(steps=2, batch_size=16), clip=0.3, drifting=True),  # narrow after wide
+        stack([plain], [1], local=Local(steps=2, batch_size=9)),  # neither clip, drift nor crops after all of them
     ):
         want = train_stacked(mine) - mine.start
         error = solver.train(mine, graph=False) - mine.start - want
         errors.append(float((error.norm(dim=1) / want.norm(dim=1)).max()))
-        mixed.append(float(((want.roll(1, 0) - want).norm(dim=1) / want.norm(dim=1)).min()))
+        if len(want) > 1:
+            mixed.append(float(((want.roll(1, 0) - want).norm(dim=1) / want.norm(dim=1)).min()))
     print(json.dumps({"error": max(errors), "mixed": min(mixed)}))
 
 

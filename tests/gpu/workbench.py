@@ -24,13 +24,15 @@ def data(shape):
     return Labelled(images, labels, images[:10], labels[:10])
 
 
-def problem(model="mlp", shape=(3, 8, 8), device="cpu", module=None, seed=4):
-    """Random images parted among clients of the sizes above, cropped and mirrored."""
+def problem(model="mlp", shape=(3, 8, 8), device="cpu", module=None, seed=4, augment=True):
+    """Random images parted among clients of the sizes above, cropped and mirrored unless `augment` is False."""
     torch.manual_seed(seed)
     network = Network(module or NETWORKS[model](shape, 10))
     setting = Setting(seed, torch.float32, torch.device(device))
     parts = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
-    return LabelledProblem(data(shape), parts, network, setting, Augmentation(2, True), (0.3, -0.7, 1.1))
+    return LabelledProblem(
+        data(shape), parts, network, setting, Augmentation(2, True) if augment else Augmentation(), (0.3, -0.7, 1.1)
+    )
 
 
 def stack(problems, ids, t=0, drifting=False, clip=0.0, local=None):

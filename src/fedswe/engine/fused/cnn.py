@@ -137,6 +137,8 @@ class FusedCnn:
         self.x[:n, : self.d] = start
         if drift is not None:
             self.drift[:n, : self.d] = drift
+        if not clipped:
+            self.scale.fill_(1.0)  # an earlier phase may have left what it clipped by
         kind = (clients, drift is not None, clipped)
         if graph:
             self._graphs.run(kind, lambda: self._all_steps(*kind))

@@ -102,9 +102,9 @@ def _fill(cnn: FusedCnn, batches: Batches, labels: torch.Tensor, n: int, width: 
     phase.labels[:, :n, :width] = labels[batches.index].transpose(0, 1).int()
     if batches.dropout is not None:
         phase.dropout[:, :n] = batches.dropout.T
-    if batches.augment is not None:
-        for name in ("shift_y", "shift_x", "flip"):
-            getattr(phase, name)[:, :n, :width] = getattr(batches.augment, name).transpose(0, 1)
+    for name in ("shift_y", "shift_x", "flip"):  # zero where nothing is drawn: the buffers outlive the run before
+        changes = None if batches.augment is None else getattr(batches.augment, name).transpose(0, 1)
+        getattr(phase, name)[:, :n, :width] = 0 if changes is None else changes
 
 
 @lru_cache(maxsize=2)
