@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet
 from fedswe.deploy.verify import verify
-from tests.deploy.parts import Quiet, digits, quadratic
+from fedswe.tasks import Quadratic
+from tests.deploy.parts import Quiet, algorithm, deployment, digits, quadratic
 
 
 def altered(packet, header=None, **arrays):
@@ -138,6 +139,17 @@ def test_fedswe_moves_are_measured_before_the_echo(scratch):
     echoed = answer.arrays["report.x"].double().numpy() - start
     measured = net.server._reception._moved(1, net.server._reception.reports[1])
     assert measured == pytest.approx(np.linalg.norm(echoed) / (0.8 * 6), rel=1e-5)
+
+
+@pytest.mark.parametrize(("size", "lr"), [(1e9, 0.8), (1.0, 1e-9)])
+@pytest.mark.parametrize("name", ["fedswe", "fedavg", "fedpbc"])
+def test_moves_are_measured_however_large_the_model_and_small_the_rate(scratch, name, size, lr):
+    task = Quadratic(centers=[[size], [2 * size]], start=3 * size)
+    net = Quiet(scratch, deployment(algorithm(name, lr=lr), task, 4, "eager", p=1.0))
+    net.round()
+    assert set(net.server.committed.merged) == {0, 1}
+    if lr > 1e-3:  # the larger of the two moves, by hand: two steps of 0.05 to the center one or two sizes away
+        assert net.server.committed.farthest == pytest.approx(2 * size * (1 - 0.95**2), rel=1e-5)
 
 
 def fuzzed(rng, honest):

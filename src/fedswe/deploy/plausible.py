@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -41,13 +42,15 @@ def moved(agreement: Agreement, state: Any, down: Any, report: Any, client: int,
     """
     algorithm, at = agreement.algorithm, agreement.at_client(client, t)
     job = algorithm.plan(state, down, at)
+    job = replace(job, start=job.start.double())
 
     def reported(end: torch.Tensor) -> Any:
         done = Done(end, agreement.local.steps, agreement.local.lr_at(t))
         return algorithm.report(state, down, job, done, at)[1]
 
     nowhere = reported(job.start)
-    scale = distance(reported(job.start + 1), nowhere) / math.sqrt(job.start.numel())
+    step = 1 + float(job.start.abs().max())  # so long that it does not vanish in the rounding
+    scale = distance(reported(job.start + step), nowhere) / (step * math.sqrt(job.start.numel()))
     return distance(report, nowhere) / scale
 
 
