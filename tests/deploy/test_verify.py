@@ -10,7 +10,8 @@ from fedswe.deploy.client import ClientEndpoint
 from fedswe.deploy.trace import trace
 from fedswe.deploy.verify import verify
 from fedswe.errors import FedsweError
-from tests.deploy.parts import Quiet, quadratic
+from fedswe.tasks import Quadratic
+from tests.deploy.parts import Quiet, deployment, quadratic
 
 
 @pytest.fixture
@@ -84,6 +85,25 @@ def test_clients_that_round_differently_are_measured_on_the_trail(scratch, error
     assert 0 < result.difference < 100 * error
     assert result.passed is passed
     assert not result.exact
+
+
+def test_the_scale_of_a_model_does_not_matter(scratch):
+    """The client mean is summed in another order than the simulator's: that rounds in proportion to the models."""
+    task = Quadratic(centers=[[100.0, 200.0], [300.0, -100.0], [0.0, 100.0]], start=100.0)
+    net = Quiet(scratch, deployment("fedswe", task, 12, "eager"))
+    net.finish()
+    result = verify(scratch / "server")
+    assert result.exact
+    assert 0 < result.client_mean_difference < 1e-6
+    assert result.passed
+
+
+def test_a_model_that_is_no_number_does_not_pass(scratch):
+    net = Quiet(scratch, quadratic("fedswe", trail=True))
+    net.finish()
+    rewrite(scratch / "server", 6, lambda entry: entry.update(model="0" * 32))
+    net.server._store.save_trail(6, net.problem.start * float("nan"))
+    assert not verify(scratch / "server").passed
 
 
 def test_what_is_not_a_run_is_refused(scratch):

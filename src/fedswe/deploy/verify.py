@@ -25,7 +25,7 @@ from fedswe.deploy.trace import attendance
 from fedswe.engine import LoopEngine
 from fedswe.errors import require
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-6  # of a model's largest coefficient, or of 1 if they are all smaller
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Verification:
     reports: int  # merged in all rounds
     differing: list[int]  # rounds whose server model has other bits than the simulator's
     compared: int  # models whose numbers were compared
-    difference: float  # the largest, over those models
-    client_mean_difference: float  # at the end; the simulator adds in another order
+    difference: float  # the largest, over those models; in units of the largest coefficient where that is above 1
+    client_mean_difference: float  # at the end, likewise; the simulator adds in another order
 
     @property
     def exact(self) -> bool:
@@ -85,11 +85,12 @@ def verify(directory: Path | str, watch: Callable[[int], None] | None = None) ->
     gaps.append(_gap(engine.server_model(), experiment.algorithm.model(final)))
     reports = sum(len(entry.merged) for entry in entries)
     mean_gap = _gap(engine.client_mean(), roster.mean())
-    return Verification(rounds, reports, differing, len(gaps), max(gaps), mean_gap)
+    return Verification(rounds, reports, differing, len(gaps), float(np.max(gaps)), mean_gap)
 
 
 def _gap(a: Vector, b: Vector) -> float:
-    return float((a.double().cpu() - b.double().cpu()).abs().max())
+    a, b = a.double().cpu(), b.double().cpu()
+    return float((a - b).abs().max() / a.abs().max().clamp(min=1))
 
 
 def _named(t: int) -> str:
