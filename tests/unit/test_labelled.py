@@ -1,5 +1,6 @@
 """Batches, gradients and scores of labelled tasks."""
 
+from collections import OrderedDict
 from itertools import chain
 
 import numpy as np
@@ -118,3 +119,33 @@ def test_full_gradients_use_every_sample_of_a_client():
         point = problem.start.clone().requires_grad_()
         loss = F.cross_entropy(problem.network.logits(point, images[index]), labels[index])
         torch.testing.assert_close(got[row], torch.autograd.grad(loss, point)[0])
+
+
+class Shifted(nn.Sequential):
+    def forward(self, inputs):
+        return super().forward(inputs) + 100.0
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Sequential(OrderedDict(flat=nn.Flatten(), hidden=nn.Linear(16, 4), relu=nn.ReLU(), out=nn.Linear(4, 2))),
+        nn.Sequential(
+            OrderedDict(
+                conv=nn.Conv2d(1, 2, 3), relu=nn.ReLU(), pool=nn.MaxPool2d(2), flat=nn.Flatten(), out=nn.Linear(2, 2)
+            )
+        ),
+        Shifted(nn.Flatten(), nn.Linear(16, 2)),
+    ],
+    ids=["named layers", "named layers with pooling", "a subclass"],
+)
+def test_a_network_computes_what_its_module_does(module):
+    network, images = Network(module), torch.rand(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(network.logits(network.initial(), images), module(images))
+    assert not network.logits(torch.zeros_like(network.initial()), images).ne(100.0 * isinstance(module, Shifted)).any()
+    assert network.stacks == ("hidden" in dict(module.named_children()))
+
+
+@pytest.mark.parametrize("dropout", [nn.Dropout(0.5), nn.Dropout2d(0.5), nn.AlphaDropout(0.5)])
+def test_no_kind_of_dropout_goes_unnoticed(dropout):
+    assert Network(nn.Sequential(nn.Conv2d(1, 2, 3), dropout, nn.Flatten(), nn.Linear(8, 2))).drops == [0.5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
+from torch.nn.modules.dropout import _DropoutNd
 
 from fedswe.core import keys
 from fedswe.core.records import Vector
@@ -98,13 +100,14 @@ def kept(dropout: torch.Tensor, layer: int, samples: int, units: int, p: float) 
 
 def pooled_first(module: nn.Module) -> nn.Module:
     """The same function with each ReLU before a max-pooling moved behind it, where it has a quarter of the work."""
-    if not isinstance(module, nn.Sequential):
+    if type(module) is not nn.Sequential:  # a subclass may do more than call its layers in turn
         return module
     layers = list(module)
     for i, (first, second) in enumerate(pairwise(layers)):
         if isinstance(first, nn.ReLU) and isinstance(second, nn.MaxPool2d):
             layers[i : i + 2] = [second, first]
-    return nn.Sequential(*layers)
+    # Neither has parameters, so those of the other layers keep their names.
+    return nn.Sequential(OrderedDict(zip(module._modules, layers, strict=True)))
 
 
 class Network:
@@ -117,11 +120,12 @@ class Network:
                     f"layer {name or type(part).__name__} ({type(part).__name__}) keeps buffers, which averaging "
                     "does not define: use a layer without them, such as GroupNorm for BatchNorm"
                 )
-        self.module = pooled_first(
-            module
-        ).eval()  # dropout is keyed, see `logits`; torch's own would draw from a global stream
-        self.drops = [layer.p for layer in module.modules() if isinstance(layer, nn.Dropout)]
-        require(not self.drops or isinstance(module, nn.Sequential), "dropout needs a network that is nn.Sequential")
+        # Dropout is keyed, see `logits`; torch's own would draw from a global stream.
+        self.module = pooled_first(module).eval()
+        self.drops = [layer.p for layer in module.modules() if isinstance(layer, _DropoutNd)]
+        require(
+            not self.drops or type(module) is nn.Sequential, "dropout needs a network that is a plain nn.Sequential"
+        )
         self._names, parameters = zip(*module.named_parameters(), strict=True)
         self._shapes = [p.shape for p in parameters]
         self._sizes = [p.numel() for p in parameters]
@@ -163,7 +167,7 @@ class Network:
     @property
     def stacks(self) -> bool:
         """Whether `stacked_gradients` knows this network: Flatten, then Linear layers with ReLU between them."""
-        if not isinstance(self.module, nn.Sequential):
+        if type(self.module) is not nn.Sequential:
             return False
         kinds = [type(layer) for layer in self.module]
         biased = all(layer.bias is not None for layer in self.module if isinstance(layer, nn.Linear))
