@@ -8,20 +8,21 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 from fedswe.experiment import Experiment
 from fedswe.results.directory import create_empty
 from fedswe.results.history import History
 from fedswe.run import run_together
 
 _COMPANY = 8  # runs whose clients train as one stack
-_TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
+TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Entry:
 
     def score(self, name: str) -> tuple[float, float]:
         """Mean and standard deviation over seeds of a score averaged over the last rounds."""
-        values = [h.tail_mean(f"{self.model}_{name}", _TAIL) for h in self.histories]
+        values = [h.tail_mean(f"{self.model}_{name}", TAIL) for h in self.histories]
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
         return float(np.mean(values)), spread
 
@@ -101,17 +102,19 @@ def compare(
     """
     if rates and tuning_seed in seeds:
         raise FedsweError(f"seed {tuning_seed} is used for tuning: choose other --seeds or another --tuning-seed")
+    require(len(set(seeds)) == len(seeds), "--seeds names one seed twice")
+    trials = [_cell(label, e, rate, tuning_seed) for label, e in algorithms for rate in rates]
+    require(len({cell.name for cell in trials}) == len(trials), "--tune names one rate twice")
     if out is not None:
         create_empty(out)
     models = algorithms[0][1].evaluate.model
     chosen = {(label, model): e.local.lr for label, e in algorithms for model in models}
     with _Workers(jobs, out, watch) as workers:
         if rates:
-            trials = [_cell(label, e, rate, tuning_seed) for label, e in algorithms for rate in rates]
             tried = workers.run(trials, to_come=len(algorithms) * len(seeds))
             for label, model in chosen:
                 own = [
-                    (c.rate, tried[c.name].tail_mean(f"{model}_train_loss", _TAIL)) for c in trials if c.label == label
+                    (c.rate, tried[c.name].tail_mean(f"{model}_train_loss", TAIL)) for c in trials if c.label == label
                 ]
                 chosen[label, model] = _lowest(dict(own))
         grid = {
@@ -178,7 +181,10 @@ class _Workers:
             yield from ((company, _run_company(company, self._out)) for company in companies)
         else:
             futures = {self._pool.submit(_run_company, company, self._out): company for company in companies}
-            yield from ((futures[future], future.result()) for future in as_completed(futures))
+            try:
+                yield from ((futures[future], future.result()) for future in as_completed(futures))
+            except BrokenProcessPool:
+                raise FedsweError("a process of the comparison was killed; short of memory? Use fewer --jobs") from None
 
 
 def _run_company(cells: Sequence[Cell], out: Path | None) -> list[History]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
@@ -93,7 +94,7 @@ def named(registry: Mapping[str, type[T]], table: Table, section: str) -> T:
     name = table.pop("name")
     if section == "task" and ":" in str(name):
         return cast(T, build(_imported(str(name)), table, section, of=f" of {name}"))
-    if name not in registry:
+    if not isinstance(name, str) or name not in registry:
         raise FedsweError(f"unknown {section} {name!r}{_nearest(str(name), registry)}")
     return build(registry[name], table, section, of=f" of {name}")
 
@@ -127,13 +128,20 @@ def dump(experiment: Experiment) -> str:
                 )
             table[f.name] = {"name": names[type(value)], **_parameters(value)}
         else:
-            table[f.name] = _parameters(value) if f.name in PLAIN else value
+            table[f.name] = _parameters(value) if f.name in PLAIN else _plain(value)
     return tomli_w.dumps(table)
 
 
 def _parameters(value: Any) -> Table:
     kept = {f.name for f in fields(value) if f.init}
-    return {name: v for name, v in asdict(value).items() if name in kept and v is not None}
+    return {name: _plain(v) for name, v in asdict(value).items() if name in kept and v is not None}
+
+
+def _plain(value: Any) -> Any:
+    """From Python, numbers may come as numpy's: TOML knows only its own."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def build(cls: type[T], table: Table, section: str, of: str = "") -> T:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+import re
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from fedswe.engine import ENGINES, Engine
 from fedswe.engine.outputs import Output
 from fedswe.engine.probes import Probe
 from fedswe.engine.solver import Local
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
 from fedswe.tasks.problem import Problem, Setting
 
@@ -77,6 +78,9 @@ class Experiment:
     def __post_init__(self) -> None:
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
+        _check_words(self, "")
+        for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
+            _check_words(getattr(self, section), f"{section}.")
         if "auxiliary" in self.record.probes:
             require(
                 isinstance(self.algorithm, FedSWE),
@@ -86,6 +90,21 @@ class Experiment:
                 self.local.schedule == "constant",
                 "record.probes: the auxiliary sequence needs a constant local rate: set local.schedule=constant",
             )
+
+
+def _check_words(part: Any, section: str) -> None:
+    """Refuse a word that is none of those a field may hold: from Python nothing else does, and it would be ignored."""
+    hints = get_type_hints(type(part))
+    for f in fields(part):
+        hint, words = hints[f.name], [getattr(part, f.name)]
+        if get_origin(hint) is list:
+            hint, words = get_args(hint)[0], *words
+        if get_origin(hint) is Literal:
+            for word in words:
+                require(
+                    word in get_args(hint),
+                    f"{section}{f.name} must be one of {', '.join(get_args(hint))}, not {word!r}",
+                )
 
 
 def assemble(experiment: Experiment) -> Engine:
@@ -111,7 +130,11 @@ def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
 
 def device_named(name: str) -> torch.device:
     """A device that is there, or one line that says it is not."""
-    known = name.split(":")[0] in ("cpu", "cuda")
-    require(known, f'device must be "cpu", "cuda" or "cuda:N", not "{name}"')
-    require(not name.startswith("cuda") or torch.cuda.is_available(), f'device "{name}": no GPU is visible')
+    known = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
+    if known is None:
+        raise FedsweError(f'device must be "cpu", "cuda" or "cuda:N", not "{name}"')
+    if name != "cpu":
+        require(torch.cuda.is_available(), f'device "{name}": no GPU is visible')
+        there = torch.cuda.device_count()
+        require(int(known[1] or 0) < there, f'device "{name}": GPUs are numbered from 0, and {there} are visible')
     return torch.device(name)

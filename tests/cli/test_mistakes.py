@@ -4,6 +4,8 @@ import os
 import resource
 import signal
 import subprocess
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,6 +68,11 @@ def assert_refused(tmp_path, result, message):
         (["task.clients=1400", "task.alpha=0.1"], "has no data"),
         (["device=cuda"], "no GPU is visible"),
         (["device=tpu"], 'device must be "cpu"'),
+        (["device=cpu:0x"], 'device must be "cpu"'),
+        (["algorithm.name=[1]"], "unknown algorithm [1]"),
+        (["algorithm.k=inf"], "k must be 0 or more, not inf"),
+        (["algorithm.clip=inf"], "clip must be 0 (off) or positive, not inf"),
+        (["local.lr=inf"], "lr must be positive, not inf"),
         (["nowhere.toml"], "cannot read nowhere.toml"),
         (["a.toml", "b.toml"], "one configuration file at a time"),
         (["task.name=quadratic"], "needs a task with labels"),
@@ -198,10 +205,17 @@ def test_a_full_disk(size, tmp_path):
         (["compare", "--algorithms", "fedsve"], "did you mean fedswe"),
         (["compare", "--algorithms", "fedswe:k=-1"], "k must be 0 or more"),
         (["compare", "--algorithms", ","], "--algorithms is empty"),
-        (["compare", "--seeds", "three"], "--seeds must be numbers"),
+        (["compare", "--seeds", "three"], "--seeds must be whole numbers"),
+        (["compare", "--seeds", "3.5"], "--seeds must be whole numbers"),
+        (["compare", "--seeds", "nan"], "--seeds must be whole numbers"),
+        (["compare", "--seeds", "3,3"], "--seeds names one seed twice"),
+        (["compare", "--seeds", "-1"], "seed must be from 0"),
         (["compare", "--seeds", ""], "--seeds is empty"),
         (["compare", "--tune", "0.1", "--seeds", "1"], "is used for tuning"),
         (["compare", "--tune", "fast"], "--tune must be numbers"),
+        (["compare", "--tune", "0.1,1e-1"], "--tune names one rate twice"),
+        (["compare", "--tune", "0.1,-1"], "lr must be positive, not -1"),
+        (["compare", "--jobs", "-1"], "--jobs must be 0 (one per core) or positive, not -1"),
         (["show", "fedaw"], "did you mean fedawe"),
         (["show", "xyzzy"], "see fedswe list"),
     ],
@@ -211,6 +225,38 @@ def test_other_commands(words, message, tmp_path, monkeypatch, capsys):
     more = ["rounds=2", "task.clients=10", "task.alpha=1"] if words[0] == "compare" else []
     assert_refused(tmp_path, fedswe(monkeypatch, capsys, *words, *more), message)
     assert not (tmp_path / "runs").exists()
+
+
+def test_clients_of_every_seed_are_looked_at_before_the_first_run(tmp_path, monkeypatch, capsys):
+    """Seed 3 parts the digits among 600 clients, seed 1 leaves one of them without any."""
+    words = [
+        "compare",
+        "task.clients=600",
+        "rounds=1",
+        "--algorithms",
+        "fedavg",
+        "--jobs",
+        "1",
+        "--out",
+        tmp_path / "out",
+    ]
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, *words, "--seeds", "3,1"), "has no data")
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, *words, "--seeds", "3", "--tune", "0.1,1"), "has no data")
+
+
+def test_a_killed_worker(tmp_path):
+    words = ["compare", *QUICK, "rounds=1000000", "--algorithms", "fedavg", "--jobs", "2", "--out", tmp_path / "out"]
+    run = process(*words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while not list((tmp_path / "out").glob("runs/*/config.toml")):
+        assert time.monotonic() < end, "no worker began"
+        time.sleep(0.02)
+    children = (Path("/proc") / str(run.pid) / "task" / str(run.pid) / "children").read_text().split()
+    workers = [c for c in children if "spawn_main" in (Path("/proc") / c / "cmdline").read_text()]
+    os.kill(int(workers[0]), signal.SIGKILL)
+    err = run.communicate(timeout=60)[1]
+    assert run.returncode == 2
+    assert err == "error: a process of the comparison was killed; short of memory? Use fewer --jobs\n"
 
 
 def test_no_traceback_from_a_real_process(tmp_path):

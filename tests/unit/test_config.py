@@ -1,12 +1,14 @@
 """Configuration: what is written can be read, and mistakes get one line."""
 
+import numpy as np
 import pytest
 
-from fedswe import Experiment
-from fedswe.algorithms import ALGORITHMS, FedAWE, FedSWE
+from fedswe import Evaluate, Experiment, Record
+from fedswe.algorithms import ALGORITHMS, MIFA, FedAWE, FedSWE
 from fedswe.config import dump, experiment, load, load_text
+from fedswe.engine.solver import Local
 from fedswe.errors import FedsweError
-from fedswe.tasks import Quadratic
+from fedswe.tasks import Digits, Quadratic
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -19,6 +21,30 @@ def test_round_trip(name):
 def test_round_trip_of_lists():
     value = Experiment(task=Quadratic(centers=[[1.0, 2.0], [3.0, 4.0]], curvature=[1.0, 2.0]))
     assert load_text(dump(value), "x") == value
+
+
+def test_numbers_of_numpy_are_written_as_plain_ones():
+    task = Quadratic(centers=np.eye(2), curvature=[np.float32(1), 2])
+    value = Experiment(rounds=np.int64(7), algorithm=FedSWE(k=np.float64(3)), task=task)
+    plain = Experiment(rounds=7, algorithm=FedSWE(k=3), task=Quadratic(centers=[[1, 0], [0, 1]], curvature=[1, 2]))
+    assert load_text(dump(value), "x") == plain
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"engine": "fast"}, "engine must be one of batched, loop, not 'fast'"),
+        ({"dtype": "float16"}, "dtype must be one of float32, float64, not 'float16'"),
+        ({"algorithm": MIFA(store="deltas")}, "algorithm.store must be one of delta, delta_over_lr"),
+        ({"task": Digits(partition="iid")}, "task.partition must be one of"),
+        ({"local": Local(schedule="cosine")}, "local.schedule must be one of inverse_sqrt, constant, not 'cosine'"),
+        ({"evaluate": Evaluate(model=["server", "best"])}, "evaluate.model must be one of server, .*, not 'best'"),
+        ({"record": Record(probes=["consenus"])}, "record.probes must be one of consensus, auxiliary"),
+    ],
+)
+def test_a_word_nobody_knows_is_refused_from_python_too(parts, message):
+    with pytest.raises(FedsweError, match=message):
+        Experiment(**parts)
 
 
 def test_overrides(tmp_path):

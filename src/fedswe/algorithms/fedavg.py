@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +20,7 @@ class Averaging(Algorithm[Model, Nothing, Model, Model, Nothing]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.clip >= 0, f"clip must be 0 (off) or positive, not {self.clip:g}")
+        require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
 
     def report(self, c: Nothing, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Nothing, Model]:
         return c, Model(self.weigh(done.end - job.start, at))

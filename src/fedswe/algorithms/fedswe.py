@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -49,8 +50,8 @@ class FedSWE(Algorithm[Model, Client, Nothing, Model | Split, Model | Nothing]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.k >= 0, f"k must be 0 or more, not {self.k:g}")
-        require(self.clip >= 0, f"clip must be 0 (off) or positive, not {self.clip:g}")
+        require(0 <= self.k < math.inf, f"k must be 0 or more, not {self.k:g}")
+        require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
         require(self.echo_cap == 0 or self.echo_cap >= 1, "echo_cap must be 0 (off) or at least 1")
 
     def client_init(self, x0: Vector) -> Client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,7 +23,7 @@ def amplified(x: Vector, anchor: Vector, amplification: float) -> Vector:
 
 
 def check_window(amplification: float, period: int) -> None:
-    require(amplification > 0, f"amplification must be positive, not {amplification:g}")
+    require(0 < amplification < math.inf, f"amplification must be positive, not {amplification:g}")
     require(period >= 1, f"period must be at least 1 round, not {period}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,10 +13,10 @@ from rich.table import Table
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.cli import words as command_words
-from fedswe.comparison import Cell, Comparison, compare
+from fedswe.comparison import TAIL, Cell, Comparison, compare
 from fedswe.config import experiment, override, read
-from fedswe.errors import FedsweError
-from fedswe.experiment import Experiment, assemble
+from fedswe.errors import FedsweError, require
+from fedswe.experiment import Experiment, assemble, populate
 from fedswe.plots import plot_comparison
 from fedswe.results.files import write_whole
 
@@ -34,17 +35,21 @@ def compare_command(
         raise FedsweError(f"--algorithms names {repeated.pop()} twice")
     values = [(label, _experiment(label, file, overrides)) for label in chosen]
     rates = command_words.numbers(tune, "--tune")
-    seed_list = [int(seed) for seed in command_words.numbers(seeds, "--seeds")]
+    seed_list = command_words.whole_numbers(seeds, "--seeds")
     if not seed_list:
         raise FedsweError("--seeds is empty: give at least one, e.g. --seeds 3,4,6")
+    require(jobs >= 0, f"--jobs must be 0 (one per core) or positive, not {jobs}")
+    # Every mistake shows before the first run: each algorithm, and the clients of each seed.
     for _, value in values:
-        assemble(value)  # every mistake shows before the first run
+        assemble(value)
+    for seed in [*seed_list, *([tuning_seed] if rates else [])]:
+        populate(replace(values[0][1], seed=seed))
     out = out or command_words.new_directory("compare")
     with _Display() as display:
         result = compare(values, seed_list, rates, tuning_seed, out, jobs or None, display)
     write_whole(out / "compare.csv", result.to_csv())
     plot_comparison(result, out / "compare.png")
-    _print(result, values[0][1], seed_list, rates)
+    _print(result, seed_list, values[0][1].rounds, rates)
     _console.print(f"results   {out}/compare.csv, compare.png, runs/")
 
 
@@ -85,7 +90,7 @@ class _Display:
             _console.print(f"runs {done}/{known}  {cell.name}")
 
 
-def _print(result: Comparison, value: Experiment, seeds: list[int], rates: list[float]) -> None:
+def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float]) -> None:
     models = list(dict.fromkeys(e.model for e in result.entries))
     percent = result.headline == "test_accuracy"
     table = Table(title=f"{result.headline.replace('_', ' ')}{', %' if percent else ''}", title_justify="left")
@@ -107,7 +112,7 @@ def _print(result: Comparison, value: Experiment, seeds: list[int], rates: list[
         f"local rate chosen from {', '.join(f'{r:g}' for r in rates)} by training loss on another seed" if rates else ""
     )
     _console.print(
-        f"mean ± std over seeds {', '.join(map(str, seeds))} of the last 50 of {value.rounds} rounds"
+        f"mean ± std over seeds {', '.join(map(str, seeds))} of the last {min(TAIL, rounds)} of {rounds} rounds"
         + (f"; {tuned}" if tuned else "")
     )
 

@@ -28,3 +28,11 @@ def numbers(text: str, option: str) -> list[float]:
         return [float(word) for word in text.split(",") if word]
     except ValueError:
         raise FedsweError(f"{option} must be numbers separated by commas, not {text!r}") from None
+
+
+def whole_numbers(text: str, option: str) -> list[int]:
+    """Comma-separated whole numbers."""
+    try:
+        return [int(word) for word in text.split(",") if word]
+    except ValueError:
+        raise FedsweError(f"{option} must be whole numbers separated by commas, not {text!r}") from None

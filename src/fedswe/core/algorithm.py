@@ -16,6 +16,7 @@ All arithmetic is along the last axis, so the same function serves one client an
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -78,7 +79,7 @@ class Algorithm(ABC, Generic[S, C, D, U, R]):
     trains_while_absent: ClassVar[bool] = False  # breaks the second rule above; FedPBC only
 
     def __post_init__(self) -> None:
-        require(self.lr > 0, f"lr must be positive, not {self.lr:g}")
+        require(0 < self.lr < math.inf, f"lr must be positive, not {self.lr:g}")
 
     # at the server -------------------------------------------------------------------------------------
     def server_init(self, x0: Vector) -> S:

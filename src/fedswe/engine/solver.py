@@ -39,7 +39,7 @@ class Local:
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"steps must be at least 1, not {self.steps}")
         require(self.batch_size >= 1, f"batch_size must be at least 1, not {self.batch_size}")
-        require(self.lr > 0, f"lr must be positive, not {self.lr:g}")
+        require(0 < self.lr < math.inf, f"lr must be positive, not {self.lr:g}")
         require(self.clip >= 0, f"clip must be 0 (off) or positive, not {self.clip:g}")
 
     def lr_at(self, t: int) -> float:
