@@ -114,6 +114,18 @@ def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch, capsys):
     assert {p.name: p.stat().st_mtime_ns for p in out.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda p: p.write_text(""), lambda p: p.write_text("round,x\n1,many\n")]
+)
+def test_a_finished_run_without_its_history(tmp_path, monkeypatch, capsys, damage):
+    out = tmp_path / "run"
+    run(load(None, [*WORDS, "rounds=2"]), out)
+    damage(out / "history.csv")
+    code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
+    assert code == 2
+    assert err == f"error: {out} is finished, but its history.csv is missing or damaged\n"
+
+
 def interrupted(out: Path):
     """A run stopped between two checkpoints."""
     child = os.fork()
@@ -144,6 +156,7 @@ def test_another_configuration_is_refused(tmp_path, monkeypatch, capsys):
         (lambda out: (out / "trajectory.csv").write_text("round"), "is shorter than its checkpoint"),
         (lambda out: (out / "config.toml").unlink(), "nothing to resume"),
         (lambda out: (out / "config.toml").write_text("k ="), "is not valid TOML"),
+        (lambda out: (out / "config.toml").write_bytes(b"\xff\xfe"), "config.toml is damaged"),
     ],
 )
 def test_damaged_directories(tmp_path, monkeypatch, capsys, damage, message):

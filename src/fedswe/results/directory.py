@@ -79,9 +79,11 @@ class RunDirectory:
 
     def config(self) -> str:
         try:
-            return (self.path / "config.toml").read_text()
+            return (self.path / "config.toml").read_text(encoding="utf-8")
         except OSError:
             raise FedsweError(f"{self.path} holds no run (no config.toml): nothing to resume") from None
+        except UnicodeDecodeError:
+            raise FedsweError(f"{self.path}/config.toml is damaged (not UTF-8 text): nothing to resume") from None
 
     @property
     def finished(self) -> bool:
@@ -137,7 +139,12 @@ class RunDirectory:
         (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
 
     def history(self) -> History:
-        return History.from_csv((self.path / "history.csv").read_text())
+        try:
+            history = History.from_csv((self.path / "history.csv").read_text(encoding="utf-8"))
+            require(history.rows, "no rows")
+            return history
+        except (OSError, TypeError, ValueError):
+            raise FedsweError(f"{self.path} is finished, but its history.csv is missing or damaged") from None
 
     def trajectory(self, dimension: int, keep: int) -> Trajectory:
         """The trajectory file, cut back to the bytes a checkpoint vouches for (0: a new file with header)."""

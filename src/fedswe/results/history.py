@@ -65,9 +65,12 @@ class History:
         return self.rows[-1]
 
     def tail_mean(self, column: str, rounds: int) -> float:
-        """The mean of a column over the evaluations of the last `rounds` rounds (the paper averages 50)."""
-        final = self.last["round"]
-        return float(np.mean([row[column] for row in self.rows if row["round"] > final - rounds]))
+        """The mean of a column over the evaluations of the last `rounds` rounds (the paper averages 50).
+
+        A shorter run is averaged over all its rounds; the model before the first is never one of them.
+        """
+        before = max(self.last["round"] - rounds, 0)
+        return float(np.mean([row[column] for row in self.rows if row["round"] > before]))
 
     def to_csv(self, digits: int = 0) -> str:
         """All digits, so that nothing is lost; or so many significant ones, for results that are kept."""
