@@ -63,7 +63,8 @@ class LoopEngine(Engine):
         return {**stacked, "models": torch.stack(self.models)}
 
     def _clients_in(self, state: Mapping[str, torch.Tensor]) -> None:
-        names = parts(self.clients[0])
+        device = self.problem.start.device
+        stacked = {n: state[f"clients.{n}"].to(device) for n in parts(self.clients[0])}
         for i, client in enumerate(self.clients):
-            self.clients[i] = replace(client, **{n: state[f"clients.{n}"][i].clone() for n in names})
-        self.models = list(state["models"].clone())
+            self.clients[i] = replace(client, **{n: v[i].clone() for n, v in stacked.items()})
+        self.models = list(state["models"].to(device).clone())
