@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedswe.availability import AVAILABILITY, Alternating, Cyclic, InterleavedSine, Markov, Sine, Staircase, Stationary
+from fedswe.availability import (
+    AVAILABILITY,
+    Alternating,
+    Cyclic,
+    InterleavedSine,
+    Markov,
+    Mask,
+    Sine,
+    Staircase,
+    Stationary,
+)
 from fedswe.availability.model import Population
 from fedswe.engine.engine import availability_of
 from fedswe.errors import FedsweError
@@ -17,11 +27,9 @@ models = st.one_of(
     st.builds(Staircase, p=unit, period=st.integers(1, 30), low=unit),
     st.builds(Sine, p=unit, gamma=st.floats(0, 0.5), period=st.integers(1, 30)),
     st.builds(InterleavedSine, p=unit, gamma=st.floats(0, 0.5), cutoff=unit),
+    st.builds(Alternating, p=unit, period=st.integers(1, 20).map(lambda h: 2 * h)),
     st.builds(
-        Alternating,
-        p=unit,
-        period=st.integers(1, 20).map(lambda h: 2 * h),
-        inside=st.sampled_from(["static", "staircase"]),
+        lambda p, h: Alternating(p=p, period=2 * h, inside="staircase", stair_period=h), unit, st.integers(2, 20)
     ),
     st.builds(Cyclic, p=unit, groups=st.integers(1, 9)),
     st.builds(Markov, p=unit, on=st.floats(0.01, 1)),
@@ -75,6 +83,26 @@ def test_shapes_of_the_dynamics():
     interleaved = InterleavedSine(p=0.2, gamma=0.3, cutoff=0.1)
     probs = [float(interleaved.probabilities(t, np.array([0.2]))[0]) for t in (0, 5, 15)]
     np.testing.assert_allclose(probs, [0.14, 0.2, 0.0])
+
+
+@pytest.mark.parametrize("stair_period", [1, 19, 50])
+def test_a_staircase_without_a_step_is_refused(stair_period):
+    with pytest.raises(FedsweError, match=rf"stair_period must be from 2 to 18 .* not {stair_period}"):
+        Alternating(period=20, inside="staircase", stair_period=stair_period)
+    steps = {float(Alternating(period=20, inside="staircase", stair_period=18).factor(t, 2).max()) for t in range(20)}
+    assert steps == {1.0, 0.4}
+
+
+def test_no_probabilities_at_all_are_refused():
+    with pytest.raises(FedsweError, match="p is an empty list"):
+        Stationary(p=[])
+
+
+@pytest.mark.parametrize("head", ["", "\n", "# who was there\n", "\ufeff"])
+def test_a_mask_may_begin_with_a_blank_line_a_comment_or_a_byte_order_mark(head, tmp_path):
+    (tmp_path / "mask.csv").write_text(head + "1,0,1\n0,1,1\n", encoding="utf-8")
+    schedule = Mask(file=str(tmp_path / "mask.csv")).schedule(Population(3), 0)
+    assert availability_of(schedule, 2).tolist() == [[True, False, True], [False, True, True]]
 
 
 def test_markov_persists():

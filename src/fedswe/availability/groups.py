@@ -28,8 +28,12 @@ class Alternating(Probabilistic):
         super().__post_init__()
         check_period(self.period, least=2)
         require(self.period % 2 == 0, f"period must be even (two windows of period/2), not {self.period}")
-        check_period(self.stair_period)
         require(0 <= self.low <= 1, f"low must be within [0, 1], not {self.low:g}")
+        require(
+            self.inside == "static" or 2 <= self.stair_period <= self.period - 2,
+            f"stair_period must be from 2 to {self.period - 2} for a step down in windows of {self.period // 2} "
+            f"rounds, not {self.stair_period}",
+        )
 
     def factor(self, t: int, m: int) -> Floats:
         window, inside = divmod(t % self.period, self.period // 2)

@@ -49,20 +49,20 @@ class Mask(Availability):
         return Rows(mask.astype(bool), prob)
 
 
-def read_table(path: str, key: str, columns: int) -> Floats:
-    """A CSV of numbers, one column per client."""
+def read_table(path: str, key: str, columns: int | None = None) -> Floats:
+    """A CSV of numbers, one column per client; any number of columns unless one is asked for."""
     if not Path(path).is_file():
         raise FedsweError(f"{key}: there is no file {path}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # numpy warns of an empty file; it is refused below
-            table = np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64)
+            table = np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64, encoding="utf-8-sig")
     except (ValueError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise FedsweError(f"{key}: {path} is not a CSV of numbers, rows of equal length ({reason})") from None
     require(table.size, f"{key}: {path} is empty")
     require(
-        table.shape[1] == columns,
+        columns in (None, table.shape[1]),
         f"{key}: {path} has {table.shape[1]} columns for {columns} clients: give one column per client",
     )
     return table

@@ -43,6 +43,7 @@ class Probabilistic(Availability):
     stream: Literal["keyed", "legacy"] = "keyed"  # legacy: the released code's draws, bit for bit
 
     def __post_init__(self) -> None:
+        require(self.p != [], "p is an empty list: give one number per client, or one for all")
         values = [] if self.p == "labels" else self.p if isinstance(self.p, list) else [self.p]
         for value in values:
             require(isinstance(value, int | float) and 0 <= value <= 1, f"p must be within [0, 1], not {value}")
