@@ -13,7 +13,7 @@ from fedswe.reports.constants import measure, models_of_a_run
 from fedswe.reports.subject import subject
 from fedswe.theory.assumption import delta_profile, smallest_period
 from fedswe.theory.bias import fedavg_bias_map
-from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
+from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit, rho_monte_carlo
 from fedswe.theory.rates import corollary_bound, corollary_rounds, theorem_rate_limits
 from fedswe.theory.staleness import horizon_echo_quantiles, staleness_moments
 from tests import bench
@@ -89,6 +89,11 @@ def test_a_name_a_file_and_overrides_mean_the_same(values, tmp_path):
     assert values("assumption", tmp_path / "a.toml", "cyclic")["availability"] == "cyclic"
 
 
+def test_the_clients_of_a_file_are_counted_below_its_comment(values, tmp_path):
+    (tmp_path / "mask.csv").write_text("# who was there\n\n" + "1,0,1\n0,1,1\n" * 3)
+    assert values("staleness", "mask", f"availability.file={tmp_path}/mask.csv")["clients"] == 3
+
+
 def test_an_availability_that_lists_clients_needs_no_task(values, mask):
     assert values("assumption", *TWO)["clients"] == 2
     assert values("staleness", *mask[0])["clients"] == 3
@@ -141,9 +146,9 @@ def test_staleness(values, theory):
     said = values("staleness", *TWO, "--horizon", 50, "--quantiles", "0.5,0.9,1")
     prob = np.tile([[0.1, 0.9]], (50, 1))
     moments = staleness_moments(prob)
-    assert said["first_moment"]["largest"] == pytest.approx(moments.first.max())
-    assert said["second_moment"]["mean"] == pytest.approx(moments.second.mean())
-    assert (said["first_moment"]["client"], said["first_moment"]["round"]) == (0, 50)
+    assert said["first_moment"]["largest"] == pytest.approx(moments.first[49].max())
+    assert said["second_moment"]["mean"] == pytest.approx(moments.second[:50].mean())  # rounds 0..49, as of a trace
+    assert (said["first_moment"]["client"], said["first_moment"]["round"]) == (0, 49)
     assert said["safe_bounds"] == pytest.approx([10, 190])
     echoes = [entry["echo"] for entry in said["echo_quantiles"]]
     assert echoes == list(horizon_echo_quantiles(prob, [0.5, 0.9, 1]))
@@ -203,6 +208,13 @@ def test_mixing_takes_the_worst_window(values):
     assert found[0] < max(found) - 0.1  # the first window is not the worst
     assert said["rho"][0]["rho"] == pytest.approx(max(found))
     assert said["limit_of_large_k"] == pytest.approx(max(rho_limit(w) for w in windows))
+    # simulated: one interval for the largest of three, wider than that of any window alone
+    drawn = values("mixing", *words, "seed=0", "--draws", 400)["rho"][0]
+    alone = [rho_monte_carlo(w, 1, 400, 0) for w in windows]
+    sure = [rho_monte_carlo(w, 1, 400, 0, confidence=1 - 0.05 / 3) for w in windows]
+    assert drawn["rho"] == max(e.rho for e in alone)
+    assert drawn["interval"] == [max(e.lower for e in sure), max(e.upper for e in sure)]
+    assert drawn["interval"][0] < max(e.lower for e in alone) < max(found) < max(e.upper for e in alone)
 
 
 def test_mixing_of_a_trace(values, mask):
@@ -340,9 +352,11 @@ PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["mixing", *PLAIN, "--k", "0,-1"], "k = -1.0 must be finite and at least 0"),
-        (["rates", *PLAIN, "--k=-2"], "k = -2.0 must be finite and at least 0"),
+        (["mixing", *PLAIN, "--k", "0,-1"], "k = -1.0 must be a finite number, at least 0"),
+        (["rates", *PLAIN, "--k=-2"], "k = -2.0 must be a finite number, at least 0"),
         (["bias", *PLAIN, "--k=-2"], "k = -2.0 must be a finite number, at least 0"),
+        (["mixing", *PLAIN, "--k", "1e-300"], "k = 1e-300 cannot be told from 0"),
+        (["bias", *PLAIN, "--k", "1e300"], "k = 1e+300 cannot be told from 0 or from infinity"),
         (["mixing", *PLAIN, "--k", "many"], "--k must be numbers"),
         (["mixing", *PLAIN, "--k", ","], "--k is empty"),
         (["mixing", "stationary", "availability.p=[0.5]", "--k", "0"], "one client and k = 0 have nothing to mix"),
@@ -350,7 +364,7 @@ PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
         (["mixing", *PLAIN, "--draws", "2"], "2 draws are too few"),
         (["mixing", "markov", *DIGITS, "--confidence", "1"], "confidence 1.0 must lie strictly between 0 and 1"),
         (["assumption", "stationary", "availability.p=1.2"], "p must be within [0, 1]"),
-        (["assumption", "stationary", "availability.p=[0.5,0.0]"], "client 1 has probability 0 in all of rounds 0..0"),
+        (["assumption", "stationary", "availability.p=[0.5,0.0]"], "client 1 has probability 0 in every round"),
         (["rates", "stationary", "availability.p=[0.5,0.0]", "task.name=quadratic"], "client 1 has probability 0"),
         (["bias", "stationary", "availability.p=[0.5,0.0]"], "client 1 is never available"),
         (["assumption", "alternating", *DIGITS, "--horizon", "50"], "50 rounds are shorter than the period 100"),
@@ -361,7 +375,10 @@ PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
         (["assumption", *PLAIN, "--horizon", "0"], "--horizon 0 must be at least 1"),
         (["staleness", *PLAIN, "--quantiles", "2"], "--quantiles must be numbers in (0, 1]"),
         (["bias", "markov", *DIGITS, "--horizon", "5"], "5 simulated rounds can pass without client 0"),
-        (["bias", *PLAIN, "--step", "0"], "--step 0.0 must be positive"),
+        (["bias", *PLAIN, "--step", "0"], "--step 0.0 must be a positive number"),
+        (["bias", *PLAIN, "--step", "inf"], "--step inf must be a positive number"),
+        (["staleness", "markov", "availability.p=[0.0,0.0]"], "all probabilities are 0"),
+        (["staleness", "markov", *DIGITS, "--period", "5"], "--period is the window of the bounds"),
         (["bias", *PLAIN, "--step", "3"], "does not settle"),
         (["bias", *TWO, "task.name=quadratic", "task.curvature=[1.0,2.0]"], "need equal curvatures"),
         (["rates", *PLAIN, "--points", "0"], "0 points"),
@@ -390,6 +407,8 @@ def test_mistakes(words, message, monkeypatch, capsys, tmp_path):
         (["1,0,1"] * 5, ["--period", "2"], "the trace has 2 windows of 2 rounds, too few for an interval"),
         (["1,1,1"] * 5, ["--horizon", "6"], "--horizon 6 is longer than the 5 rounds of the file"),
         (["1,2,1"] * 5, [], "must hold only 0 and 1"),
+        (["1,1,1"] * 5, ["--draws", "100"], "--draws simulates windows, and those of a trace are given"),
+        (["1,0,1", "1,0"], [], "is not a CSV of numbers, rows of equal length"),
         (["1,0,1"] * 5, ["task.name=quadratic"], "has 3 columns for 2 clients"),
     ],
 )

@@ -71,6 +71,9 @@ def test_smallest_period_is_the_first_feasible_one():
 def test_a_window_without_the_client_is_refused():
     with pytest.raises(FedsweError, match=r"client 1 has probability 0 in all of rounds 0\.\.0"):
         window_delta(ALTERNATING, 1)
+    never = np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 0.0]])  # a longer period helps clients 0 and 1, not client 2
+    with pytest.raises(FedsweError, match="client 2 has probability 0 in every round: no period helps"):
+        window_delta(never, 1)
     with pytest.raises(FedsweError, match=r"no period up to 8 rounds reaches delta 0\.9"):
         smallest_period(ALTERNATING, 0.9)
 

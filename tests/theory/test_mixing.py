@@ -296,7 +296,7 @@ def test_certain_availability_leaves_no_doubt_in_the_estimate():
     assert estimate.upper < 0.002
 
 
-@pytest.mark.parametrize("k", [-1, float("nan"), float("inf")])
+@pytest.mark.parametrize("k", [-1, float("nan"), float("inf"), 1e-300, 1e300])
 def test_a_wrong_k_is_refused(k):
     for call in (
         lambda: rho([[0.5, 0.5]], k),

@@ -82,7 +82,7 @@ def bias_of(subject: Subject, ks: Sequence[float] | None, step: float | None) ->
 
 
 def _objective(subject: Subject, step: float | None) -> _Objective:
-    require(step is None or step > 0, f"--step {step} must be positive")
+    require(step is None or 0 < step < np.inf, f"--step {step} must be a positive number")
     problem, experiment = subject.problem, subject.experiment
     if not isinstance(problem, QuadraticProblem):
         return _Objective(np.eye(subject.m), step or _SMALL_STEP, False)

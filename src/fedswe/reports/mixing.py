@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedswe.availability.schedule import Bools
+from fedswe.availability.schedule import Bools, Floats
 from fedswe.errors import FedsweError, require
 from fedswe.reports.drawing import BLUE, GREY, ORANGE, count_axis, dress, level
 from fedswe.reports.report import Report, Sheet, interval, short
@@ -57,6 +57,7 @@ def mixing_of(subject: Subject, ks: Sequence[float], window: int, draws: int, co
         check_interpolation(subject.m, k)
     require(draws >= 0, f"--draws must be 0 (choose) or positive, not {draws}")
     if subject.knows == "trace":
+        require(draws == 0, "--draws simulates windows, and those of a trace are given: leave it out")
         return [_of_trace(_windows(subject, window), k, confidence) for k in ks]
     seed = subject.experiment.seed
     if subject.knows == "chains":
@@ -67,12 +68,16 @@ def mixing_of(subject: Subject, ks: Sequence[float], window: int, draws: int, co
     different = np.unique(table, axis=0)
     if draws == 0 and len(different) * window * subject.m**2 <= _EXACT:
         return [Mixing(k, float(rho_per_window(subject.prob, k, window).max())) for k in ks]
-    found = []
-    for k in ks:
-        estimates = [rho_monte_carlo(w, k, draws or _DRAWS, seed, confidence) for w in different]
-        worst = max(estimates, key=lambda e: e.rho)
-        found.append(Mixing(k, worst.rho, worst))
-    return found
+    worst = [_worst(different, k, draws or _DRAWS, seed, confidence) for k in ks]
+    return [Mixing(k, e.rho, e) for k, e in zip(ks, worst, strict=True)]
+
+
+def _worst(windows: Floats, k: float, draws: int, seed: int, confidence: float) -> MixingEstimate:
+    """The largest rho of several windows: the error is shared among them, so that all their intervals hold at once."""
+    each = 1 - (1 - confidence) / len(windows)
+    estimates = [rho_monte_carlo(w, k, draws, seed, each) for w in windows]
+    lower, upper = max(e.lower for e in estimates), max(e.upper for e in estimates)
+    return MixingEstimate(max(e.rho for e in estimates), lower, upper, confidence, draws)
 
 
 def _windows(subject: Subject, window: int) -> Bools:

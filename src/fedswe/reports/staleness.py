@@ -46,6 +46,10 @@ def staleness_report(subject: Subject, levels: Sequence[float], period: int | No
     """Moments of t - tau_i(t) with their bounds, and quantiles of the echo factor."""
     require(len(levels), "--quantiles is empty: give at least one number, e.g. --quantiles 0.5,0.99")
     require(all(0 < q <= 1 for q in levels), "--quantiles must be numbers in (0, 1], e.g. 0.5,0.9,0.99")
+    require(
+        period is None or subject.knows == "probabilities",
+        "--period is the window of the bounds, which need the probabilities of independent rounds: leave it out",
+    )
     if subject.knows == "trace":
         return _of_trace(subject, levels)
     if subject.knows == "chains":
@@ -57,7 +61,7 @@ def staleness_report(subject: Subject, levels: Sequence[float], period: int | No
 def _of_probabilities(subject: Subject, levels: Sequence[float], window: int) -> Report:
     prob = subject.prob
     moments = staleness_moments(prob)
-    first, second = moments.first, moments.second
+    first, second = moments.first[:-1], moments.second[:-1]  # the rounds looked at, not the one after
     bounds = _bounds(prob, window)
     counts = echo_counts(prob)
     quantiles = horizon_echo_quantiles(prob, levels)
@@ -188,6 +192,7 @@ def _of_trace(subject: Subject, levels: Sequence[float]) -> Report:
 
 # chains: simulated -----------------------------------------------------------------------------------------
 def _of_chains(subject: Subject, levels: Sequence[float]) -> Report:
+    require(subject.prob.any(), "all probabilities are 0: nobody ever returns an update")
     there = subject.copies(subject.horizon, _COPIES)
     rounds, copies, m = there.shape
     flat: Bools = there.reshape(rounds, copies * m)

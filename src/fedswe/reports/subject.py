@@ -11,6 +11,7 @@ import numpy as np
 
 from fedswe.availability import Alternating, Always, Availability, Cyclic, Markov, Mask, Sine, Staircase, Stationary
 from fedswe.availability.markov import Chains
+from fedswe.availability.mask import read_table
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import FedsweError, require
@@ -157,11 +158,7 @@ def subject(experiment: Experiment, name: str, horizon: int | None, task_named: 
 
 def _clients_listed(availability: Availability) -> int | None:
     if isinstance(availability, Mask):
-        try:
-            with open(availability.file, encoding="utf-8") as file:
-                return file.readline().count(",") + 1
-        except (OSError, UnicodeDecodeError):
-            return None  # the model itself says what is wrong with the file
+        return int(read_table(availability.file, "availability.file").shape[1])
     if isinstance(availability, Probabilistic) and isinstance(availability.p, list):
         return len(availability.p) if availability.stream == "keyed" else None  # legacy draws follow the partition's
     return None

@@ -11,14 +11,13 @@ The integrands are y^k times a polynomial of degree below m, so Gauss-Jacobi qua
 for every real k ≥ 0. All its terms are positive: nothing cancels. O(m²) for the first, O(m³) for all pairs.
 """
 
-import math
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import require
-from fedswe.theory.assumption import FloatArray, probability_matrix
+from fedswe.theory.assumption import FloatArray, check_k, probability_matrix
 
 
 def aggregation_weights(prob: npt.ArrayLike, k: float = 0.0) -> FloatArray:
@@ -71,7 +70,7 @@ def jacobi_quadrature(count: int, k: float) -> tuple[FloatArray, FloatArray]:
     (0, k), the weights the squared first entries of its eigenvectors.
     """
     require(count >= 1, f"{count} quadrature nodes: use at least one")
-    require(math.isfinite(k) and k >= 0.0, f"k = {k} must be a finite number, at least 0")
+    check_k(k)
     n = np.arange(1, count)
     diagonal = np.append(k / (k + 2.0), k**2 / ((2 * n + k) * (2 * n + k + 2)))
     beside = 2 * n * (n + k) / ((2 * n + k) * np.sqrt((2 * n + k) ** 2 - 1))

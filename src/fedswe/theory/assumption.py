@@ -4,6 +4,7 @@ Probabilities are tables ``prob[t, i] = p_i^t`` of shape [rounds, clients]; trac
 same shape. A trace is one realisation: what it says about δ is an estimate, and comes with an interval.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,12 @@ def check_delta(delta: float) -> None:
     require(0.0 < delta <= 1.0, f"delta {delta} must lie in (0, 1]")
 
 
+def check_k(k: float) -> None:
+    """Refuse an interpolation coefficient that is negative or not finite, or whose square leaves double precision."""
+    require(math.isfinite(k) and k >= 0.0, f"k = {k} must be a finite number, at least 0")
+    require(k == 0.0 or 1e-100 <= k <= 1e100, f"k = {k} cannot be told from 0 or from infinity: use 1e-100 to 1e100")
+
+
 def _window_sums(running: FloatArray, period: int) -> FloatArray:
     complete = (len(running) - 1) // period
     return np.diff(running[: complete * period + 1 : period], axis=0)
@@ -85,6 +92,9 @@ def window_delta(prob: npt.ArrayLike, period: int) -> float:
     Assumption 1 needs δ > 0, hence a client that is absent for a whole window is an error.
     """
     means = window_means(prob, period)
+    never = np.flatnonzero(~np.asarray(prob).any(axis=0))
+    if never.size:
+        require(False, f"client {never[0]} has probability 0 in every round: no period helps, leave it out or raise it")
     n, i = np.unravel_index(int(np.argmin(means)), means.shape)
     require(
         means[n, i] > 0.0,

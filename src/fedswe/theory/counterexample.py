@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe.theory.assumption import BoolArray, FloatArray, IntArray, availability_trace
+from fedswe.theory.assumption import BoolArray, FloatArray, IntArray, availability_trace, check_k
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,4 +171,4 @@ def fedswe_trajectory(
 
 def _check_step(step: float, k: float) -> None:
     require(math.isfinite(step) and step > 0.0, f"step {step} must be a positive number")
-    require(math.isfinite(k) and k >= 0.0, f"k = {k} must be a finite number, at least 0")
+    check_k(k)

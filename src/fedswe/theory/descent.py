@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import require
+from fedswe.theory.assumption import check_k
 from fedswe.theory.rates import check_positive, check_problem
 
 
@@ -54,7 +55,7 @@ def descent_terms(
     """
     check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared)
     check_positive(local_lr=local_lr, lr=lr)
-    require(k >= 0.0, f"k = {k} must be at least 0")
+    check_k(k)
     require(0.0 < delta_max <= 1.0, f"delta_max {delta_max} must lie in (0, 1]")
     echo, gradient, approximation, consensus = (
         np.asarray(values, dtype=np.float64)

@@ -23,6 +23,7 @@ from fedswe.theory.assumption import (
     FloatArray,
     availability_trace,
     check_confidence,
+    check_k,
     chernoff_upper,
     probability_matrix,
     window_means,
@@ -35,8 +36,8 @@ KRYLOV_RESIDUAL = 1e-4
 
 
 def check_interpolation(clients: int, k: float) -> None:
-    """Refuse a k that is negative or not finite, and a system with nobody to mix with."""
-    require(math.isfinite(k) and k >= 0.0, f"k = {k} must be finite and at least 0 (rho_limit gives k → ∞)")
+    """Refuse a k outside its range, and a system with nobody to mix with."""
+    check_k(k)
     require(clients > 1 or k > 0.0, "one client and k = 0 have nothing to mix: add clients or use k > 0")
 
 

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from fedswe.errors import require
-from fedswe.theory.assumption import check_delta
+from fedswe.theory.assumption import check_delta, check_k
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _check_availability(rho: float, delta: float, period: int, clients: int, k: 
     require(delta <= delta_max <= 1.0, f"delta_max {delta_max} must lie between delta = {delta} and 1")
     require(period >= 1, f"period {period} must be at least 1 round")
     require(clients >= 1, f"{clients} clients: give at least one")
-    require(math.isfinite(k) and k >= 0.0, f"k = {k} must be a finite number, at least 0")
+    check_k(k)
 
 
 def check_problem(

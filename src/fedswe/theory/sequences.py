@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import require
-from fedswe.theory.assumption import FloatArray
+from fedswe.theory.assumption import FloatArray, check_k
 
 
 def auxiliary_models(
@@ -74,5 +74,5 @@ def _rows(models: npt.ArrayLike) -> FloatArray:
 
 
 def _total(clients: int, k: float) -> float:
-    require(k >= 0.0, f"k = {k} must be at least 0")
+    check_k(k)
     return clients + k
