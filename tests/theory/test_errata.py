@@ -21,6 +21,7 @@ from fedswe.theory.staleness import (
     safe_first_moment_bound,
     safe_second_moment_bound,
     staleness_moments,
+    staleness_pmf,
 )
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")
@@ -200,6 +201,21 @@ def test_approximation_error() -> None:
     assert sum(g**2 for g in range(100)) == 328350
     assert paper_second_moment_bound(100, 0.01) == pytest.approx(49700)
     quoted("200 for", "328350", "49700")
+
+
+def test_re_indexing_with_a_constant_probability() -> None:
+    """The coefficient of g_q is the sum over t of P(tau(t) = q-1)(t-q)^2, by the exact law of the staleness."""
+    p, rounds = 0.1, 400
+    coefficient = np.zeros(rounds)
+    for t in range(rounds):
+        law = staleness_pmf([[p]] * rounds, t)[:, 0]  # of r = t - tau(t), and q = tau(t) + 1 = t - r + 1
+        for r in range(1, t + 2):
+            coefficient[t - r + 1] += law[r] * (r - 1) ** 2
+    largest = (1 - p) * (2 - p) / p**2
+    assert coefficient[1:].max() == pytest.approx(largest)
+    assert largest < paper_second_moment_bound(1, p)
+    assert coefficient[0] == pytest.approx(largest / p) == pytest.approx(1710)
+    quoted("1710 against 200")
 
 
 def test_consensus_lemma() -> None:
