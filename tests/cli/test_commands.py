@@ -11,6 +11,7 @@ import safetensors.numpy
 import fedswe as package
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import AVAILABILITY
+from fedswe.cli.words import directory
 from fedswe.config import load
 from fedswe.results.history import History
 from fedswe.tasks import TASKS
@@ -67,6 +68,31 @@ def test_default_directory_is_numbered(tmp_path, monkeypatch, capsys):
     assert [p.name for p in sorted((tmp_path / "runs").iterdir())] == [
         "001-fedswe-sine-digits",
         "002-fedswe-sine-digits",
+    ]
+
+
+def test_commands_that_start_together_get_directories_of_their_own(tmp_path):
+    runs = [process("run", *QUICK, f"seed={s}", cwd=tmp_path, stdout=subprocess.DEVNULL) for s in (1, 2, 3)]
+    assert [run.wait(60) for run in runs] == [0, 0, 0]
+    configs = [load(p / "config.toml") for p in sorted((tmp_path / "runs").iterdir())]
+    assert sorted(config.seed for config in configs) == [1, 2, 3]
+
+
+def test_numbers_of_directories_go_on_beyond_a_thousand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("999-old", "1000-old", "notes", "12b-mine"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    with directory(None, "new") as place:
+        assert place.name == "1001-new"
+        (place / "kept").touch()
+    with directory(None, "unused") as place:
+        assert place.name == "1002-unused"
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == [
+        "1000-old",
+        "1001-new",
+        "12b-mine",
+        "999-old",
+        "notes",
     ]
 
 

@@ -90,6 +90,12 @@ def test_words(words, message, tmp_path, monkeypatch, capsys):
     assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", *base, *words, "--out", tmp_path / "out"), message)
 
 
+def test_a_refused_run_takes_no_number(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", "task.name=quadratic"), "needs a task with labels")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_known_probabilities_need_to_be_known(tmp_path, monkeypatch, capsys):
     (tmp_path / "mask.csv").write_text("1,0\n" * 4)
     words = [*(w.format(tmp=tmp_path) for w in MASK), "algorithm.name=fedavg_known"]

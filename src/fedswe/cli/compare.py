@@ -44,13 +44,13 @@ def compare_command(
         assemble(value)
     for seed in [*seed_list, *([tuning_seed] if rates else [])]:
         populate(replace(values[0][1], seed=seed))
-    out = out or command_words.new_directory("compare")
-    with _Display() as display:
-        result = compare(values, seed_list, rates, tuning_seed, out, jobs or None, display)
-    write_whole(out / "compare.csv", result.to_csv())
-    plot_comparison(result, out / "compare.png")
-    _print(result, seed_list, values[0][1].rounds, rates)
-    _console.print(f"results   {out}/compare.csv, compare.png, runs/")
+    with command_words.directory(out, "compare") as place:
+        with _Display() as display:
+            result = compare(values, seed_list, rates, tuning_seed, place, jobs or None, display)
+        write_whole(place / "compare.csv", result.to_csv())
+        plot_comparison(result, place / "compare.png")
+        _print(result, seed_list, values[0][1].rounds, rates)
+        _console.print(f"results   {place}/compare.csv, compare.png, runs/")
 
 
 def _experiment(label: str, file: str | None, overrides: list[str]) -> Experiment:

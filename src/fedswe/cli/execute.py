@@ -33,10 +33,10 @@ def run_command(words: list[str], out: Path | None, resumed: Path | None) -> Non
     table = read(file, overrides)
     value = experiment(table)
     names = (table.get(section, {}).get("name", name) for section, name in DEFAULT.items())
-    out = out or command_words.new_directory("-".join(names))
-    with _Display(value) as display:
-        history = run(value, out, display, _console.print)
-    _report(history, out)
+    with command_words.directory(out, "-".join(names)) as place:
+        with _Display(value) as display:
+            history = run(value, place, display, _console.print)
+        _report(history, place)
 
 
 def _stored(directory: Path, file: str | None, overrides: list[str]) -> Experiment:

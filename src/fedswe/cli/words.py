@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedswe.errors import FedsweError
+from fedswe.results.files import cannot_write
 
 
 def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -16,10 +19,33 @@ def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
     return (files[0] if files else None), [word for word in words if "=" in word]
 
 
-def new_directory(name: str) -> Path:
-    """The next free directory runs/NNN-name."""
-    taken = [int(p.name[:3]) for p in Path("runs").glob("[0-9][0-9][0-9]-*")]
-    return Path("runs") / f"{max(taken, default=0) + 1:03d}-{name}"
+@contextmanager
+def directory(out: Path | None, name: str) -> Iterator[Path]:
+    """`out`, or the next free directory runs/NNN-name: taken at once, as others may start now, kept if used."""
+    if out is not None:
+        yield out
+        return
+    path = _numbered(name)
+    try:
+        yield path
+    finally:
+        for empty in (path, path.parent):
+            with suppress(OSError):  # it holds something
+                empty.rmdir()
+
+
+def _numbered(name: str) -> Path:
+    runs = Path("runs")
+    while True:
+        taken = [int(found[1]) for p in runs.glob("*") if (found := re.match(r"(\d+)-", p.name))]
+        path = runs / f"{max(taken, default=0) + 1:03d}-{name}"
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            pass  # another command was faster: the next number
+        except OSError as error:
+            raise cannot_write(path, error) from None
 
 
 def numbers(text: str, option: str) -> list[float]:
