@@ -63,7 +63,11 @@ def test_show_profile(cli):
         (["fig6", "--dataset", "mnist"], "unknown 'mnist': choose from svhn, cifar10, cinic10, digits, fashion_mnist"),
         (["fig6", "--dynamics", "sin"], "unknown 'sin': choose from stationary, staircase, sine, periodic-static"),
         (["fig6", "--algorithms", "scaffold"], "unknown 'scaffold': choose from fedswe, fedavg"),
-        (["fig6", "--seeds", "3,x"], "--seeds"),
+        (["fig6", "--seeds", "3,x"], "--seeds must be whole numbers separated by commas, not '3,x'"),
+        (["fig6", "--seeds", "1.5"], "--seeds must be whole numbers separated by commas, not '1.5'"),
+        (["fig6", "--jobs", "-1"], "--jobs must be 0 (one per core, one for a GPU) or positive, not -1"),
+        (["fig2", "fig6", "--algorithms", "mifa"], "no run of fig2, fig6 is of mifa: choose others with --dataset"),
+        (["fig7", "--scale", "full", "--dataset", "cifar10"], "no run of fig7 is of cifar10: choose others"),
         (["fig6", "--rounds", "-1"], "--rounds must be 0 (those of the scale) or positive, not -1"),
         (["fig6", "--precision", "fp8"], "--precision must be fp32, tf32 or bf16, not 'fp8'"),
         (["fig6", "--device", "tpu"], "tpu"),
@@ -117,6 +121,14 @@ def test_report_runs_nothing(cli, tmp_path):
     with open(tmp_path / "ci-released" / "main-table.csv") as sheet:
         known = {(r["algorithm"], r["column"]): float(r["ours_mean"]) for r in csv.DictReader(sheet) if r["ours_mean"]}
     assert known == pytest.approx({("FedAvg, active", "train"): 0.0, ("FedAvg, active", "test"): 51.25})
+
+
+def test_another_data_set_has_pages_of_its_own_and_the_scales_own_has_not(cli, tmp_path):
+    for dataset, folder in (("digits", "ci-released"), ("fashion_mnist", "ci-released-fashion_mnist")):
+        words = "reproduce", "slowdown-table", "--scale", "ci", "--dataset", dataset, "--out", tmp_path / dataset
+        assert cli(*words, "--report")[0] == 0
+        page = tmp_path / dataset / folder / "slowdown-table.md"
+        assert (f"--profile released --dataset {dataset}`" in page.read_text()) == (dataset != "digits")
 
 
 def test_cells_measured_with_other_settings_are_refused(cli, tmp_path):

@@ -180,8 +180,9 @@ def test_at_other_scales_the_stand_in_is_looked_at():
 
 
 def test_the_page_and_the_sheet_say_the_same(tmp_path):
-    judged = judge(FULL, world(FLIPS["fedavg-all-worst"], without=lambda c: c.dataset == "cinic10"))
-    page = publish_claims(FULL, judged, tmp_path).read_text()
+    measured = world(FLIPS["fedavg-all-worst"], without=lambda c: c.dataset == "cinic10")
+    judged = judge(FULL, measured)
+    page = publish_claims(FULL, judged, measured, tmp_path).read_text()
     sheet = (tmp_path / "full-released" / "claims.csv").read_text()
     for claim, verdict in judged:
         section = page.split(f"## {claim.id}\n")[1].split("\n## ")[0]
@@ -192,6 +193,17 @@ def test_the_page_and_the_sheet_say_the_same(tmp_path):
     worst = page.split("## fedavg-all-worst\n")[1].split("\n## ")[0]
     assert "- ✗ cifar10, sine: " in worst
     assert "- not measured, or too short to tell: cinic10, stationary; cinic10, staircase; cinic10, sine" in worst
+
+
+def test_the_page_says_which_runs_were_short_or_blew_up(tmp_path):
+    short = replace(FULL, rounds=700).cell("cifar10", "sine", ("fedavg", 0.0))
+    lost = told(FULL.cell("svhn", "sine", ("mifa", 0.0)), as_printed(short))
+    lost.history.last["server_test_loss"] = float("nan")
+    measured = Measurements([told(short, as_printed(short)), lost])
+    page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
+    assert "\n- cifar10: 700 rounds instead of 2000\n" in page
+    assert f"\n- ended in NaN, and so always name the first class: {lost.cell.name}\n" in page
+    assert "instead of" not in publish_claims(FULL, [], Measurements([]), tmp_path).read_text()
 
 
 # what needs no runs ---------------------------------------------------------------------------------------------

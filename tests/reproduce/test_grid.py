@@ -1,6 +1,7 @@
 """The grid: killed at any moment it goes on where it stopped, and several processes share it."""
 
 import csv
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from itertools import count
 
 import pytest
 
+from fedswe.errors import FedsweError
 from fedswe.reproduce.choice import Choice
 from fedswe.reproduce.grid import Machine, run_cells
 from fedswe.reproduce.recipes import RECIPES
@@ -151,6 +153,22 @@ def test_cells_another_process_lets_go_are_run_too(tmp_path, undisturbed):
 
     run_cells(FEW, store, ALONE, watch)
     assert numbers(store).keys() == undisturbed.keys()
+
+
+def test_a_process_that_is_killed_is_one_line(tmp_path, undisturbed):
+    store, killed = Store(tmp_path), []
+
+    def watch(done, total):
+        for child in multiprocessing.active_children()[: not killed]:
+            killed.append(child.pid)
+            os.kill(child.pid, signal.SIGKILL)
+
+    with pytest.raises(FedsweError, match=r"was killed.*the same command.*fewer --jobs") as raised:
+        run_cells(cells_of(rounds=100_000), store, Machine(jobs=2), watch)
+    assert "\n" not in str(raised.value)
+    assert killed
+    run_cells(FEW, store, ALONE)
+    assert numbers(store) == undisturbed
 
 
 # the command, real processes ------------------------------------------------------------------------------------

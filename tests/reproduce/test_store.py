@@ -1,5 +1,7 @@
 """The results directory: what counts as finished, what is said of damage, and locks that die with their process."""
 
+import csv
+import io
 import os
 import signal
 
@@ -9,6 +11,7 @@ from fedswe.config import dump
 from fedswe.errors import FedsweError
 from fedswe.reproduce.choice import Choice
 from fedswe.reproduce.measurements import Measurements
+from fedswe.reproduce.recipes import RECIPES, motivating
 from fedswe.reproduce.store import Store
 from fedswe.results.directory import RunDirectory
 from fedswe.results.provenance import provenance
@@ -56,6 +59,20 @@ def test_the_longest_runs_count(store):
     assert measured.rounds(CELL) == 40
 
 
+def test_a_figure_shows_all_seeds_of_every_point(store):
+    """Also where one of them has more than another."""
+    for p, seeds in ((0.1, (3, 4, 6)), (0.3, (4,))):
+        line = motivating.line(CI, "digits", p, 0.5)
+        for seed in seeds:
+            put(store, line, Story(10.0 * seed), seed)
+    (chart,) = RECIPES["fig3"].report(CI, Measurements(store.load("ci", "released"))).charts.values()
+    rows = [row for row in csv.DictReader(io.StringIO(chart.data)) if row["y_name"].startswith("test")]
+    assert [(row["x"], row["seeds"], float(row["mean"])) for row in rows] == [
+        ("0.1", "3", pytest.approx(130 / 3)),
+        ("0.3", "1", 40.0),
+    ]
+
+
 def test_rounds_that_were_never_enough_are_infinite(store):
     put(store, CELL, Story(50.0, reached={30: 4}))
     measured = Measurements(store.load("ci", "released"))
@@ -76,6 +93,8 @@ def test_other_settings_are_refused_with_what_differs(store):
     )
     with pytest.raises(FedsweError, match=r"measured with other settings \(crop = 2 there, crop = 0 now\): delete it"):
         store.finished(cell)
+    with pytest.raises(FedsweError, match="measured with other settings"):  # reports do not mix them in either
+        store.load("ci", "released")
 
 
 def test_where_and_how_fast_it_was_measured_does_not_matter(store):

@@ -64,19 +64,23 @@ def choice(scale: str, profile: str, dataset: str, dynamics: str, algorithms: st
         raise FedsweError(f"unknown --profile {profile!r}: choose from {', '.join(PROFILES)}")
     if rounds < 0:
         raise FedsweError(f"--rounds must be 0 (those of the scale) or positive, not {rounds}")
-    sets, times, methods = (tuple(word for word in text.split(",") if word) for text in (dataset, dynamics, algorithms))
+    sets, times, methods = (
+        tuple(dict.fromkeys(word for word in text.split(",") if word)) for text in (dataset, dynamics, algorithms)
+    )
     return Choice(
         scale,
         profile,
-        sets,
+        () if sets == (SCALES[scale].stand_in,) else sets,  # what the scale has anyway
         times,
         methods,
-        seeds=tuple(int(seed) for seed in words.numbers(seeds, "--seeds")),
+        seeds=tuple(dict.fromkeys(words.whole_numbers(seeds, "--seeds"))),
         rounds=rounds,
     )
 
 
 def machine(device: str, precision: str, jobs: int) -> Machine:
+    if jobs < 0:
+        raise FedsweError(f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
     kind = device_named(device).type
     precision = precision or ("bf16" if kind == "cuda" else "fp32")
     if precision not in ("fp32", "tf32", "bf16"):
@@ -90,15 +94,21 @@ def reproduce_command(
     """Run, write the reports, and say whether every ordering that is safe to expect was found (if asked)."""
     recipes = [_recipe(name) for name in names if name != "claims"]
     store = Store(out)
-    cells = _named([cell for recipe in recipes for cell in recipe.cells(asked)], patterns)
+    whole = replace(
+        asked, datasets=asked.datasets if asked.scale.stand_in else (), dynamics=(), algorithms=(), seeds=(), rounds=0
+    )
+    cells = [cell for recipe in recipes for cell in recipe.cells(asked)]
+    if not cells and any(recipe.lines(whole) for recipe in recipes):
+        of = ", ".join((*asked.datasets, *asked.dynamics, *asked.algorithms))
+        raise FedsweError(
+            f"no run of {', '.join(names)} is of {of}: choose others with --dataset, --dynamics and --algorithms"
+        )
+    cells = _named(cells, patterns)
     if only == "status":
         _print_status(cells, store)
         return True
     if only == "" and cells:
         _run(cells, store, where)
-    whole = replace(
-        asked, datasets=asked.datasets if asked.scale.stand_in else (), dynamics=(), algorithms=(), seeds=(), rounds=0
-    )
     with store.publishing():  # reads after it has waited: the last report has everything
         measured = Measurements(store.load(asked.scale_name, asked.profile))
         for recipe in recipes:
@@ -157,7 +167,7 @@ def _claims(whole: Choice, measured: Measurements, out: Path) -> bool:
     for claim, verdict in judged:
         table.add_row(claim.id, verdict.status, verdict.count)
     _console.print(table)
-    _console.print(f"evidence          {publish_claims(whole, judged, out)}", markup=False)
+    _console.print(f"evidence          {publish_claims(whole, judged, measured, out)}", markup=False)
     broken = [claim for claim, verdict in judged if claim.broken(whole, verdict)]
     for claim in broken:
         _console.print(f"unexpected: does not hold: {claim.asserts}", markup=False)

@@ -137,10 +137,10 @@ class Cell:
             table["p"] = self.p
         return table
 
-    def settings_text(self) -> str:
-        """What the results depend on, as TOML: the experiment without where and how fast it was run."""
-        value = self.experiment()
-        return dump(replace(value, device="cpu", local=replace(value.local, precision="fp32")))
-
     def coordinates(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def settings_text(value: Experiment) -> str:
+    """What the results depend on, as TOML: the experiment without where and how fast it was run."""
+    return dump(replace(value, device="cpu", local=replace(value.local, precision="fp32")))

@@ -41,6 +41,12 @@ class Series:
             f"{self.label}: give one row per seed with {len(self.x)} values each, not an array of shape {shape}",
         )
 
+    @classmethod
+    def by_x(cls, label: str, x: Sequence[float], columns: Sequence[Sequence[float]]) -> Series:
+        """From what was measured at each x, for which the number of seeds may differ."""
+        seeds = max(map(len, columns))
+        return cls(label, x, [[c[i] if i < len(c) else np.nan for c in columns] for i in range(seeds)])
+
     @property
     def values(self) -> Floats:
         return np.asarray(self.seeds, dtype=np.float64)

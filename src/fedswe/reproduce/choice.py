@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedswe.errors import FedsweError
@@ -39,7 +39,7 @@ CONFERENCE = tuple(row for row in ROWS if row != ("fedswe", 100.0) and row[0] no
 class Choice:
     scale_name: ScaleName
     profile: Profile
-    datasets: tuple[str, ...] = ()  # empty: those of the recipe
+    datasets: tuple[str, ...] = ()  # empty: those of the recipe, or the scale's stand-in
     dynamics: tuple[str, ...] = ()
     algorithms: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()  # empty: those of the scale
@@ -59,18 +59,20 @@ class Choice:
         return SCALES[self.scale_name]
 
     def datasets_of(self, papers: Sequence[str]) -> tuple[str, ...]:
-        """The recipe's data sets, or the scale's stand-in for them, unless others are asked for."""
-        return self.datasets or self.scale.datasets(tuple(papers))
+        """Those of the recipe's that are asked for; where the scale has a stand-in, that, or what is asked for."""
+        if self.scale.stand_in:
+            return self.datasets or (self.scale.stand_in,)
+        return tuple(dataset for dataset in papers if not self.datasets or dataset in self.datasets)
 
-    def dynamics_of(self, papers: Sequence[Dynamics]) -> tuple[Dynamics, ...]:
-        return tuple(d for d in papers if not self.dynamics or d in self.dynamics)
-
-    def rows_of(self, papers: Sequence[Row]) -> tuple[Row, ...]:
-        return tuple(row for row in papers if not self.algorithms or row[0] in self.algorithms)
+    def wants(self, cell: Cell) -> bool:
+        """Whether a cell of a recipe is of the dynamics and algorithms asked for."""
+        return (not self.dynamics or cell.dynamics in self.dynamics) and (
+            not self.algorithms or cell.algorithm in self.algorithms
+        )
 
     def cell(self, dataset: str, dynamics: Dynamics, row: Row, /, **variation: Any) -> Cell:
         """A line of cells: one cell with seed 0, with these coordinates of Cell."""
-        return Cell(
+        cell = Cell(
             self.scale_name,
             self.profile,
             dataset,
@@ -81,3 +83,6 @@ class Choice:
             rounds=self.rounds,
             **variation,
         )
+        usual = replace(cell, rounds=0)
+        # As many rounds as it has anyway: the same run under the same name.
+        return usual if self.rounds and usual.experiment().rounds == self.rounds else cell

@@ -16,6 +16,8 @@ from fedswe.reproduce.decisions import DECISIONS
 from fedswe.reproduce.decisions.verdict import STATUSES, Verdict
 from fedswe.reproduce.measurements import Measurements
 from fedswe.reproduce.publish import folder_of
+from fedswe.reproduce.recipes import RECIPES
+from fedswe.reproduce.recipes.words import remarks
 from fedswe.results.files import write_whole
 
 
@@ -49,7 +51,7 @@ def judge(choice: Choice, measured: Measurements) -> Judged:
     return [(claim, DECISIONS[claim.id](choice, measured)) for claim in CLAIMS]
 
 
-def publish_claims(choice: Choice, judged: Judged, out: Path) -> Path:
+def publish_claims(choice: Choice, judged: Judged, measured: Measurements, out: Path) -> Path:
     """claims.md for readers: each claim, the verdict, and the numbers behind it; claims.csv for programs."""
     folder = folder_of(choice, out)
     text = io.StringIO()
@@ -57,11 +59,12 @@ def publish_claims(choice: Choice, judged: Judged, out: Path) -> Path:
     writer.writerow(["id", "status", "evidence"])
     writer.writerows([claim.id, verdict.status, verdict.evidence] for claim, verdict in judged)
     write_whole(folder / "claims.csv", text.getvalue())
-    write_whole(folder / "claims.md", "\n".join(_page(choice, judged)) + "\n")
+    cells = (cell for claim in CLAIMS for name in claim.recipes for cell in RECIPES[name].lines(choice))
+    write_whole(folder / "claims.md", "\n".join(_page(choice, judged, remarks(cells, measured))) + "\n")
     return folder / "claims.md"
 
 
-def _page(choice: Choice, judged: Judged) -> Iterator[str]:
+def _page(choice: Choice, judged: Judged, noted: list[str]) -> Iterator[str]:
     counted = Counter(verdict.status for _, verdict in judged)
     yield "# Claims of the paper"
     yield ""
@@ -69,6 +72,7 @@ def _page(choice: Choice, judged: Judged) -> Iterator[str]:
     yield ", ".join(f"{counted[status]} {status}" for status in STATUSES) + "."
     yield "Differences are in points of test accuracy unless they say otherwise, paired by seed, mean ± std over seeds;"
     yield "✗ marks a place where the claim fails. A verdict is of the means: read it with their spread."
+    yield from ("", *(f"- {note}" for note in noted)) if noted else ()
     yield ""
     yield "| claim | verdict | where it holds |"
     yield "|---|---|---|"

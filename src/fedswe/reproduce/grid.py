@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,6 +118,11 @@ def _run_in_processes(
                 for future in done:
                     future.result()
                 look()
+        except BrokenProcessPool:
+            raise FedsweError(
+                "a process of the grid was killed, perhaps for want of memory: give the same command again, which goes "
+                "on from the last checkpoints, with fewer --jobs"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 

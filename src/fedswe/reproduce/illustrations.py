@@ -171,14 +171,6 @@ def _short(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.6g}"
 
 
-TITLES = {
-    "fig2": "bias of FedAvg for two clients",
-    "fig4": "spectral norm rho_k against k",
-    "fig5": "two clients in turns, without and with interpolation",
-    "fig14": "classes of twenty clients under Dirichlet(0.1)",
-    "fig15": "base probabilities of 100 clients",
-    "fig16": "probabilities and availability under three dynamics",
-}
 ILLUSTRATIONS: dict[str, Callable[[], Chart]] = {
     "fig2": bias_map,
     "fig4": mixing_curves,

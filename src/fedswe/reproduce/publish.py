@@ -26,6 +26,7 @@ def publish(recipe: Recipe, choice: Choice, measured: Measurements, out: Path) -
         write_whole(folder / f"{recipe.name}.csv", _joined([table.to_csv() for table in report.tables]))
     page += [f"- {note}" for note in report.notes]
     command = f"fedswe reproduce {recipe.name} --scale {choice.scale_name} --profile {choice.profile}"
+    command += f" --dataset {','.join(choice.datasets)}" if choice.datasets else ""
     page += ["", f"Command: `{command}`", ""]
     write_whole(folder / f"{recipe.name}.md", "\n".join(page))
     return folder / f"{recipe.name}.md"

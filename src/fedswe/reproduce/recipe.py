@@ -24,9 +24,10 @@ class Recipe:
     name: str
     number: str  # in the paper
     title: str
-    lines: Callable[[Choice], list[Cell]]  # cells whose seed is still open
+    lines: Callable[[Choice], list[Cell]]  # all its cells for the data sets of a choice; their seed is still open
     report: Callable[[Choice, Measurements], Report]
 
     def cells(self, choice: Choice) -> list[Cell]:
         seeds = choice.seeds or choice.scale.seeds
-        return [replace(line, seed=seed) for seed in seeds for line in self.lines(choice)]
+        lines = [line for line in self.lines(choice) if choice.wants(line)]
+        return [replace(line, seed=seed) for seed in seeds for line in lines]

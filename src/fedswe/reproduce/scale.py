@@ -31,9 +31,6 @@ class Scale:
     periodic_tail: int
     target: float  # accuracy of figures 9 and 12
 
-    def datasets(self, papers: tuple[str, ...]) -> tuple[str, ...]:
-        return (self.stand_in,) if self.stand_in else papers
-
     def rounds_of(self, dataset: str, periodic: bool, motivating: bool) -> int:
         if periodic:
             return self.periodic_rounds or _PERIODIC_ROUNDS.get(dataset, 10_000)

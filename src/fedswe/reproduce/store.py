@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import shutil
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
-from fedswe.config import dump, load_text
+from fedswe.config import dump, experiment
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import Experiment
-from fedswe.reproduce.cell import Cell
+from fedswe.reproduce.cell import Cell, settings_text
 from fedswe.results.directory import RunDirectory
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
@@ -39,6 +41,11 @@ class Finished:
         tail = self.cell.experiment().evaluate.tail
         return 100 * self.history.tail_mean(f"{output or self.cell.judged_by}_{column}", tail)
 
+    @property
+    def diverged(self) -> bool:
+        """Whether a model ended in NaN or infinity; its accuracy, that of one class, does not tell."""
+        return not all(math.isfinite(value) for name, value in self.history.last.items() if name.endswith("_loss"))
+
 
 class Store:
     def __init__(self, path: Path) -> None:
@@ -52,19 +59,10 @@ class Store:
 
     # finished cells ------------------------------------------------------------------------------------
     def finished(self, cell: Cell) -> bool:
-        if not self._file(cell, ".csv").is_file():
+        history = self._file(cell, ".csv")
+        if not history.is_file():
             return False
-        kept = _same_terms(_experiment_in(self._file(cell, ".toml")))
-        if kept != cell.settings_text():
-            changed = (
-                f"{a} there, {b} now"
-                for a, b in zip(kept.split("\n"), cell.settings_text().split("\n"), strict=False)
-                if a != b
-            )
-            raise FedsweError(
-                f"{self._file(cell, '.csv')} was measured with other settings ({next(changed, 'more keys')}): "
-                "delete it, or choose another --out"
-            )
+        _refuse_other_settings(history, _description(history), cell)
         return True
 
     def load(self, scale: str, profile: str) -> list[Finished]:
@@ -73,13 +71,14 @@ class Store:
         return [self._read(path) for path in sorted(folder.glob("*.csv"))]
 
     def _read(self, path: Path) -> Finished:
+        table = _description(path)
         try:
-            table = tomllib.loads(path.with_suffix(".toml").read_text())
             found = Finished(Cell(**table["cell"]), History.from_csv(path.read_text()))
             require(found.history.last["round"] == table["config"]["rounds"], "the end is missing")
-            return found
-        except (OSError, tomllib.TOMLDecodeError, KeyError, IndexError, TypeError, ValueError):
-            raise FedsweError(f"{path} or its .toml is damaged: delete both to run the cell again") from None
+        except (OSError, KeyError, IndexError, TypeError, ValueError):
+            raise _damaged(path) from None
+        _refuse_other_settings(path, table, found.cell)
+        return found
 
     def keep(self, cell: Cell) -> None:
         """Move a run that has ended from work to cells."""
@@ -160,13 +159,23 @@ def _opened(lock: Path) -> int:
         raise cannot_write(lock, error) from None
 
 
-def _experiment_in(path: Path) -> Experiment:
+def _description(history: Path) -> dict[str, Any]:
+    """What is kept beside the history of a finished cell."""
     try:
-        return load_text(tomli_w.dumps(tomllib.loads(path.read_text())["config"]), str(path))
-    except (OSError, tomllib.TOMLDecodeError, KeyError):
-        raise FedsweError(f"{path} is damaged: delete it and the .csv beside it to run the cell again") from None
+        table = tomllib.loads(history.with_suffix(".toml").read_text())
+        require("config" in table, "the configuration is missing")
+        return table
+    except (OSError, ValueError):
+        raise _damaged(history) from None
 
 
-def _same_terms(value: Experiment) -> str:
-    """What Cell.settings_text leaves out: where and how fast."""
-    return dump(replace(value, device="cpu", local=replace(value.local, precision="fp32")))
+def _damaged(history: Path) -> FedsweError:
+    return FedsweError(f"{history} or its .toml is damaged: delete both to run the cell again")
+
+
+def _refuse_other_settings(history: Path, table: dict[str, Any], cell: Cell) -> None:
+    there, now = settings_text(experiment(table["config"])), settings_text(cell.experiment())
+    if there != now:
+        lines = zip(there.split("\n"), now.split("\n"), strict=False)
+        changed = next((f"{a} there, {b} now" for a, b in lines if a != b), "more keys")
+        raise FedsweError(f"{history} was measured with other settings ({changed}): delete it, or choose another --out")

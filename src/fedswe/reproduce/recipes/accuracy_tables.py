@@ -9,7 +9,7 @@ from fedswe.reproduce.choice import CONFERENCE, DATASETS, ROWS, STEADY, Choice
 from fedswe.reproduce.measurements import Measurements
 from fedswe.reproduce.published import look_up
 from fedswe.reproduce.recipe import Recipe, Report
-from fedswe.reproduce.recipes.words import label, lengths
+from fedswe.reproduce.recipes.words import label, remarks
 from fedswe.reproduce.tables import Line, Measured, VerdictTable
 
 GAMMAS = (0.3, 0.2, 0.1)
@@ -20,8 +20,8 @@ def _main_lines(choice: Choice) -> list[Cell]:
     return [
         choice.cell(dataset, dynamics, row)
         for dataset in choice.datasets_of(DATASETS)
-        for dynamics in choice.dynamics_of(STEADY)
-        for row in choice.rows_of(ROWS)
+        for dynamics in STEADY
+        for row in ROWS
     ]
 
 
@@ -46,7 +46,7 @@ def accuracy_table(
 ) -> Report:
     """A report of one table; `more` are notes of its own."""
     judged = "FedSWE judged by the mean of the clients' models" if choice.profile == "released" else "server models"
-    notes = [f"{judged}; mean of the last {choice.scale.tail} rounds", *more, *lengths(cells, measured)]
+    notes = [f"{judged}; mean of the last {choice.scale.tail} rounds", *more, *remarks(cells, measured)]
     return Report([VerdictTable(title, names, ("train", "test"), lines, choice.profile, notes)])
 
 
@@ -66,7 +66,7 @@ def _varied(recipe: str, number: int, key: str, values: tuple[float, ...], what:
             choice.cell(dataset, "sine", row, **{key: value})
             for dataset in choice.datasets_of(["svhn"])
             for value in values
-            for row in choice.rows_of(CONFERENCE)
+            for row in CONFERENCE
         ]
 
     def report(choice: Choice, measured: Measurements) -> Report:

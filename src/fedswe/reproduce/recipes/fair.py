@@ -12,7 +12,7 @@ from fedswe.reproduce.cell import Cell, Dynamics
 from fedswe.reproduce.choice import ROWS, Choice, Row
 from fedswe.reproduce.measurements import Measurements
 from fedswe.reproduce.recipe import Recipe, Report
-from fedswe.reproduce.recipes.words import label, lengths
+from fedswe.reproduce.recipes.words import label, remarks
 from fedswe.reproduce.tables import Line, Measured, VerdictTable
 
 OUTPUTS = ("server", "client_mean", "ema")
@@ -39,7 +39,6 @@ def _settings(choice: Choice) -> list[tuple[str, Dynamics, float]]:
         (dataset, dynamics, alpha)
         for dataset in choice.datasets_of(["svhn", "cifar10"])
         for dynamics, alpha in SETTINGS
-        if not choice.dynamics or dynamics in choice.dynamics
     ]
 
 
@@ -49,10 +48,6 @@ def tried(choice: Choice, dataset: str, dynamics: Dynamics, alpha: float, row: R
         choice.cell(dataset, dynamics, row, alpha=alpha, rate=rate, hold_out=_HOLD_OUT, reading=reading)
         for rate in rates_of(row[0])
     ]
-
-
-def _rows(choice: Choice) -> list[tuple[Row, str]]:
-    return [(row, reading) for row, reading in _ROWS if choice.rows_of([row])]
 
 
 def tuned(cells: list[Cell], measured: Measurements, output: str) -> Cell | None:
@@ -70,14 +65,14 @@ def tuned(cells: list[Cell], measured: Measurements, output: str) -> Cell | None
 
 
 def _lines(choice: Choice) -> list[Cell]:
-    return [cell for setting in _settings(choice) for row in _rows(choice) for cell in tried(choice, *setting, *row)]
+    return [cell for setting in _settings(choice) for row in _ROWS for cell in tried(choice, *setting, *row)]
 
 
 def _report(choice: Choice, measured: Measurements) -> Report:
     tables = []
     for dataset, dynamics, alpha in _settings(choice):
         lines = []
-        for row in _rows(choice):
+        for row in _ROWS:
             cells = tried(choice, dataset, dynamics, alpha, *row)
             best = [tuned(cells, measured, output) for output in OUTPUTS]
             ours: list[Measured | None] = [
@@ -97,7 +92,7 @@ def _report(choice: Choice, measured: Measurements) -> Report:
                 [
                     f"local rates {', '.join(f'{r:g}' for r in _RATES)} (gFedAvg: a tenth of these), chosen for each "
                     "judged model by accuracy on a held-out tenth of the training data at the end of the run",
-                    *lengths(cells, measured),
+                    *remarks(cells, measured),
                 ],
             )
         )

@@ -7,7 +7,7 @@ from fedswe.reproduce.charts import Panel, Series, bars
 from fedswe.reproduce.choice import Choice
 from fedswe.reproduce.measurements import Measurements
 from fedswe.reproduce.recipe import Recipe, Report
-from fedswe.reproduce.recipes.words import lengths
+from fedswe.reproduce.recipes.words import remarks
 
 PROBABILITIES = (0.1, 0.3, 0.5, 1.0)  # of every client; the paper's values are those of its conference version
 GAMMAS = (0.1, 0.2, 0.3, 0.5)
@@ -32,11 +32,9 @@ def _report(choice: Choice, measured: Measurements) -> Report:
                     list(measured.scores(line(choice, dataset, p, gamma), f"{part}_accuracy").values()) for p in there
                 ]
                 if there:
-                    seeds = min(map(len, columns))
-                    rows = [[column[seed] for column in columns] for seed in range(seeds)]
-                    series.append(Series(f"gamma = {gamma:g}", there, rows))
+                    series.append(Series.by_x(f"gamma = {gamma:g}", there, columns))
             panels.append(Panel(f"FedAvg, {dataset}", series, f"{part} accuracy, %", x="p of every client"))
-    return Report(charts={"accuracy": bars(panels)}, notes=lengths(_lines(choice), measured))
+    return Report(charts={"accuracy": bars(panels)}, notes=remarks(_lines(choice), measured))
 
 
 MOTIVATING = Recipe("fig3", "Figure 3", "FedAvg under a sine of several depths", _lines, _report)

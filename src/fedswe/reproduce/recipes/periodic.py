@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-
-import numpy as np
 
 from fedswe.reproduce.cell import Cell, Dynamics
 from fedswe.reproduce.charts import Panel, Series, against_k, curves
@@ -13,8 +10,8 @@ from fedswe.reproduce.choice import PERIODIC, Choice, Row
 from fedswe.reproduce.illustrations import illustration
 from fedswe.reproduce.measurements import Measurements
 from fedswe.reproduce.recipe import Recipe, Report
-from fedswe.reproduce.recipes.words import label, lengths
-from fedswe.reproduce.tables import Line, Measured, VerdictTable
+from fedswe.reproduce.recipes.words import label, remarks
+from fedswe.reproduce.tables import Line, VerdictTable
 
 BASELINES: tuple[Row, ...] = tuple(
     (name, 0.0) for name in ("fedavg", "gfedavg", "fedavg_known", "fedau", "mifa", "fedvarp")
@@ -24,20 +21,20 @@ _SETS = ("svhn", "cifar10")
 
 def sweep(choice: Choice, dataset: str, dynamics: Dynamics) -> list[Cell]:
     """FedSWE for every k."""
-    return [choice.cell(dataset, dynamics, row) for row in choice.rows_of([("fedswe", k) for k in choice.scale.ks])]
+    return [choice.cell(dataset, dynamics, row) for row in [("fedswe", k) for k in choice.scale.ks]]
 
 
 def rivals(choice: Choice, dataset: str, dynamics: Dynamics) -> list[Cell]:
     """The six baselines, and FedSWE with k = 0 and k = 100."""
     rows: list[Row] = [("fedswe", 0.0), ("fedswe", 100.0), *BASELINES]
-    return [choice.cell(dataset, dynamics, row) for row in choice.rows_of(rows)]
+    return [choice.cell(dataset, dynamics, row) for row in rows]
 
 
 Pick = Callable[[Choice, str, Dynamics], list[Cell]]
 
 
 def _places(choice: Choice, papers: tuple[str, ...]) -> list[tuple[str, Dynamics]]:
-    return [(dataset, d) for dataset in choice.datasets_of(papers) for d in choice.dynamics_of(PERIODIC)]
+    return [(dataset, d) for dataset in choice.datasets_of(papers) for d in PERIODIC]
 
 
 def _lines(pick: Pick, papers: tuple[str, ...]) -> Callable[[Choice], list[Cell]]:
@@ -59,7 +56,7 @@ def _consensus(choice: Choice, measured: Measurements) -> Report:
         panels.append(Panel(f"{dataset}, {dynamics}", series, r"$(1/m)\,\Sigma\,\|x_i - \bar{x}\|^2$", log=True))
     cells = _lines(sweep, _SETS)(choice)
     charts = {"consensus": curves(panels, ordered=True), "dynamics": illustration("fig6-dynamics")}
-    return Report(charts=charts, notes=lengths(cells, measured))
+    return Report(charts=charts, notes=remarks(cells, measured))
 
 
 def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Choice, Measurements], Report]:
@@ -85,7 +82,7 @@ def _final(choice: Choice, measured: Measurements, cells: list[Cell], where: str
         for c in cells
     ]
     tail = choice.scale.periodic_tail
-    notes = [f"mean over all phases of the last {tail} rounds", *lengths(cells, measured)]
+    notes = [f"mean over all phases of the last {tail} rounds", *remarks(cells, measured)]
     columns = tuple(output.replace("_", " ") for output in outputs)
     return VerdictTable(f"Final test accuracy, {where}", ("algorithm",), columns, lines, choice.profile, notes)
 
@@ -98,28 +95,20 @@ def _by_k(
         for dataset, dynamics in _places(choice, papers):
             cells = [cell for cell in sweep(choice, dataset, dynamics) if measured.of(cell)]
             found = [values(choice, measured, cell) for cell in cells]
-            seeds = max(map(len, found), default=0)
-            table = np.array([v + [math.nan] * (seeds - len(v)) for v in found]).T
-            series = [Series("FedSWE", [cell.k for cell in cells], table)] if cells else []
+            series = [Series.by_x("FedSWE", [cell.k for cell in cells], found)] if cells else []
             panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
-        notes = lengths(_lines(sweep, papers)(choice), measured)
+        notes = remarks(_lines(sweep, papers)(choice), measured)
         return Report(charts={"by-k": against_k(panels, choice.scale.clients)}, notes=notes)
 
     return report
 
 
-def accuracy_of(_: Choice, measured: Measurements, cell: Cell) -> list[float]:
+def _accuracy_of(_: Choice, measured: Measurements, cell: Cell) -> list[float]:
     return list(measured.scores(cell, "test_accuracy").values())
 
 
-def rounds_of(choice: Choice, measured: Measurements, cell: Cell) -> list[float]:
+def _rounds_of(choice: Choice, measured: Measurements, cell: Cell) -> list[float]:
     return list(measured.rounds_to(cell, choice.scale.target).values())
-
-
-def by_k(choice: Choice, measured: Measurements, dataset: str, dynamics: Dynamics) -> dict[float, Measured]:
-    """Final test accuracy for each k measured."""
-    scores = {cell.k: measured.score(cell, "test_accuracy") for cell in sweep(choice, dataset, dynamics)}
-    return {k: score for k, score in scores.items() if score is not None}
 
 
 def _recipes() -> list[Recipe]:
@@ -140,14 +129,14 @@ def _recipes() -> list[Recipe]:
                 f"Figure {first + 1}",
                 f"final test accuracy against k, {dataset}",
                 _lines(sweep, papers),
-                _by_k(papers, accuracy, accuracy_of),
+                _by_k(papers, accuracy, _accuracy_of),
             ),
             Recipe(
                 f"fig{first + 2}",
                 f"Figure {first + 2}",
                 f"rounds to a test accuracy against k, {dataset}",
                 _lines(sweep, papers),
-                _by_k(papers, rounds, rounds_of),
+                _by_k(papers, rounds, _rounds_of),
             ),
         ]
     return made

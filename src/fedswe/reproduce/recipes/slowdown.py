@@ -11,7 +11,7 @@ from fedswe.reproduce.choice import CONFERENCE, DATASETS, Choice
 from fedswe.reproduce.measurements import Measurements
 from fedswe.reproduce.published import look_up
 from fedswe.reproduce.recipe import Recipe, Report
-from fedswe.reproduce.recipes.words import label, lengths
+from fedswe.reproduce.recipes.words import label, remarks
 from fedswe.reproduce.tables import Line, Measured, VerdictTable
 
 # Percent; easier steps for CIFAR-10 and CINIC-10, as in the paper.
@@ -35,7 +35,7 @@ def first_round(cell: Cell, measured: Measurements, target: float) -> Measured |
 
 
 def _lines(choice: Choice) -> list[Cell]:
-    return [choice.cell(d, "sine", row) for d in choice.datasets_of(DATASETS) for row in choice.rows_of(CONFERENCE)]
+    return [choice.cell(d, "sine", row) for d in choice.datasets_of(DATASETS) for row in CONFERENCE]
 
 
 def _report(choice: Choice, measured: Measurements) -> Report:
@@ -49,7 +49,7 @@ def _report(choice: Choice, measured: Measurements) -> Report:
             paper = [look_up("table7", dataset=dataset, algorithm=cell.algorithm, target=t, **k) for t in targets]
             ours = tuple(first_round(cell, measured, target) for target in targets)
             lines.append(Line((label(cell),), ours, tuple(None if p is None else p.values["rounds"] for p in paper)))
-        notes = [f"sine; judged every {cells[0].experiment().evaluate.every} rounds", *lengths(cells, measured)]
+        notes = [f"sine; judged every {cells[0].experiment().evaluate.every} rounds", *remarks(cells, measured)]
         tables.append(
             VerdictTable(
                 f"Table 7: first round to reach a test accuracy, {dataset}",

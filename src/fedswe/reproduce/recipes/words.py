@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fedswe.algorithms import ALGORITHMS
 from fedswe.reproduce.cell import Cell
 from fedswe.reproduce.measurements import Measurements
@@ -23,12 +25,17 @@ def label(cell: Cell) -> str:
     return ", ".join([name, *k, *read])
 
 
-def lengths(cells: list[Cell], measured: Measurements) -> list[str]:
-    """A note where runs were shorter than the scale says."""
+def remarks(cells: Iterable[Cell], measured: Measurements) -> list[str]:
+    """What a reader of these runs must know: where they are shorter than the scale says, and which blew up."""
+    cells = list(dict.fromkeys(cells))
     short = {
         (cell.dataset, rounds, full)
         for cell in cells
         if (rounds := measured.rounds(cell))
         and rounds != (full := Cell(**{**cell.coordinates(), "rounds": 0}).experiment().rounds)
     }
-    return [f"{dataset}: {rounds} rounds instead of {full}" for dataset, rounds, full in sorted(short)]
+    lost = [run.cell.name for cell in cells for run in measured.of(cell) if run.diverged]
+    return [
+        *(f"{dataset}: {rounds} rounds instead of {full}" for dataset, rounds, full in sorted(short)),
+        *[f"ended in NaN, and so always name the first class: {', '.join(lost)}"] * bool(lost),
+    ]
