@@ -192,6 +192,7 @@ def test_mixing(values):
     assert said["limit_of_large_k"] == pytest.approx(0.7)
     assert all(e["rho"] <= e["bound"]["bound"] <= 1 for e in said["rho"])
     assert said["rho"][4]["bound_as_printed"]["bound"] < 0
+    assert [e["rho"] for e in values("mixing", "always", *DIGITS, "--k", "0,1,10")["rho"]] == [0, 0, 0]
     groups = ["alternating", f"availability.p={[0.1] * 5 + [0.5] * 5}", "availability.period=20"]
     said = values("mixing", *groups, "--k", "0,1")
     assert [e["rho"] for e in said["rho"]] == pytest.approx([1, 0.696], abs=1e-3)
@@ -380,6 +381,9 @@ PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
         (["staleness", "markov", "availability.p=[0.0,0.0]"], "all probabilities are 0"),
         (["staleness", "markov", *DIGITS, "--period", "5"], "--period is the window of the bounds"),
         (["bias", *PLAIN, "--step", "3"], "does not settle"),
+        (["bias", *TWO, "task.name=quadratic", "task.curvature=2", "local.lr=1"], "local.lr = 1 drives clients away"),
+        (["bias", *TWO, "task.name=quadratic", "local.lr=2.5", "local.steps=3"], "local.lr = 2.5 drives clients away"),
+        (["rates", *TWO, "task.name=quadratic", "local.lr=10"], "the run has diverged by round 20: lower local.lr"),
         (["bias", *TWO, "task.name=quadratic", "task.curvature=[1.0,2.0]"], "need equal curvatures"),
         (["rates", *PLAIN, "--points", "0"], "0 points"),
         (["rates", *PLAIN, "--along", "-1"], "--along -1"),

@@ -137,6 +137,25 @@ def test_trace_delta_covers_the_truth_when_probabilities_change_every_round():
     assert hits >= 190
 
 
+def test_the_error_is_shared_by_all_means_and_periods_compared():
+    trace = np.random.default_rng(5).random((60, 4)) < [0.3, 0.5, 0.7, 0.9]
+    alone, pooled = trace_delta(trace, 6, confidence=0.9), pooled_trace_delta(trace, 6, confidence=0.9)
+    assert (alone.means_compared, pooled.means_compared) == (40, 4)
+    for estimate, trials in ((alone, 6), (pooled, 60)):
+        alpha = 0.1 / (2 * estimate.means_compared)
+        assert estimate.lower == chernoff_lower(estimate.delta, trials, alpha)
+        assert estimate.upper == chernoff_upper(estimate.delta, trials, alpha)
+        assert estimate.largest_lower == chernoff_lower(estimate.largest, trials, alpha)
+    profile, periods = delta_profile(trace), np.arange(1, 61)
+    alpha = 0.1 / (2 * 60 * 4 * (60 // periods))
+    lower, upper = chernoff_lower(profile, periods, alpha), chernoff_upper(profile, periods, alpha)
+    for delta in (0.02, 0.05, 0.1, 0.3):
+        found = trace_period(trace, delta, confidence=0.9)
+        possible = [p for p in periods if all(upper[q - 1] >= delta for q in range(p, 61, p))]
+        assert found.possible == min(possible)
+        assert found.certified == min((p for p in periods if lower[p - 1] >= delta), default=None)
+
+
 def test_pooling_narrows_the_interval_and_covers_periodic_dynamics():
     rng = np.random.default_rng(3)
     prob = np.tile(rng.uniform(0.1, 0.9, (10, 4)), (60, 1))

@@ -91,7 +91,12 @@ def _objective(subject: Subject, step: float | None) -> _Objective:
         min(curvature) == max(curvature),
         "the exact limits need equal curvatures: set task.curvature to one number",
     )
-    own = visit_step(experiment.local.lr_at(0), experiment.local.steps, experiment.algorithm.lr, curvature[0])
+    rate = experiment.local.lr_at(0)
+    own = visit_step(rate, experiment.local.steps, experiment.algorithm.lr, curvature[0])
+    require(
+        step or rate * curvature[0] < 2,
+        f"local.lr = {rate:g} drives clients away from their optima: choose it below {2 / curvature[0]:g}, or --step",
+    )
     return _Objective(problem.centers.double().cpu().numpy(), step or own, True)
 
 

@@ -21,6 +21,8 @@ from fedswe.theory.constants import (
     estimate_smoothness,
 )
 
+_DIVERGED = 1e50  # models beyond it leave no digits for differences of gradients
+
 
 @dataclass(frozen=True, eq=False)
 class Constants:
@@ -70,6 +72,10 @@ def models_of_a_run(engine: Engine, rounds: int, number: int) -> FloatArray:
         while engine.t < t:
             engine.step()
         models.append(_array(engine.server_model()))
+        require(
+            bool((np.abs(models[-1]) < _DIVERGED).all()),
+            f"the run has diverged by round {t}: lower local.lr, or estimate over fewer rounds (--along)",
+        )
     return np.stack(models)
 
 

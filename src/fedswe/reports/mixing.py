@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _SIZE = (6.4, 4.2)
 _EXACT = 2e7  # clients squared times rounds of all different windows: beyond it, simulation is faster
 _DRAWS = 1000
+_ROUNDING = 1e-12  # of the exact rho_k
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def mixing_of(subject: Subject, ks: Sequence[float], window: int, draws: int, co
     table = subject.prob[: subject.horizon // window * window].reshape(-1, window, subject.m)
     different = np.unique(table, axis=0)
     if draws == 0 and len(different) * window * subject.m**2 <= _EXACT:
-        return [Mixing(k, float(rho_per_window(subject.prob, k, window).max())) for k in ks]
+        exact = [float(rho_per_window(subject.prob, k, window).max()) for k in ks]
+        return [Mixing(k, value if value > _ROUNDING else 0.0) for k, value in zip(ks, exact, strict=True)]
     worst = [_worst(different, k, draws or _DRAWS, seed, confidence) for k in ks]
     return [Mixing(k, e.rho, e) for k, e in zip(ks, worst, strict=True)]
 
