@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedswe.errors import FedsweError
+from fedswe.theory.assumption import chernoff_upper
 from fedswe.theory.mixing import (
     _leading_pair,
     consensus_direction,
@@ -288,6 +289,19 @@ def test_windows_may_be_correlated_inside():
     assert estimate.lower <= 0.5 <= estimate.upper
     assert estimate.upper - estimate.lower < 0.06
     assert rho(np.full((2, 2), 0.5), 0) == pytest.approx((3 / 4) ** 2)  # independent coins differ
+
+
+def test_the_interval_by_hand():
+    """Two clients meet or stay apart, k = 0: W W^T keeps their difference or removes it, one v for both halves."""
+    apart = np.random.default_rng(13).random(400) < 0.3
+    windows = np.repeat(~apart, 2).reshape(-1, 1, 2)
+    estimate = rho_from_windows(windows, 0, seed=0, confidence=0.9)
+    theta, held_out = apart[:200].mean(), apart[200:]
+    doubt = np.log(2 / 0.05)
+    margin = np.sqrt(2 * held_out.var(ddof=1) * doubt / 200) + 7 * doubt / (3 * 199)
+    assert estimate.rho == pytest.approx((theta + held_out.mean()) / 2)
+    assert estimate.lower == pytest.approx(held_out.mean() - margin)
+    assert estimate.upper == pytest.approx(float(chernoff_upper(theta, 200, 0.05)))
 
 
 def test_certain_availability_leaves_no_doubt_in_the_estimate():

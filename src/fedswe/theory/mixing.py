@@ -184,7 +184,6 @@ def realised_rho(trace: npt.ArrayLike, k: float) -> float:
     clients = flags.shape[1]
     check_interpolation(clients, k)
     rows = np.eye(clients + 1)
-    rows[-1, -1] *= k > 0.0  # without virtual clients their coordinate is empty
     for here in flags:
         _mix(rows, np.broadcast_to(here, (clients + 1, clients)), k)
     return second_eigenvalue(rows @ rows.T, k)
