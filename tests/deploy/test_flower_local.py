@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 import torch
 
+from fedswe.cli.deploy_up import Progress, _watch
 from fedswe.deploy import ServerEndpoint
 from fedswe.deploy.flower.app import write_app
 from fedswe.deploy.flower.credentials import write_credentials
 from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
+from fedswe.deploy.flower.trial import Federation, Trial
 from fedswe.deploy.plan import Deployment
 from fedswe.experiment import assemble
 from fedswe.tasks.problem import Setting
@@ -158,7 +160,9 @@ MISTAKES = {
     ("up", "{app}", "--clients", "1"): "a round needs 2 clients",
     ("up", "{app}", "deploy.delivry=lazy"): "did you mean delivery?",
     ("up", "{app}", "task.name=nowhere:Task"): "cannot import nowhere:Task",
-    ("init", "{app}"): "is not empty",
+    ("up", "{app}", "--run", "{app}/deployment.toml/x"): "choose another --run",
+    ("init", "{app}"): "is not empty: choose another folder",
+    ("init", "{app}/deployment.toml"): "cannot write",
     ("init", "{tmp}/new", "--clients", "0"): "--clients must be at least 1",
     ("verify", "{tmp}"): "holds no deployment",
     ("status", "{tmp}"): "holds no deployment",
@@ -186,6 +190,29 @@ def test_up_refuses_the_directory_of_another_run(tmp_path, monkeypatch, capsys):
     code, _, said = fedswe(monkeypatch, capsys, "deploy", "up", tmp_path / "app", "algorithm.k=9")
     assert (code, "holds a run of another algorithm" in said) == (2, True)
     assert not (tmp_path / "app" / "run" / "flower").exists()
+
+
+def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkeypatch):
+    """When both were killed; Flower's own command gives up at once where nobody listens."""
+    trial = Trial(tmp_path, tmp_path, clients=1)
+    trial.prepare()
+    company = Company(str(tmp_path))
+    federation, progress = Federation(trial, company), Progress(tmp_path, rounds=1, every=1)
+    heard = []
+
+    def submit(overrides):
+        heard.append(federation.listening())
+        progress._told = 1
+        return "1"
+
+    monkeypatch.setattr(federation, "submit", submit)
+    with socket.socket() as superlink:
+        superlink.bind(("127.0.0.1", federation.port))
+        restart = threading.Timer(1.0, superlink.listen)
+        restart.start()
+        _watch(federation, company, progress, [])
+        restart.join()
+    assert heard == [True]
 
 
 def test_without_flower_results_can_be_read_and_the_rest_says_what_to_install(tmp_path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -11,6 +14,7 @@ from rich.console import Console
 from fedswe.cli.deploy_words import told
 from fedswe.cli.execute import headline
 from fedswe.deploy import ledger
+from fedswe.deploy.durable import claim
 from fedswe.deploy.flower.app import require_app
 from fedswe.deploy.flower.evaluation import FILE as HISTORY
 from fedswe.deploy.flower.processes import Company
@@ -49,13 +53,24 @@ def up_command(folder: Path, overrides: list[str], clients: int | None, run: Pat
     progress = Progress(directory, deployment.experiment.rounds, deployment.experiment.evaluate.every)
     if progress.finished:
         raise FedsweError(f"the run in {directory} is finished: choose another with --run, or raise rounds")
-    with Company(str(directory)) as company:
+    trial.prepare()
+    with _alone(trial), Company(str(directory)) as company:
         federation = Federation(trial, company)
         federation.start()
         scheme = "https" if trial.keys else "http"
         _console.print(f"listening {scheme}://127.0.0.1:{federation.port}, {clients} clients")
         _watch(federation, company, progress, overrides)
     _console.print(f"results   {directory}")
+
+
+@contextmanager
+def _alone(trial: Trial) -> Iterator[None]:
+    """A second `up` would take the programs of the first for those that a dead one has left running."""
+    handle = claim(trial.home)
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def _watch(federation: Federation, company: Company, progress: Progress, overrides: list[str]) -> None:
@@ -67,14 +82,15 @@ def _watch(federation: Federation, company: Company, progress: Progress, overrid
             _console.print(f"ended     {program.name} (exit code {code}): starting it again")
         if progress.look():
             attempts = 0
-        if not number:
+        if number:
+            if federation.server_ended() and not progress.look() and not progress.finished:
+                if reason := federation.complaint(number):
+                    raise FedsweError(reason)
+                _console.print("ended     the server: starting it again")
+                number = ""
+        elif federation.listening():  # otherwise the SuperLink was killed as well, and is on its way
             require(attempts < _ATTEMPTS, f"the server does not get on: see {federation.trial.home / 'logs'}")
             number, attempts = federation.submit(overrides), attempts + 1
-        elif federation.server_ended() and not (progress.look() and progress.finished):
-            if reason := federation.complaint(number):
-                raise FedsweError(reason)
-            _console.print("ended     the server: starting it again")
-            number = ""
         time.sleep(0.2)
     federation.wait_until_ended()
 
@@ -87,7 +103,7 @@ class Progress:
         self._told, self._began = len(self._entries()), time.monotonic()
         log = directory / LOG
         self._read = log.stat().st_size if log.is_file() else 0
-        if self._told:
+        if self._told and not self.finished:
             _console.print(f"resuming  at round {self._told} of {rounds}")
 
     @property

@@ -19,7 +19,7 @@ def claim(folder: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise FedsweError(f"{folder} is in use by another server: stop that one first") from None
+        raise FedsweError(f"{folder} is in use by another process: stop that one first") from None
     return handle
 
 

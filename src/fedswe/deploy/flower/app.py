@@ -11,7 +11,6 @@ import tomli_w
 from fedswe.deploy.flower import nodes
 from fedswe.deploy.flower.credentials import write_credentials
 from fedswe.errors import FedsweError, require
-from fedswe.results.directory import create_empty
 from fedswe.results.files import write_whole
 
 _TEMPLATE = Path(__file__).parent / "template"
@@ -20,13 +19,12 @@ _TEMPLATE = Path(__file__).parent / "template"
 def write_app(folder: Path, clients: int, tls: bool) -> None:
     """Write the app for so many clients; with `tls`, also certificates and a key per client for a local trial."""
     require(clients >= 1, f"--clients must be at least 1, not {clients}")
-    create_empty(folder)
-    for source in sorted(_TEMPLATE.rglob("*")):
-        target = folder / source.relative_to(_TEMPLATE)
-        if source.is_dir() and source.name != "__pycache__":
-            target.mkdir(exist_ok=True)
-        elif source.is_file() and source.suffix != ".pyc":
-            shutil.copyfile(source, target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        require(not any(folder.iterdir()), f"{folder} is not empty: choose another folder")
+        shutil.copytree(_TEMPLATE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    except OSError as error:  # copytree collects those of single files, without a word of the system's
+        raise FedsweError(f"cannot write {folder}: {error.strerror or 'see its permissions'}; choose another") from None
     file = folder / "deployment.toml"
     text = re.sub(r"^clients = \d+$", f"clients = {clients}", file.read_text(), flags=re.MULTILINE)
     text = re.sub(r"^min_clients = \d+", f"min_clients = {(clients + 1) // 2}", text, flags=re.MULTILINE)

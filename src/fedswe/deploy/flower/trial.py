@@ -22,12 +22,13 @@ import psutil
 import tomli_w
 
 from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError
 from fedswe.results.files import write_whole
 
 CONNECTION = "trial"
 _START_LIMIT = 60.0  # seconds a SuperLink may take until it listens
 _SERVER_LIMIT = 90.0  # seconds a submitted server may take until it is there
+_ANSWER_LIMIT = 120.0  # seconds a command of Flower may take
 _LOOK_EVERY = 2.0  # seconds between looks whether it is
 _END_LIMIT = 20.0  # seconds a ServerApp may take to end after the last round
 _IDENTITY_IN_USE = 15.0  # pause before an authenticated node tries again: Flower holds a dead one's lease for a minute
@@ -68,9 +69,11 @@ class Trial:
 
     def prepare(self) -> None:
         """Make the folders of logs and of client state."""
-        require(self.clients >= 1, f"--clients must be at least 1, not {self.clients}")
         for folder in (self.home / "logs", *(self.state(i) for i in range(self.clients))):
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise FedsweError(f"cannot make {folder}: {error.strerror}; choose another --run") from None
 
     def state(self, client: int) -> Path:
         return self.run / "clients" / f"client-{client}"
@@ -81,7 +84,6 @@ class Federation:
 
     def __init__(self, trial: Trial, company: Company) -> None:
         self.trial, self._company = trial, company
-        trial.prepare()
         self.port, *self._node_ports = free_ports(1 + trial.clients)
         self._address = f"127.0.0.1:{self.port}"
         self._submitted = self._alive = self._looked = 0.0  # when the server was submitted, last seen, last looked for
@@ -96,7 +98,7 @@ class Federation:
         """Start the SuperLink, then everyone who connects to it."""
         superlink = self._company.start(self._superlink())
         limit = time.monotonic() + _START_LIMIT
-        while not listening(self.port):
+        while not self.listening():
             dead = superlink.tend() is not None
             if dead or time.monotonic() > limit:
                 raise FedsweError(f"the SuperLink did not start: see {superlink.log}")
@@ -108,6 +110,10 @@ class Federation:
             self._register(self.trial.keys)
         for client in range(self.trial.clients):
             self._company.start(self._supernode(client))
+
+    def listening(self) -> bool:
+        """Whether the SuperLink can be reached."""
+        return listening(self.port)
 
     def submit(self, overrides: Sequence[str]) -> str:
         """Send the app to the SuperLink; the id of the run."""
@@ -153,9 +159,7 @@ class Federation:
 
     def complaint(self, run: str) -> str:
         """The one line by which the ServerApp refused to run, if that is why it ended."""
-        command = [_program("flwr"), "log", run, CONNECTION, "--show"]
-        said = subprocess.run(command, env=self.trial.environment, capture_output=True, text=True, timeout=120).stdout
-        found = re.findall(r"FedsweError: (.*)", said)
+        found = re.findall(r"FedsweError: (.*)", self._flower("log", run, CONNECTION, "--show").stdout)
         return str(found[-1]).strip() if found else ""
 
     # the programs --------------------------------------------------------------------------------------
@@ -211,8 +215,7 @@ class Federation:
             self._flwr("supernode", "register", str(keys / f"client-{client}.pub"), CONNECTION)
 
     def _flwr(self, *words: str) -> dict[str, object]:
-        command = [_program("flwr"), *words, "--format", "json"]
-        done = subprocess.run(command, env=self.trial.environment, capture_output=True, text=True, timeout=120)
+        done = self._flower(*words, "--format", "json")
         try:
             answer = json.loads(done.stdout)
         except json.JSONDecodeError:
@@ -221,6 +224,17 @@ class Federation:
             said = (answer.get("error-message") if answer else None) or done.stderr or done.stdout
             raise FedsweError(f"flwr {words[0]} failed: {' '.join(str(said).split())[:400]}")
         return answer
+
+    def _flower(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [_program("flwr"), *words]
+        try:
+            return subprocess.run(
+                command, env=self.trial.environment, capture_output=True, text=True, timeout=_ANSWER_LIMIT
+            )
+        except subprocess.TimeoutExpired:
+            raise FedsweError(
+                f"flwr {words[0]} did not answer in {_ANSWER_LIMIT:g} s: see {self.trial.home / 'logs'}, and try again"
+            ) from None
 
 
 def _listed(answer: dict[str, object]) -> list[object]:
