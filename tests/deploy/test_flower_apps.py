@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
 from flwr.app import ArrayRecord, Context, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
@@ -235,6 +236,38 @@ def test_a_question_that_got_lost_is_asked_again(tmp_path):
     assert set(entries[0].merged) == {0, 1}
 
 
+@pytest.mark.parametrize("names", [[""], [None], []])  # what Flower's grids give for a message they do not take
+def test_a_message_that_flower_does_not_take_is_a_failure_at_once(tmp_path, names):
+    class Choosy(LocalGrid):
+        pushed = 0
+
+        def push_messages(self, messages):
+            self.pushed += 1  # the first asks node 1000 who it is
+            about = messages[0].metadata
+            refused = self.pushed == 1 or (about.message_type, about.dst_node_id) == ("train", 1001)
+            return names if refused else super().push_messages(messages)
+
+    plan = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2, deadline=30.0)
+    entries = serve(tmp_path, plan, 2, grid=Choosy(client_app(tmp_path), settings(tmp_path), 2))
+    assert [set(entry.merged) for entry in entries] == [{0}, {0}]
+    assert "client 1 failed: Flower did not take the message" in (tmp_path / "run" / "server.log").read_text()
+    history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
+    assert history.last["seconds"] < 20  # nobody waited for what was never sent
+
+
+def test_a_node_that_is_no_client_is_named_in_the_log_once(tmp_path):
+    plan = quadratic("fedavg", rounds=3, m=2, simulate_absence=False, min_clients=2)
+    grid = LocalGrid(client_app(tmp_path), settings(tmp_path), 2)
+    grid.online |= {2000: 7, 2001: "zero"}  # their partition-id
+    grid.get_nodes = lambda: [NodeInfo(node_id=node) for node in sorted(grid.online, reverse=True)]
+    entries = serve(tmp_path, plan, 2, grid=grid)
+    assert [set(entry.merged) for entry in entries] == [{0, 1}] * 3
+    said = (tmp_path / "run" / "server.log").read_text()
+    assert said.count("node 2000 calls itself client 7 of 2") == 1
+    assert said.count("node 2001 does not say which client it is") == 1
+    assert "partition-id is missing" in said
+
+
 def test_with_keys_a_node_is_who_its_key_says(tmp_path):
     write_app(tmp_path / "app", 3, tls=True)
     lines = tomllib.loads((tmp_path / "app" / "clients.toml").read_text())["keys"]
@@ -247,6 +280,15 @@ def test_with_keys_a_node_is_who_its_key_says(tmp_path):
     assert nodes.connected() == {2: 7}
     with pytest.raises(FedsweError, match="3 keys for 4 clients"):
         Nodes.of_app(tmp_path / "app", 4)
+    for wrong, complaint in (
+        ({"keys": [lines[0], lines[1], lines[0]]}, "the same key twice"),
+        ({"keys": [*lines[:2], "ssh-none AAAA"]}, "ssh-none AAAA... is not an OpenSSH public key"),
+        ({"keys": 3}, "must be a list"),
+        ({"key": lines}, "a list called keys"),
+    ):
+        (tmp_path / "app" / "clients.toml").write_text(tomli_w.dumps(wrong))
+        with pytest.raises(FedsweError, match=complaint):
+            Nodes.of_app(tmp_path / "app", 3)
 
 
 def test_nodes_without_keys_are_asked_once_and_believed_in_range():

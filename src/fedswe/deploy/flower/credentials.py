@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -55,7 +56,7 @@ def canonical_key(line: str) -> bytes:
     """The bytes Flower keeps of a public key that is written as in an OpenSSH .pub file."""
     try:
         key = load_ssh_public_key(line.encode())
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise FedsweError(f"clients.toml: {line[:40]}... is not an OpenSSH public key ({error})") from None
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 

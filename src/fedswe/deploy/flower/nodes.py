@@ -24,17 +24,20 @@ class Nodes:
         self._asked: set[int] = set()
 
     @classmethod
-    def of_app(cls, folder: Path, m: int, trust_keys: bool = True) -> Nodes:
+    def of_app(cls, folder: Path, m: int) -> Nodes:
         """Authenticated if the app has a clients.toml, which holds one public key per client in their order."""
         path = folder / FILE
-        if not (path.is_file() and trust_keys):
+        if not path.is_file():
             return cls(m, None)
         try:
             lines = tomllib.loads(path.read_text())["keys"]
-        except (tomllib.TOMLDecodeError, KeyError) as error:
+        except (ValueError, KeyError) as error:
             raise FedsweError(f"{path} must be TOML with a list called keys ({error})") from None
+        require(isinstance(lines, list), f"{path}: keys must be a list of public keys")
         require(len(lines) == m, f"{path} has {len(lines)} keys for {m} clients: give one per client")
-        return cls(m, [canonical_key(str(line)) for line in lines])
+        keys = [canonical_key(str(line)) for line in lines]
+        require(len(set(keys)) == m, f"{path} has the same key twice: give every client one of its own")
+        return cls(m, keys)
 
     def see(self, nodes: Iterable[NodeInfo]) -> list[int]:
         """Take note of who is connected; the nodes that must be asked who they are."""

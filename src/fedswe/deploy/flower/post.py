@@ -35,18 +35,23 @@ class Post:
     def __init__(self, grid: Grid, patience: float) -> None:
         self._grid, self._patience = grid, patience
         self._open: dict[str, Sent] = {}
+        self._refused: list[Sent] = []
 
     def send(self, kind: str, t: int, to: Mapping[int, RecordDict]) -> None:
         """One message to each node; not delivered within the deadline, it never will be."""
         until = time.monotonic() + self._patience
         for node, content in to.items():  # one by one: models may be large, and Flower bounds a request
-            message = Message(content, node, kind, ttl=self._patience)
-            for name in self._grid.push_messages([message]):
-                if name is not None:
-                    self._open[name] = Sent(node, kind, t, until)
+            sent, message = Sent(node, kind, t, until), Message(content, node, kind, ttl=self._patience)
+            if name := next(iter(self._grid.push_messages([message])), None):
+                self._open[name] = sent
+            else:  # too large, or the node has just left
+                self._refused.append(sent)
 
     def arrivals(self) -> Iterator[Arrival]:
         """What has come since the last look; a short sleep when that is nothing."""
+        refused, self._refused = self._refused, []
+        for sent in refused:
+            yield Arrival(sent.node, sent.kind, sent.round, None, "Flower did not take the message")
         now = time.monotonic()
         for name in [name for name, sent in self._open.items() if sent.until <= now]:
             sent = self._open.pop(name)

@@ -81,7 +81,7 @@ class Rounds:
         self._grid, self._server, self._nodes = grid, server, known
         self._deadline, self._quorum = deadline, quorum
         self._post = Post(grid, deadline)
-        self._looked = 0.0
+        self._looked, self._silent = 0.0, set[int]()
 
     def play(self, committed: Callable[[], None]) -> None:
         """One round: jobs out, reports in until all have answered or the time is up, merge, and the multicast.
@@ -143,10 +143,16 @@ class Rounds:
 
     def _introduced(self, arrival: Arrival) -> None:
         if arrival.message is None:
+            if arrival.node not in self._silent:  # it will be asked again and again, and named once
+                log.warning("node %d does not say which client it is: %s", arrival.node, arrival.failure)
+            self._silent.add(arrival.node)
             self._nodes.ask_again(arrival.node)
             return
         hello = arrival.message.content.config_records.get("hello")
-        self._nodes.introduce(arrival.node, hello.get("client") if hello else None)
+        claimed = hello.get("client") if hello else None
+        self._nodes.introduce(arrival.node, claimed)
+        if self._nodes.client(arrival.node) is None:
+            log.warning("node %d calls itself client %.20a of %d", arrival.node, claimed, self._server.m)
 
     def _connected(self) -> dict[int, int]:
         if time.monotonic() - self._looked > _LOOK_AROUND:
