@@ -147,7 +147,7 @@ def test_a_delivery_in_lazy_mode_is_not_needed_and_nothing_is_written_at_the_cli
 
 def test_two_servers_do_not_share_a_directory(scratch):
     net = Quiet(scratch, quadratic("fedswe"))
-    with pytest.raises(FedsweError, match="in use by another server"):
+    with pytest.raises(FedsweError, match="in use by another process"):
         ServerEndpoint.open(scratch / "server", net.plan, net.problem)
     net.restart()
     assert net.server.t == 0
@@ -190,8 +190,6 @@ def test_a_finished_run_serves_both_models(scratch):
     assert (saved["server"] == net.server.server_model()).all()
     assert (saved["client_mean"] == net.server.client_mean()).all()
     assert (saved["client_mean"] - saved["server"]).abs().max() > 1e-3
-    assert net.server.serves == "client_mean"
-    assert Quiet(scratch / "fedavg", quadratic("fedavg")).server.serves == "server"
 
 
 def test_a_full_disk_leaves_the_round_open(scratch, monkeypatch):

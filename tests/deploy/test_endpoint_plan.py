@@ -86,6 +86,12 @@ def test_what_an_absent_client_cannot_compute_is_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "server").exists()
 
 
+def test_a_quorum_that_can_never_come_is_refused(tmp_path):
+    with pytest.raises(FedsweError, match="a round needs 5 clients, the task has 4"):
+        ServerEndpoint.open(tmp_path / "server", quadratic("fedswe", m=4, min_clients=5))
+    assert not (tmp_path / "server").exists()
+
+
 def test_a_client_number_must_exist(tmp_path):
     plan = quadratic("fedswe")
     with pytest.raises(FedsweError, match="there is no client 4"):

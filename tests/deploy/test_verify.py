@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import safetensors.torch
 import torch
 
 from fedswe.deploy import ServerEndpoint, ledger
@@ -11,6 +12,7 @@ from fedswe.deploy.trace import trace
 from fedswe.deploy.verify import verify
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
+from tests.cli.command import fedswe
 from tests.deploy.parts import Quiet, deployment, quadratic
 
 
@@ -115,6 +117,36 @@ def test_what_is_not_a_run_is_refused(scratch):
         verify(scratch / "server")
     with pytest.raises(FedsweError, match="no round was committed"):
         trace(scratch / "server", scratch / "mask.csv")
+
+
+def test_status_of_a_run_whose_plan_is_lost_or_harmed(folder, monkeypatch, capsys):
+    for text, complaint in ((None, "cannot read"), ("rounds = [", "not valid TOML"), ("seed = 1", "how many rounds")):
+        (folder / "deployment.toml").unlink(missing_ok=True)
+        if text is not None:
+            (folder / "deployment.toml").write_text(text)
+        code, _, said = fedswe(monkeypatch, capsys, "deploy", "status", folder)
+        assert (code, complaint in said, said.count("\n")) == (2, True, 1)
+
+
+def test_the_mask_is_not_overwritten_by_its_configuration(folder, tmp_path, monkeypatch, capsys):
+    code, _, said = fedswe(monkeypatch, capsys, "deploy", "trace", folder, "--out", tmp_path / "mask.toml")
+    assert (code, "choose" in said) == (2, True)
+    assert not (tmp_path / "mask.toml").exists()
+    code, _, said = fedswe(monkeypatch, capsys, "deploy", "trace", folder, "--out", tmp_path / "mask.csv")
+    assert code == 0
+    assert sum(line.count("1") for line in (tmp_path / "mask.csv").read_text().splitlines()) == verify(folder).reports
+    code, _, said = fedswe(monkeypatch, capsys, "run", tmp_path / "mask.toml", "--out", tmp_path / "again")
+    assert code == 0
+
+
+def test_export_gives_the_model_the_algorithm_is_best_served_by(scratch, tmp_path, monkeypatch, capsys):
+    for name, best in (("fedswe", "client_mean"), ("fedawe", "client_mean"), ("fedavg", "server")):
+        net = Quiet(scratch / name, quadratic(name))
+        net.finish()
+        out = tmp_path / f"{name}.safetensors"
+        code, said, _ = fedswe(monkeypatch, capsys, "deploy", "export", scratch / name / "server", "--out", out)
+        assert (code, best.replace("_", " ") in said) == (0, True)
+        assert torch.equal(safetensors.torch.load_file(out)["x"], net.server.models()[best])
 
 
 @pytest.mark.parametrize("torn", [b'{"t": 12, "mer', b"\0\0\0\0", b"{}\n", b"\0\0\n"])

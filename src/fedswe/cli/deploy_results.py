@@ -15,7 +15,7 @@ from rich.console import Console
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Mask
 from fedswe.cli.deploy_words import size, told
-from fedswe.config import dump
+from fedswe.config import dump, read
 from fedswe.deploy import ledger
 from fedswe.deploy.agreement import Agreement
 from fedswe.deploy.plan import FILE, Deployment
@@ -49,9 +49,10 @@ def verify_command(run: Path, app: Path | None) -> None:
 
 def trace_command(run: Path, out: Path, app: Path | None) -> None:
     _find_tasks(run, app)
+    replay = out.with_suffix(".toml")
+    require(replay != out, f"--out is the mask, its configuration goes to {replay}: choose {out.with_suffix('.csv')}")
     mask = trace(run, out)
     lived = Deployment.load(run / FILE).experiment
-    replay = out.with_suffix(".toml")
     write_whole(replay, dump(replace(lived, rounds=len(mask), availability=Mask(file=str(out.resolve())))))
     _console.print(f"mask      {out}: {mask.shape[0]} rounds, {mask.shape[1]} clients, {100 * mask.mean():.0f} % there")
     _console.print(f"replay    fedswe run {replay}")
@@ -84,6 +85,7 @@ def export_command(run: Path, out: Path, model: str, app: Path | None) -> None:
     title, entries, _ = ledger.read(run / ledger.FILE)
     deployment, store = Deployment.load(run / FILE), Store(run)
     algorithm = deployment.experiment.algorithm
+    # FedSWE's server model is unsteady, its quality is at the client mean.
     model = model or ("client_mean" if isinstance(algorithm, FedSWE) else "server")
     require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")
     problem = deployment.problem()
@@ -111,6 +113,7 @@ def _find_tasks(run: Path, app: Path | None) -> None:
 
 
 def _rounds(run: Path) -> int:
-    import tomllib
-
-    return int(tomllib.loads((run / FILE).read_text())["rounds"])
+    """Without building the experiment, whose task may not be here."""
+    rounds = read(run / FILE).get("rounds")
+    require(type(rounds) is int, f"{run / FILE} does not say how many rounds: restore it from a backup")
+    return int(str(rounds))

@@ -11,12 +11,11 @@ import secrets
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
-from fedswe.algorithms import FedSWE
 from fedswe.core import keys
 from fedswe.core.algorithm import Done
 from fedswe.core.records import Vector, add
@@ -68,6 +67,10 @@ class ServerEndpoint:
         folder = Path(directory)
         problem = deployment.problem() if problem is None else problem
         agreement = Agreement(deployment, problem)  # what cannot be deployed is refused before anything is written
+        require(
+            deployment.min_clients <= agreement.m,
+            f"a round needs {deployment.min_clients} clients, the task has {agreement.m}: lower deploy.min_clients",
+        )
         try:
             Store(folder).create()
         except OSError as error:
@@ -215,8 +218,3 @@ class ServerEndpoint:
 
     def models(self) -> dict[str, Vector]:
         return {"server": self.server_model(), "client_mean": self.client_mean()}
-
-    @property
-    def serves(self) -> Literal["server", "client_mean"]:
-        """The model to use: FedSWE's server model is unsteady, its quality is at the client mean."""
-        return "client_mean" if isinstance(self._agreement.algorithm, FedSWE) else "server"
