@@ -67,6 +67,12 @@ def test_smoothness_elsewhere_is_the_curvature_at_the_points_and_below_the_const
     assert at_x.value < at_both.value == pytest.approx(constant, rel=1e-6)  # the curvature is largest at 0
 
 
+def test_smoothness_far_from_the_origin_keeps_its_digits() -> None:
+    """A step that did not grow with the model would leave two digits of a difference of gradients at 1e10."""
+    estimate = estimate_smoothness(stacked(lambda client, x: 3 * x), 1, np.full((1, 4), 1e10))
+    assert estimate.value == pytest.approx(3, rel=1e-6)
+
+
 def test_a_linear_client_has_curvature_zero() -> None:
     assert estimate_smoothness(stacked(lambda client, x: np.ones(3)), 1, np.zeros((1, 3))).value == 0.0
 

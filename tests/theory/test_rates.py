@@ -104,6 +104,12 @@ def test_the_corollary_is_the_theorem_at_its_rates() -> None:
             assert getattr(corollary, term) == pytest.approx(getattr(theorem, term), rel=1e-12)
 
 
+def test_the_local_rate_can_decide_the_corollarys_rounds() -> None:
+    """eta_l = 1/sqrt(T) <= 0.1/216 asks for 2160^2 rounds, eta_l eta_g for 0.2 (960)^2 only."""
+    rounds = corollary_rounds(rho=0, delta=0.1, period=1, clients=2, k=0, steps=1, beta=0)
+    assert rounds == pytest.approx(2160**2, abs=1)
+
+
 def test_the_corollarys_rounds_are_the_smallest_that_satisfy_the_conditions() -> None:
     rng = np.random.default_rng(2)
     for _ in range(100):

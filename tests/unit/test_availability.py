@@ -83,6 +83,8 @@ def test_shapes_of_the_dynamics():
     interleaved = InterleavedSine(p=0.2, gamma=0.3, cutoff=0.1)
     probs = [float(interleaved.probabilities(t, np.array([0.2]))[0]) for t in (0, 5, 15)]
     np.testing.assert_allclose(probs, [0.14, 0.2, 0.0])
+    assert InterleavedSine(cutoff=0.1).probabilities(5, np.array([0.1])) == [0.1]  # at the cutoff, not below
+    assert two.factor(0, 3).tolist() == [1, 1, 0]  # of an odd number the first group has one more
 
 
 @pytest.mark.parametrize("stair_period", [1, 19, 50])
@@ -98,6 +100,14 @@ def test_no_probabilities_at_all_are_refused():
         Stationary(p=[])
 
 
+@pytest.mark.parametrize("rows", [["0.2,0.5,0.9"], ["0.2,0.5,0.9", "0.3,0.5,1"]])
+def test_probabilities_of_a_mask_are_one_row_or_one_per_round(rows, tmp_path):
+    (tmp_path / "mask.csv").write_text("1,0,1\n0,1,1\n")
+    (tmp_path / "prob.csv").write_text("\n".join(rows))
+    schedule = Mask(str(tmp_path / "mask.csv"), str(tmp_path / "prob.csv")).schedule(Population(3), 0)
+    assert [",".join(f"{p:g}" for p in schedule.prob(t)) for t in range(2)] == [rows[0], rows[-1]]
+
+
 @pytest.mark.parametrize("head", ["", "\n", "# who was there\n", "\ufeff"])
 def test_a_mask_may_begin_with_a_blank_line_a_comment_or_a_byte_order_mark(head, tmp_path):
     (tmp_path / "mask.csv").write_text(head + "1,0,1\n0,1,1\n", encoding="utf-8")
@@ -110,6 +120,11 @@ def test_markov_persists():
     present = availability_of(Markov(p=0.5, on=0.05).schedule(Population(500), 2), 200)
     stays = (present[1:] == present[:-1]).mean()
     assert abs(stays - 0.95) < 0.005
+
+
+def test_markov_starts_in_its_stationary_law():
+    first = Markov(p=0.8, on=0.05).schedule(Population(4000), 2).sample(0)
+    assert abs(first.mean() - 0.8) < 0.03
 
 
 SVHN_CLASSES = [4948, 13861, 10585, 8497, 7458, 6882, 5727, 5595, 5045, 4659]
@@ -154,6 +169,12 @@ def test_label_driven_probabilities_use_the_named_proportions():
     assert a.shape == (5,)
     np.testing.assert_allclose(realised @ phi, a)
     assert np.abs(a - b).max() > 1e-3
+
+
+def test_the_later_half_of_the_classes_weighs_at_most_half():
+    """Clients of one class each: p_i is the weight of class i. Of three classes two belong to the first half."""
+    weights = np.stack([Stationary().schedule(Population(3, realised=np.eye(3)), seed).prob(0) for seed in range(40)])
+    assert (weights.max(axis=0) > 0.5).tolist() == [True, True, False]
 
 
 def test_label_driven_needs_labels():
