@@ -7,6 +7,7 @@ import importlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass
+from inspect import isabstract
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -108,8 +109,8 @@ def _imported(path: str) -> type[Task]:
         raise FedsweError(
             f"task.name: cannot import {path} ({error}): is its directory on PYTHONPATH, and the name right?"
         ) from None
-    if not (isinstance(found, type) and issubclass(found, Task) and is_dataclass(found)):
-        raise FedsweError(f"task.name: {path} is not a dataclass derived from fedswe.tasks.Task")
+    if not (isinstance(found, type) and issubclass(found, Task) and is_dataclass(found)) or isabstract(found):
+        raise FedsweError(f"task.name: {path} is not a dataclass derived from fedswe.tasks.Task with a method build")
     return found
 
 

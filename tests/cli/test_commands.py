@@ -152,6 +152,19 @@ def test_compare(tmp_path, monkeypatch, capsys):
         assert all(s == seen[0] for s in seen)
 
 
+def test_a_rate_that_diverges_is_not_chosen(tmp_path, monkeypatch, capsys):
+    words = ["compare", "task.name=quadratic", "availability.p=0.5", "rounds=30", "evaluate.every=5", "--seeds", "3",
+             "--algorithms", "fedavg", "--jobs", 1]  # fmt: skip
+    code, text, _ = fedswe(monkeypatch, capsys, *words, "--tune", "1e30,100,0.1", "--out", tmp_path / "a")
+    assert (code, "diverged" in text) == (0, False)
+    assert "last 30 of 30 rounds" in text
+    rows = list(csv.DictReader((tmp_path / "a" / "compare.csv").read_text().splitlines()))
+    assert [row["local_lr"] for row in rows] == ["0.1", "0.1"]
+    # where all of them do, the table says so
+    code, text, _ = fedswe(monkeypatch, capsys, *words, "--tune", "1e30,100", "--out", tmp_path / "b")
+    assert (code, text.count("diverged")) == (0, 2)
+
+
 def test_compare_with_processes_equals_compare_without(tmp_path, monkeypatch, capsys):
     texts = []
     for jobs in (1, 2):

@@ -1,14 +1,19 @@
 """Configuration: what is written can be read, and mistakes get one line."""
 
+import re
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from fedswe import Evaluate, Experiment, Record
+from fedswe import Evaluate, Experiment, Record, run
 from fedswe.algorithms import ALGORITHMS, MIFA, FedAWE, FedSWE
 from fedswe.config import dump, experiment, load, load_text
 from fedswe.engine.solver import Local
 from fedswe.errors import FedsweError
 from fedswe.tasks import Digits, Quadratic
+from tests.cli.command import fedswe
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -101,6 +106,49 @@ def test_mistakes(words, message):
     assert "\n" not in str(caught.value)
 
 
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedswe.tasks import Quadratic, Task
+
+
+@dataclass(frozen=True)
+class Own(Task):
+    title: ClassVar[str] = "a task without train_loss"
+    clients: int = 3
+
+    def build(self, setting):
+        problem = Quadratic(centers=[[float(i)] for i in range(self.clients)]).build(setting)
+        problem.evaluate = lambda x: {"gap": float(x.abs().sum())}
+        return problem
+
+
+class Unfinished(Task):
+    pass
+"""
+
+
+def test_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    value = load(None, ["task.name=mine:Own", "task.clients=4", "availability.p=0.5", "rounds=2"])
+    assert load_text(dump(value), "x") == value
+    assert "server_gap" in run(value).columns
+    for name, message in (
+        ("mine:Other", "cannot import mine:Other"),
+        ("yours:Own", "cannot import yours:Own"),
+        ("mine:dataclass", "is not a dataclass derived from fedswe.tasks.Task"),
+        ("mine:Unfinished", "with a method build"),
+    ):
+        with pytest.raises(FedsweError, match=message):
+            load(None, [f"task.name={name}"])
+    words = ["compare", "task.name=mine:Own", "availability.p=0.5", "--out", tmp_path / "out"]
+    code, _, err = fedswe(monkeypatch, capsys, *words)
+    assert (code, err) == (2, "error: compare needs the score train_loss; this task has gap\n")
+    assert not (tmp_path / "out").exists()
+
+
 def test_files_that_cannot_be_read(tmp_path):
     broken = tmp_path / "broken.toml"
     broken.write_text("rounds = [")
@@ -113,12 +161,10 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_defaults_are_the_documented_ones():
-    value = experiment({})
-    assert value == Experiment()
-    assert (value.rounds, value.seed, value.local.steps, value.local.batch_size, value.local.lr) == (
-        500,
-        3,
-        10,
-        32,
-        0.1,
-    )
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    text = re.search(r"```toml\n(.*?)```", page, re.DOTALL).group(1)
+    assert load_text(text, "docs/configuration.md") == experiment({}) == Experiment()
+    written, known = tomllib.loads(text), tomllib.loads(dump(Experiment()))
+    assert written.keys() == known.keys()
+    for section in ("task", "local", "evaluate", "record"):
+        assert written[section].keys() == known[section].keys()

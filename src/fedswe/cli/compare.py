@@ -40,8 +40,9 @@ def compare_command(
         raise FedsweError("--seeds is empty: give at least one, e.g. --seeds 3,4,6")
     require(jobs >= 0, f"--jobs must be 0 (one per core) or positive, not {jobs}")
     # Every mistake shows before the first run: each algorithm, and the clients of each seed.
-    for _, value in values:
-        assemble(value)
+    engines = [assemble(value) for _, value in values]
+    scores = engines[0].evaluate(engines[0].server_model())
+    require("train_loss" in scores, f"compare needs the score train_loss; this task has {', '.join(scores)}")
     for seed in [*seed_list, *([tuning_seed] if rates else [])]:
         populate(replace(values[0][1], seed=seed))
     with command_words.directory(out, "compare") as place:

@@ -110,7 +110,7 @@ def _report(history: History, out: Path) -> None:
     if available.size:
         _console.print(
             f"clients   {np.mean(available):.1f} available on average in the evaluated rounds, "
-            f"longest absence echoed {int(history['echo_max'].max())} rounds"
+            f"longest echo {int(history['echo_max'].max())} rounds"
         )
     if not all(np.isfinite(value) for value in history.last.values()):
         _console.print("warning   the model diverged (NaN or infinity): lower local.lr, or set a clip or an echo_cap")
