@@ -19,8 +19,9 @@ from fedswe.deploy import ServerEndpoint
 from fedswe.deploy.flower.app import write_app
 from fedswe.deploy.flower.credentials import write_credentials
 from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
-from fedswe.deploy.flower.trial import Federation, Trial
+from fedswe.deploy.flower.trial import CONNECTION, Federation, Trial
 from fedswe.deploy.plan import Deployment
+from fedswe.errors import FedsweError
 from fedswe.experiment import assemble
 from fedswe.tasks.problem import Setting
 from tests.cli.command import fedswe
@@ -181,6 +182,23 @@ def test_mistakes_get_one_line(tmp_path, monkeypatch, capsys, words):
     assert MISTAKES[words] in said
     assert said.count("\n") == 1
     assert not (tmp_path / "app" / "run").exists()
+
+
+def test_up_refuses_clients_that_have_no_key(tmp_path, monkeypatch, capsys):
+    write_app(tmp_path / "app", 2, tls=True)
+    code, _, said = fedswe(monkeypatch, capsys, "deploy", "up", tmp_path / "app", "task.clients=3")
+    assert (code, "has no key of client 2" in said, said.count("\n")) == (2, True, 1)
+    assert not (tmp_path / "app" / "run").exists()
+
+
+def test_a_folder_with_the_name_of_the_connection_is_not_in_the_way(tmp_path, monkeypatch):
+    """`fedswe deploy init trial`, as documented: `flwr ... trial` would take it for an app of an older Flower."""
+    write_app(tmp_path / CONNECTION, 1, tls=False)
+    monkeypatch.chdir(tmp_path)
+    trial = Trial(tmp_path / CONNECTION, tmp_path / "run", clients=1)
+    trial.prepare()
+    with pytest.raises(FedsweError, match="Connection to the SuperLink is unavailable"):  # so it looked for that
+        Federation(trial, Company(str(tmp_path)))._flwr("supernode", "list", CONNECTION)
 
 
 def test_up_refuses_the_directory_of_another_run(tmp_path, monkeypatch, capsys):

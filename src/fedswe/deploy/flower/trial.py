@@ -22,7 +22,7 @@ import psutil
 import tomli_w
 
 from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
 CONNECTION = "trial"
@@ -68,7 +68,13 @@ class Trial:
         }
 
     def prepare(self) -> None:
-        """Make the folders of logs and of client state."""
+        """Make the folders of logs and of client state; refuse clients without keys."""
+        for client in range(self.clients if self.keys else 0):
+            require(
+                (self.app / "keys" / f"client-{client}.key").is_file(),
+                f"{self.app / 'keys'} has no key of client {client}: "
+                f"`fedswe deploy init --tls --clients {self.clients}` writes an app with keys for all",
+            )
         for folder in (self.home / "logs", *(self.state(i) for i in range(self.clients))):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -226,14 +232,16 @@ class Federation:
         return answer
 
     def _flower(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [_program("flwr"), *words]
+        command, home = [_program("flwr"), *words], self.trial.home
         try:
+            # In a folder of ours: Flower takes the name of a connection for a folder of the working directory, if
+            # there is one of that name.
             return subprocess.run(
-                command, env=self.trial.environment, capture_output=True, text=True, timeout=_ANSWER_LIMIT
+                command, env=self.trial.environment, cwd=home, capture_output=True, text=True, timeout=_ANSWER_LIMIT
             )
         except subprocess.TimeoutExpired:
             raise FedsweError(
-                f"flwr {words[0]} did not answer in {_ANSWER_LIMIT:g} s: see {self.trial.home / 'logs'}, and try again"
+                f"flwr {words[0]} did not answer in {_ANSWER_LIMIT:g} s: see {home / 'logs'}, and try again"
             ) from None
 
 
