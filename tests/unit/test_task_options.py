@@ -17,7 +17,7 @@ from fedswe.core import keys
 from fedswe.errors import FedsweError
 from fedswe.experiment import Experiment, populate
 from fedswe.run import run_together
-from fedswe.tasks import Digits, Npz
+from fedswe.tasks import Digits, Npz, Quadratic
 from fedswe.tasks.augment import Augment, Augmentation, draw
 from fedswe.tasks.dataset import Labelled, resident
 from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
@@ -267,3 +267,11 @@ def test_runs_with_different_options_train_as_one_stack_as_they_do_alone(tmp_pat
             np.testing.assert_allclose(history[column], alone[column], rtol=1e-9)
         losses.append(history.last["server_train_loss"])
     assert len(set(losses)) == len(losses)  # every option changes something
+
+
+@pytest.mark.parametrize("text", ["", "# nobody\n"])
+def test_a_file_without_centers_is_one_line(tmp_path, text):
+    (tmp_path / "centers.csv").write_text(text)
+    task = Quadratic(centers_file=str(tmp_path / "centers.csv"))
+    with pytest.raises(FedsweError, match=r"task.centers is empty: give one row per client"):
+        run(Experiment(rounds=1, task=task))

@@ -53,7 +53,7 @@ def fetch_(
 def verify(
     name: Annotated[str, typer.Argument(help="A data set; default: all that are here")] = "", root: Root = ""
 ) -> None:
-    """Compare checksums and read the files; exit code 1 when a file is not the official one."""
+    """Compare checksums, decode what is new, count images by class; exit code 1 when a file is not the official one."""
     chosen = [_named(name)] if name else [d for d in DATASETS.values() if found(d, folder_of(d))]
     if root and not name:
         raise FedsweError("--root needs the NAME of one data set")

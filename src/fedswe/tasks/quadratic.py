@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,9 @@ class Quadratic(Task):
             if not Path(self.centers_file).is_file():
                 raise FedsweError(f"task.centers_file: there is no file {self.centers_file}")
             try:
-                centers = np.loadtxt(self.centers_file, delimiter=",", ndmin=2, dtype=np.float64)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # numpy's of an empty file, which is refused below
+                    centers = np.loadtxt(self.centers_file, delimiter=",", ndmin=2, dtype=np.float64)
             except (ValueError, UnicodeDecodeError):
                 raise FedsweError(
                     f"task.centers_file: {self.centers_file} is not a CSV of numbers, one row per client"
