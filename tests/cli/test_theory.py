@@ -200,6 +200,14 @@ def test_mixing(values):
     assert drawn["interval"][0] <= 0.696 <= drawn["interval"][1]
 
 
+def test_the_window_is_the_period_or_how_long_chains_stay_off(values):
+    periodic = subject(load(None, ["availability.name=sine", "availability.p=0.7", *DIGITS]), "sine", 60, True)
+    assert periodic.window(None) == 20
+    np.testing.assert_array_equal(periodic.prob[:20], periodic.prob[40:])  # to the last digit: one window, not three
+    chains = ["markov", "availability.p=[0.5,0.5]", "availability.on=0.1"]
+    assert values("mixing", *chains, "--k", "1", "--draws", 20)["period"] == 10
+
+
 def test_mixing_takes_the_worst_window(values):
     words = ["cyclic", "availability.p=[0.2,0.9,0.9]", "availability.groups=3", "--k", "1", "--period", 4]
     said = values("mixing", *words)
