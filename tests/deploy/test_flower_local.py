@@ -70,6 +70,15 @@ def test_everything_is_stopped_by_a_signal(tmp_path, monkeypatch, number):
     assert signal.getsignal(number) == before
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_second_signal_does_not_leave_half_of_them_running(tmp_path, monkeypatch, number):
+    monkeypatch.setattr("fedswe.deploy.flower.processes._GRACE", 0.5)
+    again = threading.Timer(0.3, os.kill, (os.getpid(), number))  # while the stubborn program is waited for
+    with pytest.raises(KeyboardInterrupt):
+        failing(tmp_path, lambda: (again.start(), os.kill(os.getpid(), signal.SIGINT), time.sleep(5)))
+    assert marked(str(tmp_path)) == []
+
+
 def test_a_dead_program_is_started_again(tmp_path):
     with Company(str(tmp_path)) as company:
         started = company.start(program(tmp_path, SLEEP))

@@ -16,6 +16,7 @@ from types import TracebackType
 import psutil
 
 MARK = "FEDSWE_TRIAL"  # the environment variable by which all descendants of a trial are known
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STARTED = 10.0  # seconds after which a start counts as a success
 _GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 
@@ -69,7 +70,7 @@ class Company:
         self._mark, self._signals = mark, ExitStack()
 
     def __enter__(self) -> Company:
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in _SIGNALS:
             before = signal.signal(number, _interrupt)
             self._signals.callback(signal.signal, number, before)
         stop_marked(self._mark)  # a supervisor that was killed could not do it
@@ -78,14 +79,14 @@ class Company:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half of them running
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # a second one must not leave half of them running
         try:
             stop_marked(self._mark)
             for program in self.programs:
                 if program.process is not None:
                     program.process.wait()
         finally:
-            signal.signal(signal.SIGINT, before)
             self._signals.close()
 
     def start(self, program: Program) -> Program:
