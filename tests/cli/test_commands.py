@@ -175,6 +175,14 @@ def test_compare_with_processes_equals_compare_without(tmp_path, monkeypatch, ca
     assert texts[0] == texts[1]
 
 
+def test_a_run_that_diverged_says_so(tmp_path, monkeypatch, capsys):
+    words = ["run", "task.name=quadratic", "availability.p=0.5", "rounds=30"]
+    assert "warning" not in fedswe(monkeypatch, capsys, *words, "--out", tmp_path / "a")[1]
+    code, text, _ = fedswe(monkeypatch, capsys, *words, "local.lr=100", "--out", tmp_path / "b")
+    assert code == 0
+    assert "warning   the model diverged" in text
+
+
 def test_list_names_everything(monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "list")
     assert code == 0

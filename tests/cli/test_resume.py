@@ -11,6 +11,7 @@ import pytest
 from fedswe import resume, run
 from fedswe.config import load
 from fedswe.results import directory, files
+from fedswe.results.history import History
 from tests.cli.command import fedswe, process
 
 WORDS = [
@@ -126,13 +127,30 @@ def test_a_finished_run_without_its_history(tmp_path, monkeypatch, capsys, damag
     assert err == f"error: {out} is finished, but its history.csv is missing or damaged\n"
 
 
-def interrupted(out: Path):
-    """A run stopped between two checkpoints."""
+def interrupted(out: Path, pause=0.0):
+    """A run stopped between two checkpoints; `pause` makes two of its evaluations that far apart."""
+
+    def watch(t, _):
+        if t == 3:
+            time.sleep(pause)
+        if t == 23:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     child = os.fork()
     if child == 0:
-        run(load(None, WORDS), out, lambda t, _: os.kill(os.getpid(), signal.SIGKILL) if t == 23 else None)
+        run(load(None, WORDS), out, watch)
         os._exit(0)
     os.waitpid(child, 0)
+
+
+def test_an_interrupted_run_shows_how_far_it_was_and_its_clock_goes_on(tmp_path):
+    out = tmp_path / "run"
+    interrupted(out, pause=1.2)
+    early = History.from_csv((out / "history.csv").read_text())
+    assert early["round"].tolist()[:2] == [0, 7]
+    history = resume(out)
+    assert history["round"].tolist()[-2:] == [119, 120]
+    assert history["seconds"][-1] > 1.2  # spent before the checkpoint that was resumed
 
 
 def test_another_configuration_is_refused(tmp_path, monkeypatch, capsys):

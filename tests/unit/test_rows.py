@@ -47,6 +47,15 @@ def test_one_tensor_in_two_columns_is_one_row():
     assert rows.distinct() == 1
 
 
+def test_a_tensor_whose_row_was_given_away_gets_another():
+    rows = SharedRows(M, {"x": torch.zeros(D), "y": torch.ones(D)})
+    reply = torch.full((D,), 5.0)
+    rows.write("x", np.arange(M), reply)
+    rows.write("x", np.arange(M), torch.full((M, D), 7.0))
+    rows.write("y", np.array([0]), reply)
+    assert rows.read("y", np.array([0])).tolist() == [[5.0] * D]
+
+
 def test_a_million_clients_fit():
     rows = SharedRows(1_000_000, {"x": torch.zeros(100)})
     for t in range(20):
