@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -19,9 +18,8 @@ from fedswe.errors import FedsweError, require
 from fedswe.experiment import Experiment
 from fedswe.results.directory import create_empty
 from fedswe.results.history import History
-from fedswe.run import run_together
+from fedswe.run import COMPANY, kind_of, processes, run_together
 
-_COMPANY = 8  # runs whose clients train as one stack
 TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 
 
@@ -109,7 +107,7 @@ def compare(
         create_empty(out)
     models = algorithms[0][1].evaluate.model
     chosen = {(label, model): e.local.lr for label, e in algorithms for model in models}
-    with _Workers(jobs, out, watch) as workers:
+    with _Workers(algorithms[0][1].device, jobs, out, watch) as workers:
         if rates:
             tried = workers.run(trials, to_come=len(algorithms) * len(seeds))
             for label, model in chosen:
@@ -144,9 +142,10 @@ def _lowest(losses: dict[float, float]) -> float:
 class _Workers:
     """Processes that run cells; with one job, this process."""
 
-    def __init__(self, jobs: int | None, out: Path | None, watch: Watch | None) -> None:
+    def __init__(self, device: str, jobs: int | None, out: Path | None, watch: Watch | None) -> None:
         self._out, self._watch, self._done = out, watch, 0
-        jobs = jobs or os.cpu_count() or 1
+        self._company = COMPANY[kind_of(device)]
+        jobs = processes(device, jobs or 0)
         # One thread each: the models are small, and idle threads of one worker would steal the other's core.
         self._pool = (
             ProcessPoolExecutor(
@@ -176,7 +175,7 @@ class _Workers:
 
     def _finished(self, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], list[History]]]:
         """Companies of cells with their histories, in the order they end."""
-        companies = [list(cells[at : at + _COMPANY]) for at in range(0, len(cells), _COMPANY)]
+        companies = [list(cells[at : at + self._company]) for at in range(0, len(cells), self._company)]
         if self._pool is None:
             yield from ((company, _run_company(company, self._out)) for company in companies)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from fedswe.experiment import Experiment, assemble
 from fedswe.results.directory import Checkpoint, RunDirectory, Trajectory
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
+
+COMPANY = {"cpu": 8, "cuda": 64}  # runs whose clients train as one stack, by kind of device
 
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
@@ -53,6 +56,16 @@ def run_together(experiments: Sequence[Experiment], outs: Sequence[Path | None])
             runner.keep_in(directory)
     advance(runners)
     return [runner.history for runner in runners]
+
+
+def processes(device: str, asked: int) -> int:
+    """How many to share many runs among: one per core, and one for a GPU, which a company of runs fills by itself."""
+    return asked or (1 if kind_of(device) == "cuda" else os.cpu_count() or 1)
+
+
+def kind_of(device: str) -> str:
+    """cuda of cuda:1."""
+    return device.split(":")[0]
 
 
 def advance(runners: Sequence[Runner], watch: Watch | None = None) -> None:

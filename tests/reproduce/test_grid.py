@@ -273,3 +273,9 @@ def test_two_processes_share_a_directory(tmp_path, whole):
     assert left_over(store) == []
     with open(tmp_path / "ci-released" / "main-table.csv") as sheet:
         assert sum(bool(row["ours_mean"]) for row in csv.DictReader(sheet)) == 2 * len(MANY)
+
+
+def test_a_gpu_gets_one_process_and_a_cpu_one_per_core():
+    assert [Machine(device, jobs=jobs).processes for device in ("cuda", "cuda:1", "cpu") for jobs in (0, 3)] == [
+        1, 3, 1, 3, os.cpu_count(), 3,
+    ]  # fmt: skip

@@ -29,8 +29,8 @@ class Averaging(Algorithm[Model, Nothing, Model, Model, Nothing]):
         return progress
 
     def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Nothing]:
-        step = total.x / self.divisor(count, at)
-        return Model(s.x + self.lr * (clipped(step, self.clip) if self.clip else step)), Nothing()
+        step = self.lr / self.divisor(count, at) * total.x
+        return Model(s.x + (clipped(step, self.lr * self.clip) if self.clip else step)), Nothing()
 
     @abstractmethod
     def divisor(self, count: int, at: ServerView) -> int:

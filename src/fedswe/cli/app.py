@@ -47,7 +47,7 @@ def compare_(
     seeds: Annotated[str, typer.Option(help="Comma-separated seeds")] = "3,4,6",
     tune: Annotated[str, typer.Option(help="Local rates to choose from for each algorithm; empty: use local.lr")] = "",
     tuning_seed: Annotated[int, typer.Option(help="The seed the rates are chosen on; not reported")] = 1,
-    jobs: Annotated[int, typer.Option(help="Processes; 0: one per core")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")] = 0,
     out: Out = None,
 ) -> None:
     """Run several algorithms on the same clients and the same availability, and print a table."""

@@ -27,9 +27,7 @@ from fedswe.experiment import Experiment
 from fedswe.reproduce.cell import Cell
 from fedswe.reproduce.store import Store
 from fedswe.results.provenance import provenance
-from fedswe.run import Runner, advance
-
-_COMPANY = {"cpu": 8, "cuda": 64}  # cells whose clients train as one stack
+from fedswe.run import COMPANY, Runner, advance, kind_of, processes
 
 
 @dataclass(frozen=True)
@@ -58,12 +56,8 @@ class Machine:
         return replace(value, device=self.device, local=replace(value.local, precision=self.precision))
 
     @property
-    def kind(self) -> str:
-        return self.device.split(":")[0]
-
-    @property
     def processes(self) -> int:
-        return self.jobs or (1 if self.kind == "cuda" else os.cpu_count() or 1)
+        return processes(self.device, self.jobs)
 
 
 Watch = Callable[[int, int], None]  # rounds run, rounds there are to run
@@ -83,7 +77,7 @@ def _free(cells: Sequence[Cell], store: Store) -> list[Cell]:
 
 
 def _run_all(left: list[Cell], store: Store, machine: Machine, watch: Watch | None) -> None:
-    size = min(_COMPANY[machine.kind], -(-len(left) // machine.processes))
+    size = min(COMPANY[kind_of(machine.device)], -(-len(left) // machine.processes))
     # Cells of one data set and length go together: they share a stack, and end together.
     left.sort(key=lambda cell: (cell.dataset, cell.periodic, cell.experiment().rounds))
     companies = [left[at : at + size] for at in range(0, len(left), size)]
