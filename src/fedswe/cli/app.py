@@ -100,6 +100,8 @@ def reproduce_(
         return
     if bool(names) == everything:
         raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
+    if status and report:
+        raise FedsweError("--status and --report are two questions: ask one of them")
     good = reproduce.reproduce_command(
         [*RECIPES, "claims"] if everything else names or [],
         reproduce.choice(scale, profile, dataset, dynamics, algorithms, seeds, rounds),

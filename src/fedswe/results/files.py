@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace `path` by `content`, or leave it as it was."""
+    require(not path.is_dir(), f"cannot write {path}: it is a folder, name a file")
     aside = aside_of(path)
     try:
         with open(aside, "wb") as file:
@@ -19,7 +21,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
         os.replace(aside, path)
         sync_folder(path.parent)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):  # there may be nothing, not even a folder
+            aside.unlink()
         raise cannot_write(path, error) from None
 
 
