@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from tests.cli.command import fedswe
 
@@ -31,6 +32,7 @@ def test_bench(monkeypatch, capsys):
     ],
 )
 def test_mistakes(words, message, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # one line of the list is about that
     code, _, err = fedswe(monkeypatch, capsys, "bench", *words)
     assert code == 2
     assert message in err

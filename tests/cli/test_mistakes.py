@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.cli.command import fedswe, process
 
@@ -86,6 +87,7 @@ def assert_refused(tmp_path, result, message):
     ],
 )
 def test_words(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # one line of the list is about that
     base = [] if any("quadratic" in w or "npz" in w for w in words) else QUICK
     assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", *base, *words, "--out", tmp_path / "out"), message)
 
