@@ -148,3 +148,16 @@ def test_other_networks_are_not(dense):
 
     convolutions = list(NETWORKS["svhn_cnn"]((3, 32, 32), 10))[:7]
     assert dense_part(Network(nn.Sequential(*convolutions, *dense)).module) is None
+
+
+@triton
+def test_a_module_with_the_same_layers_and_a_forward_of_its_own_is_not():
+    from fedswe.engine.fused.solver import dense_part
+
+    class Halved(nn.Sequential):
+        def forward(self, inputs):
+            return super().forward(inputs) / 2
+
+    layers = list(NETWORKS["svhn_cnn"]((3, 32, 32), 10))
+    assert dense_part(Network(nn.Sequential(*layers)).module) is not None
+    assert dense_part(Network(Halved(*layers)).module) is None

@@ -43,7 +43,7 @@ def _numbered(name: str) -> Path:
             path.mkdir(parents=True)
             return path
         except FileExistsError:
-            pass  # another command was faster: the next number
+            continue  # another command was faster: the next number
         except OSError as error:
             raise cannot_write(path, error) from None
 

@@ -44,7 +44,9 @@ def needs(problem: LabelledProblem, local: Local, clients: int) -> int:
 
 def dense_part(module: nn.Module) -> tuple[tuple[int, ...], float] | None:
     """The widths of the dense layers and the dropout before each, if this is one of the paper's CNNs, else None."""
-    layers = list(module.children())
+    if type(module) is not nn.Sequential:  # another module may do more than call its layers in turn
+        return None
+    layers = list(module)
     kinds = [type(layer) for layer in layers]
     if kinds[:7] != [nn.Conv2d, nn.MaxPool2d, nn.ReLU] * 2 + [nn.Flatten]:  # in the order of `pooled_first`
         return None
