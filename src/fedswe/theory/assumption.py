@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -31,7 +31,7 @@ def probability_matrix(prob: npt.ArrayLike) -> FloatArray:
     if wrong.size:
         t, i = wrong[0]
         value = table[t, i]
-        require(False, f"probability {value} of client {i} in round {t} is not in [0, 1]: correct or clip it")
+        raise FedsweError(f"probability {value} of client {i} in round {t} is not in [0, 1]: correct or clip it")
     return table
 
 
@@ -94,7 +94,9 @@ def window_delta(prob: npt.ArrayLike, period: int) -> float:
     means = window_means(prob, period)
     never = np.flatnonzero(~np.asarray(prob).any(axis=0))
     if never.size:
-        require(False, f"client {never[0]} has probability 0 in every round: no period helps, leave it out or raise it")
+        raise FedsweError(
+            f"client {never[0]} has probability 0 in every round: no period helps, leave it out or raise it"
+        )
     n, i = np.unravel_index(int(np.argmin(means)), means.shape)
     require(
         means[n, i] > 0.0,

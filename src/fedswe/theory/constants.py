@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 from fedswe.theory.assumption import FloatArray, IntArray
 
 FullGradients = Callable[[IntArray, FloatArray], FloatArray]
@@ -188,5 +188,5 @@ def _checked(values: FloatArray, rows: FloatArray, block: IntArray) -> FloatArra
     )
     wrong = np.flatnonzero(~np.isfinite(gradients).all(axis=1))
     if wrong.size:
-        require(False, f"the gradient of client {block[wrong[0]]} is not finite at a given point")
+        raise FedsweError(f"the gradient of client {block[wrong[0]]} is not finite at a given point")
     return gradients
