@@ -113,7 +113,8 @@ def test_asked_to_end_it_saves_the_round_it_is_in(tmp_path, undisturbed, number)
     def watch(done, total):
         seen.append((done, total))
         if done == 7:  # the first of two cells has noted its fourth round
-            os.kill(os.getpid(), number)
+            for _ in range(2):  # as `timeout` does
+                os.kill(os.getpid(), number)
 
     with pytest.raises(KeyboardInterrupt):
         run_cells(FEW, store, ALONE, watch)
@@ -123,6 +124,21 @@ def test_asked_to_end_it_saves_the_round_it_is_in(tmp_path, undisturbed, number)
     run_cells(FEW, store, ALONE, lambda *counts: seen.append(counts))
     assert seen[-1] == (4, 4)
     assert numbers(store) == undisturbed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_again_later_it_ends_at_once(tmp_path, number):
+    def grid():
+        def watch(done, _):
+            os.kill(os.getpid(), number)
+            time.sleep(1.1)
+            os.kill(os.getpid(), number)
+
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # pytest's own raises
+        run_cells(FEW, Store(tmp_path), ALONE, watch)
+
+    assert in_a_process(grid)
+    assert not list(tmp_path.rglob("checkpoint*"))  # not even the round it was in
 
 
 def test_work_of_another_precision_is_not_continued(tmp_path, undisturbed):

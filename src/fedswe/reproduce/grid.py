@@ -6,6 +6,7 @@ after the round it is in.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -123,14 +124,23 @@ def _run_in_processes(
 
 @contextmanager
 def _stopped_by_signals(shared: _Shared) -> Iterator[None]:
-    """The first signal asks to end after the round, a second one ends at once."""
+    """The first signal asks to end after the round; one that comes later than a second after it ends at once.
+
+    Not earlier: `timeout` sends its signal to the command and to the command's group, and so twice.
+    """
     if threading.current_thread() is not threading.main_thread():  # others may not handle signals
         yield
         return
 
+    asked = math.inf
+
     def ask(number: int, _: object) -> None:
+        nonlocal asked
+        if time.monotonic() > asked + 1.0:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
+        asked = min(asked, time.monotonic())
         shared.stop.value = 1
-        signal.signal(number, before[number])
 
     before: dict[int, Any] = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
