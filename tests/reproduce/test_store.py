@@ -12,6 +12,7 @@ from fedswe.errors import FedsweError
 from fedswe.reproduce.choice import Choice
 from fedswe.reproduce.measurements import Measurements
 from fedswe.reproduce.recipes import RECIPES, motivating
+from fedswe.reproduce.recipes.words import remarks
 from fedswe.reproduce.store import Store
 from fedswe.results.directory import RunDirectory
 from fedswe.results.provenance import provenance
@@ -56,7 +57,21 @@ def test_the_longest_runs_count(store):
     put(store, longer, Story(90.0))
     measured = Measurements(store.load("ci", "released"))
     assert measured.scores(CELL, "test_accuracy") == pytest.approx({3: 90})
-    assert measured.rounds(CELL) == 40
+    assert [run.cell.rounds for run in measured.of(CELL)] == [40]
+
+
+def test_a_run_stopped_just_before_the_end_counts(store):
+    def length(rounds):
+        return Choice("ci", "released", rounds=rounds).cell("digits", "sine", ("fedavg", 0.0))
+
+    put(store, length(400), Story(80.0), seed=4)
+    for seed in (3, 4):
+        put(store, length(398), Story(70.0), seed)
+    put(store, length(390), Story(60.0), seed=6)
+    measured = Measurements(store.load("ci", "released"))
+    assert measured.scores(CELL, "test_accuracy") == pytest.approx({3: 70, 4: 80})
+    assert [run.cell.seed for run in measured.of(CELL)] == [4]  # of one length, for curves
+    assert remarks([CELL], measured) == ["digits: 398 rounds instead of 10", "digits: 400 rounds instead of 10"]
 
 
 def test_a_figure_shows_all_seeds_of_every_point(store):

@@ -25,15 +25,21 @@ class Measurements:
 
     def of(self, cell: Cell) -> list[Finished]:
         """All seeds of a line, in order."""
-        lengths = self._lines.get(_key(cell), {})
-        return sorted(lengths[max(lengths)], key=lambda f: f.cell.seed) if lengths else []
+        return self._of(cell, at_least=1.0)
 
-    def rounds(self, cell: Cell) -> int:
-        return max(self._lines.get(_key(cell), {0: []}))
+    def scored(self, cell: Cell) -> list[Finished]:
+        """Also those that lack a hundredth of the rounds or less: no curve can be drawn through both, a score can."""
+        return self._of(cell, at_least=0.99)
+
+    def _of(self, cell: Cell, at_least: float) -> list[Finished]:
+        lengths = self._lines.get(_key(cell), {})
+        enough = [rounds for rounds in sorted(lengths) if rounds >= at_least * max(lengths)]
+        found = {one.cell.seed: one for rounds in enough for one in lengths[rounds]}  # the longest of a seed is last
+        return [found[seed] for seed in sorted(found)]
 
     def scores(self, cell: Cell, column: str, output: str | None = None) -> dict[int, float]:
         """Percent by seed."""
-        return {f.cell.seed: f.score(column, output) for f in self.of(cell)}
+        return {f.cell.seed: f.score(column, output) for f in self.scored(cell)}
 
     def score(self, cell: Cell, column: str, output: str | None = None) -> Measured | None:
         """Mean and spread over seeds, percent."""

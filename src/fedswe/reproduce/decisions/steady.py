@@ -58,11 +58,13 @@ def _against(other: str, above: float) -> Look[Place]:
 def _all_is_worst(choice: Choice, measured: Measurements, place: Place) -> Finding | None:
     others = [choice.cell(*place, row) for row in ROWS if row[0] != "fedavg_all"]
     worst = accuracy(measured, choice.cell(*place, ("fedavg_all", 0.0)))
-    found = smallest({label(cell): margin(accuracy(measured, cell), worst) for cell in others})
-    if found is None:
+    above = {label(cell): margin(accuracy(measured, cell), worst) for cell in others}
+    next_one = smallest(above)
+    if next_one is None:
         return None
-    name, by = found
-    return Finding(by.mean >= _WORST_BY, f"{signed(by)}: {name}, the next, minus FedAvg, all")
+    close = {name: by for name, by in above.items() if by is not None and by.mean < _WORST_BY} or dict([next_one])
+    told = "; ".join(f"{signed(by)}: {name} minus FedAvg, all" for name, by in close.items())
+    return Finding(next_one[1].mean >= _WORST_BY, told)
 
 
 def _close(choice: Choice, measured: Measurements, place: Place) -> Finding | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.reproduce.cell import Cell
@@ -27,15 +28,13 @@ def label(cell: Cell) -> str:
 
 def remarks(cells: Iterable[Cell], measured: Measurements) -> list[str]:
     """What a reader of these runs must know: where they are shorter than the scale says, and which blew up."""
-    cells = list(dict.fromkeys(cells))
-    short = {
-        (cell.dataset, rounds, full)
-        for cell in cells
-        if (rounds := measured.rounds(cell))
-        and rounds != (full := Cell(**{**cell.coordinates(), "rounds": 0}).experiment().rounds)
+    runs = [run for cell in dict.fromkeys(cells) for run in measured.scored(cell)]
+    lengths = {
+        (c.dataset, c.experiment().rounds, replace(c, rounds=0).experiment().rounds) for c in (r.cell for r in runs)
     }
-    lost = [run.cell.name for cell in cells for run in measured.of(cell) if run.diverged]
+    short = [(dataset, rounds, full) for dataset, rounds, full in sorted(lengths) if rounds != full]
+    lost = [run.cell.name for run in runs if run.diverged]
     return [
-        *(f"{dataset}: {rounds} rounds instead of {full}" for dataset, rounds, full in sorted(short)),
+        *(f"{dataset}: {rounds} rounds instead of {full}" for dataset, rounds, full in short),
         *[f"ended in NaN, and so always name the first class: {', '.join(lost)}"] * bool(lost),
     ]
