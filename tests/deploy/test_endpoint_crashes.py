@@ -192,6 +192,20 @@ def test_a_finished_run_serves_both_models(scratch):
     assert (saved["client_mean"] - saved["server"]).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("delivery", ["eager", "lazy"])
+def test_a_client_that_cannot_write_takes_part_all_the_same(scratch, delivery):
+    """What it should keep is sent to it with every job."""
+    net = Quiet(scratch, quadratic("fedswe", p=1.0, delivery=delivery))
+    (scratch / "client1" / ".client-1.safetensors.part").mkdir()  # can be neither removed nor written to
+    for t in range(3):
+        net.clients[1] = net.client(1)
+        assert net.round()[1].kind == "report"
+        assert net.server.committed.merged == dict.fromkeys(range(4), t - 1)
+        assert net.server.committed.rejected == {}
+    assert not (scratch / "client1" / "client-1.safetensors").exists()
+    assert verify(scratch / "server").exact
+
+
 def test_a_full_disk_leaves_the_round_open(scratch, monkeypatch):
     net = Quiet(scratch, quadratic("fedswe", p=1.0))
     net.ask()

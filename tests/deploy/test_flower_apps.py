@@ -1,5 +1,6 @@
 """The Flower apps hold the rounds of every algorithm, as the simulator does; clients come, go and fail."""
 
+import io
 import json
 import time
 import tomllib
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import tomli_w
 import torch
-from flwr.app import ArrayRecord, Context, RecordDict
+from flwr.app import Array, ArrayRecord, Context, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 
 from fedswe.algorithms import ALGORITHMS
@@ -158,11 +159,25 @@ def test_lies_are_rejected_and_the_liar_can_come_back(tmp_path):
     assert verify(tmp_path / "run").exact
 
 
-def test_a_message_without_a_packet_is_rejected(tmp_path):
+def archive():
+    file = io.BytesIO()
+    np.savez(file, x=np.zeros(2))
+    return file.getvalue()
+
+
+def larger_than_memory():
+    head = b"{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999,), }\n"
+    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head
+
+
+@pytest.mark.parametrize("data", [None, b"", b"PK\x03\x04", archive(), larger_than_memory()], ids=range(5))
+def test_a_message_without_a_packet_is_rejected(tmp_path, data):
     def silent(message, context, call_next):
         reply = call_next(message, context)
         if context.node_config["partition-id"] == 0 and message.metadata.message_type == "train":
             reply.content.array_records.clear()
+            if data is not None:  # not what numpy writes, though it says so
+                reply.content["packet"] = ArrayRecord({"0": Array("uint8", (3,), "numpy.ndarray", data)})
         return reply
 
     plan = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2)
@@ -186,6 +201,8 @@ def test_a_silent_client_is_waited_for_until_the_deadline(tmp_path):
     assert [set(entry.merged) for entry in entries] == [{0, 1}, {0}]
     history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
     assert history.last["seconds"] >= 1.0
+    said = (tmp_path / "run" / "server.log").read_text().splitlines()
+    assert [line.split(" ", 2)[2] for line in said] == ["round 1: client 1 did not answer within 1 s"]
 
 
 class Slow(LocalGrid):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,11 +164,16 @@ class ClientEndpoint:
         held = self._base
         if held is not None and (held.run, held.merged, held.digest) == (base.run, base.merged, base.digest):
             return
-        keep(self._path, Packet("base", {"run": base.run, "merged": base.merged}, base.arrays))
-        self._base = base
+        try:
+            keep(self._path, Packet("base", {"run": base.run, "merged": base.merged}, base.arrays))
+        except FedsweError as error:  # a full or read-only disk costs a model with the next job, not the client
+            log.warning("client %d keeps no state: %s", self.client, error)
+        else:
+            self._base = base
 
     def _kept_base(self) -> Base | None:
-        aside_of(self._path).unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only disk refuses even to remove nothing
+            aside_of(self._path).unlink()
         packet = kept(self._path, "base")
         if packet is None:
             return None

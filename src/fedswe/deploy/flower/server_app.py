@@ -118,6 +118,8 @@ class Rounds:
             if asked and not waiting:
                 return
             done |= self._take_in(TRAIN, t)
+        for client in sorted(waiting - done):  # Flower drops what comes later: nothing else would name them
+            log.warning("round %d: client %d did not answer within %g s", t, client, self._deadline)
 
     def _take_in(self, kind: str, t: int) -> set[int]:
         """Hand what has arrived to the server; the clients that are done with the present question.
