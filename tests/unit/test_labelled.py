@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from fedswe.errors import FedsweError
 from fedswe.tasks import Digits
 from fedswe.tasks.networks import NETWORKS, Network
+from fedswe.tasks.problem import Setting
 from tests import bench
 
 
@@ -50,6 +51,19 @@ def test_batches_are_keyed_by_client_and_round():
     for a, b in zip(alone, among, strict=True):
         assert a.index[0].tolist() == b.index[1].tolist()
     assert batches(problem, 4, 8, 1, 16) != batches(problem, 4, 7, 1, 16)
+
+
+def test_a_small_client_trains_alike_in_any_company():
+    """Crops go by place in the batch: each of its samples must be in the same place alone and beside a large client."""
+    problem = Digits(clients=40, crop=2).build(Setting(bench.SEED, torch.float64, torch.device("cpu")))
+    small, large = int(problem.sizes.argmin()), int(problem.sizes.argmax())
+    n = int(problem.sizes[small])
+    assert n < 32 < problem.sizes[large]
+    x = problem.start.expand(2, -1)
+    alone, among = (problem.draw(torch.tensor(who), 7, 3, 32) for who in ([small], [large, small]))
+    for a, b in zip(alone, among, strict=True):
+        assert a.index[0, :n].tolist() == b.index[1, :n].tolist()
+        torch.testing.assert_close(problem.gradients(x[:1], a)[0], problem.gradients(x, b)[1], rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])

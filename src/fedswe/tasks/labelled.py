@@ -161,8 +161,10 @@ class LabelledProblem(Problem):
             passes = -(-steps // int((sizes[sizes > batch_size] // batch_size).min()))
             order = self._shuffled(named("batches"), clients, passes)  # [n, passes, n_max]
             rows = torch.arange(len(clients), device=size.device)[:, None, None]
-            which = (step // per_pass[:, None]).clamp(max=passes - 1)  # a full batch is the same in any order
-            position = order[rows, which[:, :, None], position]
+            which = (step // per_pass[:, None]).clamp(max=passes - 1)
+            shuffled = order[rows, which[:, :, None], position]
+            # Crops and dropout go by place in the batch: a client that uses all it has keeps one order in any company.
+            position = torch.where((size > batch_size)[:, None, None], shuffled, position)
         index = torch.gather(self._table[clients], 1, position.flatten(1)).view_as(position)
         weight = (inside / batch[:, None]).to(self.start.dtype)
         changes = None
