@@ -74,6 +74,14 @@ def test_a_run_stopped_just_before_the_end_counts(store):
     assert remarks([CELL], measured) == ["digits: 398 rounds instead of 10", "digits: 400 rounds instead of 10"]
 
 
+@pytest.mark.parametrize(("rounds", "every", "aliased"), [(20, 5, False), (500, 10, True)])
+def test_curves_in_turns_of_groups_say_in_which_phase_they_are_judged(store, rounds, every, aliased):
+    put(store, Choice("ci", "released", rounds=rounds).cell("digits", "periodic-static", ("mifa", 0.0)), Story(60.0))
+    (note,) = RECIPES["fig7"].report(CI, Measurements(store.load("ci", "released"))).notes
+    assert note.startswith(f"digits: judged every {every} rounds, in the last 10 every 1")
+    assert ("same phase" in note) == aliased
+
+
 def test_a_figure_shows_all_seeds_of_every_point(store):
     """Also where one of them has more than another."""
     for p, seeds in ((0.1, (3, 4, 6)), (0.3, (4,))):

@@ -69,9 +69,25 @@ def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Choice, Measurements]
                 series = [s for cell in cells for s in _curve(cell, measured, column, 100)]
                 panels.append(Panel(f"{dataset}, {dynamics}, {output.replace('_', ' ')}", series, "test accuracy, %"))
             tables.append(_final(choice, measured, cells, f"{dataset}, {dynamics}"))
-        return Report(tables, {"test-accuracy": curves(panels)})
+        return Report(
+            tables, {"test-accuracy": curves(panels)}, _sampling(choice, _lines(rivals, papers)(choice), measured)
+        )
 
     return report
+
+
+def _sampling(choice: Choice, cells: list[Cell], measured: Measurements) -> list[str]:
+    """What the eye must know of curves that are judged in one phase of the swing, and in all of them at the end."""
+    runs = [run.cell for cell in cells for run in measured.of(cell)]
+    judged = {(cell.dataset, e.every, e.tail, e.tail_every) for cell in runs if (e := cell.experiment().evaluate)}
+    aliased = (
+        "; before these always in the same phase, so that curves show the swing between the groups at their end only"
+    )
+    return [
+        f"{dataset}: judged every {every} rounds, in the last {tail} every {tail_every}"
+        + aliased * (every % choice.scale.period == 0)
+        for dataset, every, tail, tail_every in sorted(judged)
+    ]
 
 
 def _final(choice: Choice, measured: Measurements, cells: list[Cell], where: str) -> VerdictTable:
