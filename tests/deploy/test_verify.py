@@ -7,7 +7,10 @@ import safetensors.torch
 import torch
 
 from fedswe.deploy import ServerEndpoint, ledger
+from fedswe.deploy.agreement import Agreement
 from fedswe.deploy.client import ClientEndpoint
+from fedswe.deploy.snapshot import snapshot
+from fedswe.deploy.store import Store
 from fedswe.deploy.trace import trace
 from fedswe.deploy.verify import verify
 from fedswe.errors import FedsweError
@@ -47,6 +50,26 @@ def test_a_run_can_be_verified_while_it_goes_on(scratch):
     for rounds in (1, 2, 3):
         net.round()
         assert verify(scratch / "server").rounds == rounds
+    result = verify(scratch / "server", lambda t: net.round())  # and is three rounds further at the end
+    assert (result.rounds, result.exact, net.server.t) == (3, True, 6)
+
+
+@pytest.mark.parametrize("name", ["fedswe", "mifa"])
+def test_models_are_of_one_round_though_another_is_committed_while_they_are_read(scratch, monkeypatch, name):
+    net = Quiet(scratch, quadratic(name, p=1.0))
+    net.round()
+    read = Store.state
+
+    def late(store, t, like):
+        monkeypatch.setattr(Store, "state", read)
+        net.round()
+        return read(store, t, like)
+
+    monkeypatch.setattr(Store, "state", late)
+    entries, models = snapshot(scratch / "server", Agreement(net.plan, net.problem))
+    assert [entry.t for entry in entries] == [0, 1]
+    assert torch.equal(models["server"], net.server.server_model())
+    assert torch.equal(models["client_mean"], net.server.client_mean())
 
 
 def test_a_forgotten_client_is_noticed(folder):

@@ -19,7 +19,7 @@ from fedswe.config import dump, read
 from fedswe.deploy import ledger
 from fedswe.deploy.agreement import Agreement
 from fedswe.deploy.plan import FILE, Deployment
-from fedswe.deploy.roster import Roster
+from fedswe.deploy.snapshot import snapshot
 from fedswe.deploy.store import Store
 from fedswe.deploy.trace import trace
 from fedswe.deploy.verify import TOLERANCE, verify
@@ -82,24 +82,17 @@ def status_command(run: Path) -> None:
 def export_command(run: Path, out: Path, model: str, app: Path | None) -> None:
     """The named parameters, which torch's load_state_dict takes; the plain vector for tasks without a network."""
     _find_tasks(run, app)
-    title, entries, _ = ledger.read(run / ledger.FILE)
-    deployment, store = Deployment.load(run / FILE), Store(run)
+    title = ledger.read(run / ledger.FILE)[0]
+    deployment = Deployment.load(run / FILE)
     algorithm = deployment.experiment.algorithm
     # FedSWE's server model is unsteady, its quality is at the client mean.
     model = model or ("client_mean" if isinstance(algorithm, FedSWE) else "server")
     require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")
     problem = deployment.problem()
-    problem.start = store.start(problem.start)
-    agreement = Agreement(deployment, problem)
+    agreement = Agreement(deployment, problem, Store(run).start(problem.start))
     require(agreement.m == title.m, f"{run}: {FILE} is not of this run: restore the file it began with")
-    if model == "server":
-        initial = algorithm.server_init(problem.start)
-        x = algorithm.model(store.state(len(entries), initial) if entries else initial)
-    else:
-        roster = Roster(agreement, store)
-        for entry in entries:
-            roster.note(entry)
-        x = roster.mean()
+    entries, models = snapshot(run, agreement)
+    x = models[model]
     network = getattr(problem, "network", None)
     tensors = {"x": x} if network is None else network.parameters_at(x)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}

@@ -20,6 +20,7 @@ from fedswe.deploy.agreement import NEVER, Agreement
 from fedswe.deploy.codec import digest
 from fedswe.deploy.plan import Deployment
 from fedswe.deploy.roster import Roster
+from fedswe.deploy.snapshot import snapshot
 from fedswe.deploy.store import Store
 from fedswe.deploy.trace import attendance
 from fedswe.engine import LoopEngine
@@ -57,6 +58,7 @@ def verify(directory: Path | str, watch: Callable[[int], None] | None = None) ->
     problem.start = store.start(problem.start)
     agreement = Agreement(deployment, problem)
     require(agreement.plan == title.plan, f"{folder}: {plan.FILE} is not of this run: restore the file it began with")
+    entries, final = snapshot(folder, agreement)
     roster, rounds = Roster(agreement, store), len(entries)
     prob = np.full((1, title.m), np.nan)
     if agreement.schedule is not None:
@@ -81,10 +83,9 @@ def verify(directory: Path | str, watch: Callable[[int], None] | None = None) ->
             gaps.append(_gap(x, copy))
         if watch is not None:
             watch(entry.t + 1)
-    final = store.state(rounds, engine.server)
-    gaps.append(_gap(engine.server_model(), experiment.algorithm.model(final)))
+    gaps.append(_gap(engine.server_model(), final["server"]))
     reports = sum(len(entry.merged) for entry in entries)
-    mean_gap = _gap(engine.client_mean(), roster.mean())
+    mean_gap = _gap(engine.client_mean(), final["client_mean"])
     return Verification(rounds, reports, differing, len(gaps), float(np.max(gaps)), mean_gap)
 
 
