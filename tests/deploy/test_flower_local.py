@@ -1,5 +1,6 @@
 """What a trial stands on: supervised programs, certificates, the app that is written, and the user's mistakes."""
 
+import io
 import os
 import signal
 import socket
@@ -9,10 +10,12 @@ import sys
 import threading
 import time
 import tomllib
+import zipfile
 
 import numpy as np
 import pytest
 import torch
+from flwr.cli.build import build_fab_from_disk
 
 from fedswe.cli.deploy_up import Progress, _watch
 from fedswe.deploy import ServerEndpoint
@@ -153,7 +156,8 @@ def test_the_written_app_is_complete_and_its_own_task_trains_in_the_simulator(tm
 def test_own_data_in_a_folder(tmp_path, monkeypatch):
     write_app(tmp_path / "app", 2, tls=False)
     monkeypatch.syspath_prepend(str(tmp_path / "app"))
-    monkeypatch.setenv("FEDSWE_DATA", str(tmp_path))
+    monkeypatch.setenv("FEDSWE_DATA", str(tmp_path / "sets"))  # where the data sets of the simulator are
+    monkeypatch.setenv("FEDERATION_DATA", str(tmp_path))
     np.savez(tmp_path / "client-1.npz", x=np.ones((6, 8)), y=np.arange(6) % 3)
     words = ["task.name=federation.task:Own", "task.clients=2"]
     problem = Deployment.load(tmp_path / "app" / "deployment.toml", words).problem()
@@ -162,6 +166,19 @@ def test_own_data_in_a_folder(tmp_path, monkeypatch):
     assert problem.evaluate(problem.start) == {}
     sys.modules.pop("federation.task", None)
     sys.modules.pop("federation", None)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower reads patterns with
+def test_the_app_travels_with_its_packages_and_nothing_else(tmp_path):
+    app = tmp_path / "app"
+    write_app(app, 1, tls=True)
+    for name in ("federation/nets/small.py", "run/federation/server.py", "secret.py", "federation/data.npz"):
+        (app / name).parent.mkdir(parents=True, exist_ok=True)
+        (app / name).touch()
+    with zipfile.ZipFile(io.BytesIO(build_fab_from_disk(app))) as fab:
+        files = {name for name in fab.namelist() if not name.startswith(".info")}
+    own = {f"federation/{name}.py" for name in ("__init__", "client", "server", "task", "nets/small")}
+    assert files == own | {"pyproject.toml", "deployment.toml", "clients.toml"}
 
 
 MISTAKES = {

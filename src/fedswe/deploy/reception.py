@@ -56,7 +56,7 @@ class Reception:
 
     def _taken(self, client: int, packet: Packet) -> bool:
         header = packet.header
-        demand(header.get("client") == client, "client", "it calls itself another client")
+        demand(header.get("client") == client, "client", f"it calls itself client {header.get('client')!a:.20}")
         demand(header.get("run") == self._run, "run", "it belongs to another run")
         if isinstance(holds := header.get("holds"), str):
             self._roster.holds[client] = holds[:64]

@@ -15,7 +15,7 @@ from fedswe.tasks.sites import Samples, Sites
 
 @dataclass(frozen=True)
 class Own(Sites):
-    """Every client reads client-I.npz (arrays x and y) from the folder in the environment variable FEDSWE_DATA.
+    """Every client reads client-I.npz (arrays x and y) from the folder in the environment variable FEDERATION_DATA.
 
     Without that variable it makes up data, so that the example runs: three classes whose shares differ by client.
     """
@@ -29,14 +29,14 @@ class Own(Sites):
         return nn.Sequential(nn.Linear(self.features, 16), nn.ReLU(), nn.Linear(16, self.classes))
 
     def load(self, client: int) -> Samples:
-        folder = os.environ.get("FEDSWE_DATA")
+        folder = os.environ.get("FEDERATION_DATA")
         if folder is None:
             return self._made_up(seed=client, leading=client % self.classes)
         with np.load(os.path.join(folder, f"client-{client}.npz"), allow_pickle=False) as stored:
             return torch.as_tensor(stored["x"]), torch.as_tensor(stored["y"])
 
     def test(self) -> Samples | None:
-        return self._made_up(seed=1000, leading=0) if "FEDSWE_DATA" not in os.environ else None
+        return self._made_up(seed=1000, leading=0) if "FEDERATION_DATA" not in os.environ else None
 
     def _made_up(self, seed: int, leading: int) -> Samples:
         random = torch.Generator().manual_seed(seed)
