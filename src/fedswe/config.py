@@ -116,6 +116,10 @@ def _imported(path: str) -> type[Task]:
 
 def dump(experiment: Experiment) -> str:
     """The resolved configuration as TOML, every key written out."""
+    return tomli_w.dumps(_resolved(experiment))
+
+
+def _resolved(experiment: Experiment) -> Table:
     table: Table = {}
     for f in fields(Experiment):
         value = getattr(experiment, f.name)
@@ -130,7 +134,24 @@ def dump(experiment: Experiment) -> str:
             table[f.name] = {"name": names[type(value)], **_parameters(value)}
         else:
             table[f.name] = _parameters(value) if f.name in PLAIN else _plain(value)
-    return tomli_w.dumps(table)
+    return table
+
+
+def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
+    """Refuse to go on with the run of `there` as if it were `here`."""
+    old, new = _keys(_resolved(there)), _keys(_resolved(here))
+    for key in [*old, *new]:
+        if old.get(key) != new.get(key):
+            differing = f"{key} = {old.get(key)} there, {new.get(key)} here"
+            raise FedsweError(
+                f"the run in {directory} was started with another configuration ({differing}): start a new run"
+            )
+
+
+def _keys(table: Table) -> Table:
+    """section.key of every value."""
+    sections = {name: value if isinstance(value, dict) else {"": value} for name, value in table.items()}
+    return {_where(name, key): value for name, section in sections.items() for key, value in section.items()}
 
 
 def _parameters(value: Any) -> Table:
@@ -147,7 +168,12 @@ def _plain(value: Any) -> Any:
 
 def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
     """One dataclass from its table."""
-    _refuse_unknown(table, {f.name for f in fields(cls) if f.init}, section, of)  # type: ignore[arg-type]
+    types = {f.name: str(f.type) for f in fields(cls) if f.init}  # type: ignore[arg-type]
+    _refuse_unknown(table, types, section, of)
+    for key, value in table.items():
+        if isinstance(value, bool) and ("int" in types[key] or "float" in types[key]):
+            # Pydantic would read true as 1, and clip=true is not meant as clip=1.
+            raise FedsweError(f"{_where(section, key)}: must be a number, not {str(value).lower()}")
     try:
         return _adapter(cls).validate_python(table)
     except ValidationError as error:
@@ -167,7 +193,7 @@ def _first_line(error: ValidationError, section: str) -> str:
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ")
     # A union reports every alternative it tried; the first part of the location is the key itself.
-    where = ".".join([section] * bool(section) + [str(part) for part in first["loc"][:1]])
+    where = _where(section, *(str(part) for part in first["loc"][:1]))
     if first["type"] == "value_error":
         return f"{where}: {message}" if where else message
     return f"{where}: {message[0].lower()}{message[1:]}, not {first['input']!r}"
@@ -177,8 +203,11 @@ def _refuse_unknown(table: Table, known: Iterable[str], section: str, of: str = 
     known = sorted(known)
     for key in table:
         if key not in known:
-            where = f"{section}.{key}" if section else key
-            raise FedsweError(f"unknown key {where}{of}{_nearest(key, known)}")
+            raise FedsweError(f"unknown key {_where(section, key)}{of}{_nearest(key, known)}")
+
+
+def _where(*parts: str) -> str:
+    return ".".join(part for part in parts if part)
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
@@ -189,7 +218,8 @@ def _nearest(word: str, known: Iterable[str]) -> str:
 
 def _section(table: Table, section: str) -> Table:
     if not isinstance(table[section], dict):
-        raise FedsweError(f"{section} must be a section: write {section}.name=... or [{section}]")
+        key = "name" if section in NAMED else "KEY"
+        raise FedsweError(f"{section} must be a section: write {section}.{key}=... or [{section}]")
     value: Table = table[section]
     return value
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fedswe.config import dump, load_text
+from fedswe.config import dump, load_text, refuse_other
 from fedswe.engine.engine import Attendance, step_together
 from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
 from fedswe.engine.probes import observe
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 from fedswe.experiment import Experiment, assemble
 from fedswe.results.directory import Checkpoint, RunDirectory, Trajectory
 from fedswe.results.history import History, Row, Tally
@@ -91,7 +91,14 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
     directory = RunDirectory(Path(out))
     experiment = load_text(directory.config(), str(directory.path / "config.toml"))
     if directory.finished:
-        return directory.history()
+        history = directory.history()
+        ended, rounds = int(history.last["round"]), experiment.rounds
+        require(
+            ended == rounds,
+            f"{out} is finished, but its history.csv ends with round {ended} and its config.toml says {rounds}: "
+            "start a new run",
+        )
+        return history
     runner = Runner(experiment)
     directory.note(provenance())
     runner.keep_in(directory, directory.load_checkpoint())
@@ -114,6 +121,8 @@ class Runner:
 
     def keep_in(self, directory: RunDirectory, checkpoint: Checkpoint | None = None) -> None:
         if checkpoint is not None:
+            if checkpoint.config:
+                refuse_other(load_text(checkpoint.config, "its configuration"), self.experiment, directory.path)
             try:
                 self.engine.load(checkpoint.tensors, checkpoint.round)
                 self.outputs.load(checkpoint.tensors)
@@ -189,6 +198,7 @@ class Runner:
             self._trajectory.sync()
         self._directory.save_checkpoint(
             Checkpoint(
+                config=dump(self.experiment),
                 round=self.engine.t,
                 seconds=self._elapsed(),
                 history=self.history,

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +20,22 @@ def fedswe(monkeypatch, capsys, *words):
     return ended.value.code or 0, out, err
 
 
-def process(*words, **options):
+def process(*words, encoding_of_output="utf-8", **options):
     """A real process, with one thread like the tests themselves: sums depend on the number of threads."""
     command = [sys.executable, "-m", "fedswe", *map(str, words)]
-    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding_of_output}
+    return subprocess.Popen(command, env=environment, **options)
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.002)
+
+
+def workers_of(comparison, out):
+    """The processes of a comparison that has begun to run."""
+    wait_for(lambda: list(out.glob("runs/*/config.toml")))
+    children = Path(f"/proc/{comparison.pid}/task/{comparison.pid}/children").read_text().split()
+    return [int(c) for c in children if "spawn_main" in Path(f"/proc/{c}/cmdline").read_text()]

@@ -4,14 +4,12 @@ import os
 import resource
 import signal
 import subprocess
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from tests.cli.command import fedswe, process
+from tests.cli.command import fedswe, process, workers_of
 
 QUICK = ["task.clients=10", "task.alpha=1", "rounds=3"]
 MASK = ["availability.name=mask", "availability.file={tmp}/mask.csv", "task.name=quadratic", "rounds=4"]
@@ -74,6 +72,11 @@ def assert_refused(tmp_path, result, message):
         (["algorithm.k=inf"], "k must be 0 or more, not inf"),
         (["algorithm.clip=inf"], "clip must be 0 (off) or positive, not inf"),
         (["local.lr=inf"], "lr must be positive, not inf"),
+        (["local.clip=true"], "local.clip: must be a number, not true"),
+        (["availability.p=true"], "availability.p: must be a number, not true"),
+        (["rounds=false"], "rounds: must be a number, not false"),
+        (["local=3"], "write local.KEY=... or [local]"),
+        (["algorithm=fedavg"], "write algorithm.name=... or [algorithm]"),
         (["nowhere.toml"], "cannot read nowhere.toml"),
         (["a.toml", "b.toml"], "one configuration file at a time"),
         (["task.name=quadratic"], "needs a task with labels"),
@@ -255,13 +258,7 @@ def test_clients_of_every_seed_are_looked_at_before_the_first_run(tmp_path, monk
 def test_a_killed_worker(tmp_path):
     words = ["compare", *QUICK, "rounds=1000000", "--algorithms", "fedavg", "--jobs", "2", "--out", tmp_path / "out"]
     run = process(*words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 60
-    while not list((tmp_path / "out").glob("runs/*/config.toml")):
-        assert time.monotonic() < end, "no worker began"
-        time.sleep(0.02)
-    children = (Path("/proc") / str(run.pid) / "task" / str(run.pid) / "children").read_text().split()
-    workers = [c for c in children if "spawn_main" in (Path("/proc") / c / "cmdline").read_text()]
-    os.kill(int(workers[0]), signal.SIGKILL)
+    os.kill(workers_of(run, tmp_path / "out")[0], signal.SIGKILL)
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 2
     assert err == "error: a process of the comparison was killed; short of memory? Use fewer --jobs\n"

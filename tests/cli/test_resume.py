@@ -12,7 +12,7 @@ from fedswe import resume, run
 from fedswe.config import load
 from fedswe.results import directory, files
 from fedswe.results.history import History
-from tests.cli.command import fedswe, process
+from tests.cli.command import fedswe, process, wait_for
 
 WORDS = [
     "task.clients=20", "task.alpha=0.5", "rounds=120", "evaluate.every=7", "record.checkpoint=5",
@@ -32,13 +32,6 @@ def untouched(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole") / "run"
     run(load(None, WORDS), out)
     return outcome(out)
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.002)
 
 
 def test_killed_processes(tmp_path, untouched):
@@ -159,12 +152,51 @@ def test_another_configuration_is_refused(tmp_path, monkeypatch, capsys):
     before = {p.name: p.read_bytes() for p in out.iterdir()}
     code, _, err = fedswe(monkeypatch, capsys, "run", "algorithm.k=7", "--resume", out)
     assert code == 2
-    assert "k = 100.0 there, k = 7.0 here" in err
+    assert "(algorithm.k = 100.0 there, 7.0 here)" in err
     (tmp_path / "other.toml").write_text("rounds = 500\n")
     assert fedswe(monkeypatch, capsys, "run", tmp_path / "other.toml", "--resume", out)[0] == 2
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
     # naming the same configuration again is fine
     assert fedswe(monkeypatch, capsys, "run", "algorithm.k=100", "--resume", out)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("lr = 0.1", "lr = 0.2", "(local.lr = 0.1 there, 0.2 here)"),
+        ("rounds = 120", "rounds = 200", "(rounds = 120 there, 200 here)"),
+        ("clients = 20", "clients = 21", "(task.clients = 20 there, 21 here)"),
+        ("probes = []", 'probes = ["consensus"]', "(record.probes = [] there, ['consensus'] here)"),
+    ],
+)
+def test_a_configuration_edited_in_between_is_refused(tmp_path, monkeypatch, capsys, old, new, message):
+    """The rounds before and after would be of two experiments."""
+    out = tmp_path / "run"
+    interrupted(out)
+    text = (out / "config.toml").read_text()
+    (out / "config.toml").write_text(text.replace(old, new))
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    (out / "config.toml").write_text("# a comment changes nothing\n" + text)
+    assert fedswe(monkeypatch, capsys, "run", "--resume", out)[0] == 0
+
+
+def test_a_finished_run_whose_rounds_are_not_those_of_its_configuration(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "run"
+    run(load(None, [*WORDS, "rounds=8"]), out)
+    config, history = out / "config.toml", out / "history.csv"
+    config.write_text(config.read_text().replace("rounds = 8", "rounds = 9"))
+    code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
+    assert code == 2
+    assert err.endswith("its history.csv ends with round 8 and its config.toml says 9: start a new run\n")
+    config.write_text(config.read_text().replace("rounds = 9", "rounds = 8"))
+    history.write_text("".join(history.read_text().splitlines(keepends=True)[:-1]))
+    code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
+    assert code == 2
+    assert "its history.csv ends with round 7" in err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedswe.cli import words as command_words
-from fedswe.config import DEFAULT, dump, experiment, load_text, override, read
+from fedswe.config import DEFAULT, experiment, load_text, override, read, refuse_other
 from fedswe.errors import FedsweError
 from fedswe.experiment import Experiment
 from fedswe.results.directory import RunDirectory
@@ -26,7 +28,7 @@ def run_command(words: list[str], out: Path | None, resumed: Path | None) -> Non
         if out is not None:
             raise FedsweError("--resume continues in its own directory: leave out --out")
         value = _stored(resumed, file, overrides)
-        with _Display(value) as display:
+        with _resumable(resumed), _Display(value) as display:
             history = resume(resumed, display)
         _report(history, resumed)
         return
@@ -34,9 +36,20 @@ def run_command(words: list[str], out: Path | None, resumed: Path | None) -> Non
     value = experiment(table)
     names = (table.get(section, {}).get("name", name) for section, name in DEFAULT.items())
     with command_words.directory(out, "-".join(names)) as place:
-        with _Display(value) as display:
+        with _resumable(place), _Display(value) as display:
             history = run(value, place, display, _console.print)
         _report(history, place)
+
+
+@contextmanager
+def _resumable(place: Path) -> Iterator[None]:
+    """Who interrupts a run learns how to go on: the directory may be one they did not name."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (place / "config.toml").is_file():
+            _console.print(f"stopped   go on with: fedswe run --resume {place}", markup=False)
+        raise
 
 
 def _stored(directory: Path, file: str | None, overrides: list[str]) -> Experiment:
@@ -44,12 +57,8 @@ def _stored(directory: Path, file: str | None, overrides: list[str]) -> Experime
     text = RunDirectory(directory).config()
     stored = load_text(text, str(directory / "config.toml"))
     table = read(file, overrides) if file else override(_table(text), overrides)
-    if (file or overrides) and (asked := experiment(table)) != stored:
-        old, new = dump(stored).splitlines(), dump(asked).splitlines()
-        differing = next((f"{a.strip()} there, {b.strip()} here" for a, b in zip(old, new, strict=False) if a != b), "")
-        raise FedsweError(
-            f"the run in {directory} was started with another configuration ({differing}): start a new run"
-        )
+    if file or overrides:
+        refuse_other(stored, experiment(table), directory)
     return stored
 
 

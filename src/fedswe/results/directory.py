@@ -30,6 +30,7 @@ _HISTORY_INTERVAL = 1.0  # seconds between rewrites of history.csv while a run g
 
 @dataclass(frozen=True)
 class Checkpoint:
+    config: str  # of the run that wrote it; empty from versions that did not say
     round: int
     seconds: float
     history: History
@@ -92,6 +93,7 @@ class RunDirectory:
     # during --------------------------------------------------------------------------------------------
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         notes = {
+            "config": checkpoint.config,
             "round": str(checkpoint.round),
             "seconds": repr(checkpoint.seconds),
             "history": checkpoint.history.to_csv(),
@@ -116,6 +118,7 @@ class RunDirectory:
                 notes = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return Checkpoint(
+                config=notes.get("config", ""),
                 round=int(notes["round"]),
                 seconds=float(notes["seconds"]),
                 history=History.from_csv(notes["history"]),
