@@ -5,10 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import numpy as np
@@ -146,19 +151,16 @@ class _Workers:
         self._out, self._watch, self._done = out, watch, 0
         self._company = COMPANY[kind_of(device)]
         jobs = processes(device, jobs or 0)
-        # One thread each: the models are small, and idle threads of one worker would steal the other's core.
-        self._pool = (
-            ProcessPoolExecutor(
-                jobs, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
-            )
-            if jobs > 1
-            else None
-        )
+        context = multiprocessing.get_context("spawn")
+        lifeline, self._lifeline = context.Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(jobs, context, _begin_worker, (lifeline,)) if jobs > 1 else None
 
     def __enter__(self) -> _Workers:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: object, *_: object) -> None:
+        if failure is not None:
+            self._lifeline.close()  # nobody waits for what still runs
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
@@ -179,11 +181,33 @@ class _Workers:
         if self._pool is None:
             yield from ((company, _run_company(company, self._out)) for company in companies)
         else:
-            futures = {self._pool.submit(_run_company, company, self._out): company for company in companies}
             try:
+                with _heard_here_only(signal.SIGINT):
+                    futures = {self._pool.submit(_run_company, company, self._out): company for company in companies}
                 yield from ((futures[future], future.result()) for future in as_completed(futures))
             except BrokenProcessPool:
                 raise FedsweError("a process of the comparison was killed; short of memory? Use fewer --jobs") from None
+
+
+@contextmanager
+def _heard_here_only(number: signal.Signals) -> Iterator[None]:
+    """A terminal sends Ctrl-C to all processes; those that are started meanwhile inherit that it is blocked."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_worker(lifeline: Connection) -> None:
+    torch.set_num_threads(1)  # the models are small, and idle threads of one worker would steal the other's core
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+
+
+def _end_with(lifeline: Connection) -> None:
+    """End when the other end is closed: the comparison is over, was interrupted, or its process was killed."""
+    wait([lifeline])
+    os._exit(1)
 
 
 def _run_company(cells: Sequence[Cell], out: Path | None) -> list[History]:

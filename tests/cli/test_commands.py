@@ -165,6 +165,13 @@ def test_a_rate_that_diverges_is_not_chosen(tmp_path, monkeypatch, capsys):
     assert (code, text.count("diverged")) == (0, 2)
 
 
+def test_a_table_in_an_ascii_log(tmp_path):
+    words = ["compare", *QUICK, "--algorithms", "fedavg", "--seeds", "3", "--jobs", 1, "--out", tmp_path / "a"]
+    run = process(*words, stdout=subprocess.PIPE, text=True, encoding_of_output="ascii")
+    assert "? 0.0 " in run.communicate()[0]
+    assert run.returncode == 0
+
+
 def test_compare_with_processes_equals_compare_without(tmp_path, monkeypatch, capsys):
     texts = []
     for jobs in (1, 2):

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from fedswe.cli.app import app
 from fedswe.errors import FedsweError
 
+INTERRUPTED = 130  # the exit code that Typer makes of Ctrl-C
+
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a ± in an ASCII log is no reason to lose the table
     try:
         app()
     except FedsweError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            print("interrupted", file=sys.stderr)
+        raise
