@@ -189,6 +189,16 @@ def test_the_border_of_a_task(tmp_path):
         np.testing.assert_allclose(bottom, np.broadcast_to(want[:, None], bottom.shape), rtol=1e-6)
 
 
+@pytest.mark.parametrize("label", [np.inf, 1e18, np.uint64(2**63), 10**6])
+def test_a_label_that_is_no_class_is_refused(label, tmp_path):
+    """Each would be cast to another number, or ask for as many outputs."""
+    x, y = np.zeros((8, 2)), np.array([0, 1] * 4, dtype=np.asarray(label).dtype)
+    y[3] = label
+    np.savez(tmp_path / "labels.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    with pytest.raises(FedsweError, match="y_train must hold the numbers of classes"):
+        Npz(file=str(tmp_path / "labels.npz"), clients=2).build(bench.setting())
+
+
 # networks and normalisation ------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from fedswe.errors import FedsweError, require
 from fedswe.tasks.labelled import Labelled, LabelledTask
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+_CLASSES = 100_000  # a label beyond is no class: every label up to the largest gets an output and a share per client
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,10 @@ def _labels(file: str, arrays: dict[str, npt.NDArray[Any]], name: str, size: int
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     require(y.shape == (size,), f"{file}: {name} must hold one label per sample ({size})")
     whole = y.dtype.kind in "iu" or (y.dtype.kind == "f" and bool((y == np.floor(y)).all()))
-    require(whole and y.min() >= 0, f"{file}: {name} must hold integers from 0")
+    require(
+        whole and y.min() >= 0 and y.max() < _CLASSES,
+        f"{file}: {name} must hold the numbers of classes, integers from 0 to {_CLASSES - 1} at most",
+    )
     return y.astype(np.int64)
 
 
