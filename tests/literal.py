@@ -21,7 +21,7 @@ def _available(mask, t):
     return [i for i in range(mask.shape[1]) if mask[t, i]]
 
 
-def fedswe(x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0):
+def fedswe(x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all"):
     """FedSWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2026), Algorithm 1; clip is the released code's."""
     x, mask, T, m = _begin(x0, mask)
     xs = [x.copy()]
@@ -42,16 +42,19 @@ def fedswe(x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0):
             reported[i] = start - lr * echo * G
             tau[i] = t
         if n + k > 0:
-            if clip > 0:
+            if clip > 0 or progress_over == "active":
                 centre = k * x
                 step = np.zeros_like(x)
                 for i in A:
                     centre = centre + x_local[i]
                     step = step + echoed[i]
                 centre = centre / (n + k)
-                step = step / (n + k)
+                if progress_over == "all":
+                    step = step / (n + k)
+                elif n > 0:
+                    step = step / n
                 norm = np.sqrt(np.sum(step**2))
-                if norm > clip:
+                if clip > 0 and norm > clip:
                     step = step * (clip / norm)
                 x = centre + lr * step
             else:

@@ -8,6 +8,8 @@ CASES = {
     "fedswe real k": ("fedswe", {"lr": 0.8, "k": 0.5}),
     "fedswe clip": ("fedswe", {"lr": 0.8, "k": 2.0, "clip": 0.2}),
     "fedswe echo cap": ("fedswe", {"lr": 0.8, "k": 2.0, "echo_cap": 3.0}),
+    "fedswe active progress": ("fedswe", {"lr": 0.8, "k": 2.0, "progress_over": "active"}),
+    "fedswe active progress, clip": ("fedswe", {"lr": 0.8, "k": 2.0, "progress_over": "active", "clip": 0.2}),
     "fedawe": ("fedawe", {"lr": 0.8}),
     "fedawe clip": ("fedawe", {"lr": 0.8, "clip": 0.2}),
     "fedavg": ("fedavg", {"lr": 0.8}),

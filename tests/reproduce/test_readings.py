@@ -99,7 +99,7 @@ def rows_of(choice=FULL, runs=()):
 def test_every_reading_is_shown_beside_the_published_number_of_its_method():
     table = rows_of(runs=[told(SEATED, Story(51.0)), told(replace(K100, rate=0.4), Story(63.0))])
     lines = {line.keys: line for line in table.lines}
-    assert len(lines) == len(table.lines) == 36
+    assert len(lines) == len(table.lines) == 38
     for dataset in ("svhn", "cifar10"):
         for name, rates, method in (
             ("FedAvg, active", ["0.05"], {"algorithm": "fedavg"}),
@@ -109,6 +109,7 @@ def test_every_reading_is_shown_beside_the_published_number_of_its_method():
             ("F3AST, rates from 0.3", ["0.05"], {"algorithm": "f3ast"}),
             ("FedSWE, k = 100", ["0.1", "0.2", "0.4"], {"algorithm": "fedswe", "k": 100}),
             ("FedSWE, k = 100, unclipped", ["0.1", "0.2"], {"algorithm": "fedswe", "k": 100}),
+            ("FedSWE, k = 100, progress over active", ["0.1"], {"algorithm": "fedswe", "k": 100}),
             ("FedSWE, k = 100, global rate 2", ["0.1"], {"algorithm": "fedswe", "k": 100}),
             ("FedSWE, k = 100, global rate 4", ["0.1"], {"algorithm": "fedswe", "k": 100}),
             ("gFedAvg", ["0.005", "0.002", "0.001", "0.0005"], {"algorithm": "gfedavg"}),
@@ -150,6 +151,6 @@ def test_the_recipe_runs(tmp_path):
     store = Store(tmp_path)
     run_cells(READ.cells(CI), store, Machine(jobs=1))
     lines = {line.keys[1:]: line for line in rows_of(CI, store.load("ci", "released")).lines}
-    assert len(lines) == 18
+    assert len(lines) == 19
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)
     assert lines["F3AST, rates from 0.3", "0.05"].ours != lines["F3AST", "0.05"].ours

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 
@@ -21,7 +21,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Split:
-    """The report when the server clips: start and echoed progress travel apart (two vectors up)."""
+    """The report when the server treats the two apart: start and echoed progress (two vectors up)."""
 
     start: Vector
     progress: Vector
@@ -41,6 +41,9 @@ class FedSWE(Algorithm[Model, Client, Nothing, Model | Split, Model | Nothing]):
     k: float = 100.0  # copies of the server's own model in the average
     clip: float = 0.0  # released code: L2 bound of the averaged echoed progress; 0 = off (Algorithm 1)
     echo_cap: float = 0.0  # not in the paper: bound of the echo factor t - tau_i; 0 = off
+    # Whom the echoed progress is averaged over: all |A| + k (Algorithm 1, line 14), or the |A| active clients, so that
+    # the k copies steady the models without slowing them down. Not in the paper; the same where k = 0.
+    progress_over: Literal["all", "active"] = "all"
 
     title: ClassVar[str] = "FedSWE: stabilised agile weight re-equalisation"
     citation: ClassVar[str] = (
@@ -69,7 +72,7 @@ class FedSWE(Algorithm[Model, Client, Nothing, Model | Split, Model | Nothing]):
             echo = echo.clamp(max=self.echo_cap)
         progress = echo * (done.end - job.start)
         after = replace(c, last=at.t)
-        if self.clip:
+        if self.clip or self.progress_over == "active":
             return after, Split(job.start, progress)
         return after, Model(job.start + self.lr * progress)
 
@@ -78,8 +81,10 @@ class FedSWE(Algorithm[Model, Client, Nothing, Model | Split, Model | Nothing]):
         if weight == 0:
             return s, Nothing()  # k = 0 and nobody there: 0/0, the server keeps its model
         if isinstance(total, Split):
-            # The released code (k = 0) clips the averaged echoed progress; this is its extension to k > 0.
-            x = (total.start + self.k * s.x) / weight + self.lr * clipped(total.progress / weight, self.clip)
+            # The released code (k = 0) clips the averaged echoed progress; these are its extensions to k > 0.
+            progress = total.progress / (weight if self.progress_over == "all" else max(count, 1))
+            step = self.lr * (clipped(progress, self.clip) if self.clip else progress)
+            x = (total.start + self.k * s.x) / weight + step
         else:
             x = (total.x + self.k * s.x) / weight
         return Model(x), Model(x)

@@ -38,6 +38,13 @@ READINGS = {
         "the released code clips the averaged update, but it has k = 0 only; to clip the average over the active "
         "clients and the k copies in the same way is our extension",
     ),
+    "active-progress": Reading(
+        "fedswe",
+        "progress over active",
+        {"algorithm.progress_over": "active"},
+        "the echoed progress averaged over the active clients alone, where Algorithm 1 averages it over them and the k "
+        "copies: with k = 0 both are the released code",
+    ),
     "eta-g2": Reading(
         "fedswe",
         "global rate 2",

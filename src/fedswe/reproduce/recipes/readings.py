@@ -1,7 +1,7 @@
 """A table the paper does not have: other readings of what it leaves open, beside its numbers for the method.
 
-F3AST's seats and first rates, FedSWE's clip where k > 0 and the rates that go with it, gFedAvg's rate and period, and
-FedAvg with the clip that the released code has for FedAWE.
+F3AST's seats and first rates, FedSWE's clip, progress and rates where k > 0, gFedAvg's rate and period, and FedAvg with
+the clip that the released code has for FedAWE.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _TRIED: tuple[tuple[Row, str, tuple[float, ...]], ...] = (
     (("f3ast", 0.0), "from-mean-rate", (0.0,)),
     (("fedswe", 100.0), "", (0.0, 0.2, 0.4)),
     (("fedswe", 100.0), "unclipped", (0.0, 0.2)),
+    (("fedswe", 100.0), "active-progress", (0.0,)),
     (("fedswe", 100.0), "eta-g2", (0.0,)),
     (("fedswe", 100.0), "eta-g4", (0.0,)),
     (("gfedavg", 0.0), "", (0.0, 0.002, 0.001, 0.0005)),
