@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import multiprocessing
 import os
 import signal
@@ -54,9 +55,9 @@ class Entry:
     histories: list[History]
 
     def score(self, name: str) -> tuple[float, float]:
-        """Mean and standard deviation over seeds of a score averaged over the last rounds."""
+        """Mean and standard deviation over seeds (NaN for one) of a score averaged over the last rounds."""
         values = [h.tail_mean(f"{self.model}_{name}", TAIL) for h in self.histories]
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
         return float(np.mean(values)), spread
 
     def scores(self) -> list[str]:

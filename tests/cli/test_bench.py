@@ -19,6 +19,8 @@ def test_bench(monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, *words)
     assert code == 0
     assert "ratio" in text
+    assert "fp32, 1 threads" in text
+    assert "…" not in text  # it fits in 80 columns
 
 
 @pytest.mark.parametrize(

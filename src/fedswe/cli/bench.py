@@ -43,7 +43,6 @@ def _print(results: list[Result]) -> None:
     columns = (
         "workload",
         "clients at once",
-        "precision",
         "fedswe",
         "plain loop",
         "ratio",
@@ -56,8 +55,7 @@ def _print(results: list[Result]) -> None:
     for r in results:
         speeds = (f"{r.client_steps_per_s:,.0f}", f"{r.plain_steps_per_s:,.0f}", f"{r.ratio:.1f}")
         share = (f"{r.tflops:.3g}", f"{100 * r.share_of_ceiling:.0f} %", f"{r.peak_memory_gb:.2f}")
-        table.add_row(r.workload, str(r.per_round), r.precision, *speeds, *share)
+        table.add_row(r.workload, str(r.per_round), *speeds, *share)
     _console.print(table)
-    _console.print(
-        f"{results[0].device}, {results[0].threads} threads; plain loop and fedswe measured in turn, medians"
-    )
+    where = f"{results[0].device}, {results[0].precision}, {results[0].threads} threads"
+    _console.print(f"{where}; plain loop and fedswe measured in turn, medians")

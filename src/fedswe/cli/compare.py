@@ -27,7 +27,7 @@ def compare_command(
     words: list[str], algorithms: str, seeds: str, tune: str, tuning_seed: int, jobs: int, out: Path | None
 ) -> None:
     file, overrides = command_words.split(words)
-    chosen = list(ALGORITHMS) if algorithms == "all" else [name for name in algorithms.split(",") if name]
+    chosen = list(ALGORITHMS) if algorithms == "all" else [name.strip() for name in algorithms.split(",") if name]
     if not chosen:
         raise FedsweError("--algorithms is empty: name some of `fedswe list`, or all")
     repeated = {name for name in chosen if chosen.count(name) > 1}
@@ -93,18 +93,21 @@ class _Display:
 
 def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float]) -> None:
     models = list(dict.fromkeys(e.model for e in result.entries))
+    several = len(seeds) > 1
     percent = result.headline == "test_accuracy"
     table = Table(title=f"{result.headline.replace('_', ' ')}{', %' if percent else ''}", title_justify="left")
-    table.add_column("algorithm")
+    table.add_column("algorithm", no_wrap=True)
     for model in models:
-        table.add_column(model.replace("_", " "), justify="right")
+        # Where the terminal is narrow a number goes on in the next line, and is never cut.
+        table.add_column(model.replace("_", " "), justify="right", overflow="fold")
         table.add_column("local lr", justify="right", style="dim")
     best = {m: _best(result, m, percent) for m in models}
     for label in dict.fromkeys(e.label for e in result.entries):
         cells = []
         for entry in (e for e in result.entries if e.label == label):
             mean, std = entry.score(result.headline)
-            text = f"{100 * mean:.1f} ± {100 * std:.1f}" if percent else f"{mean:.4g} ± {std:.2g}"
+            parts = (f"{100 * mean:.1f}", f"{100 * std:.1f}") if percent else (f"{mean:.4g}", f"{std:.2g}")
+            text = " ± ".join(parts if several else parts[:1])
             text = text if math.isfinite(mean) else "diverged"
             cells += [f"[bold]{text}[/bold]" if label == best[entry.model] else text, f"{entry.rate:g}"]
         table.add_row(label, *cells)
@@ -113,7 +116,8 @@ def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float]
         f"local rate chosen from {', '.join(f'{r:g}' for r in rates)} by training loss on another seed" if rates else ""
     )
     _console.print(
-        f"mean ± std over seeds {', '.join(map(str, seeds))} of the last {min(TAIL, rounds)} of {rounds} rounds"
+        ("mean ± std over seeds" if several else "mean for seed")
+        + f" {', '.join(map(str, seeds))} of the last {min(TAIL, rounds)} of {rounds} rounds"
         + (f"; {tuned}" if tuned else "")
     )
 
