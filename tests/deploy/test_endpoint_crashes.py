@@ -9,7 +9,7 @@ from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet, ServerEndpoint, ledger
 from fedswe.deploy.verify import verify
 from fedswe.errors import FedsweError
-from tests.deploy.parts import Quiet, quadratic
+from tests.deploy.parts import Quiet, algorithm, quadratic
 
 STATEFUL = ["fedswe", "fedawe", "fedpbc"]  # algorithms whose clients keep a base
 
@@ -169,6 +169,25 @@ def test_a_client_with_another_deployment_declines(scratch):
     assert "same deployment" in answer.header["reason"]
     net.close()
     assert net.server.committed.declined == 1
+
+
+def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scratch):
+    """The run keeps the keys of its time; under another digest than the later version's."""
+    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net.round()
+    net.server.release()
+    folder = scratch / "server"
+    path, kept = folder / ledger.FILE, folder / "deployment.toml"
+    path.write_text(path.read_text().replace(net.plan.digest(), "0" * 16))
+    lines = kept.read_text().splitlines(keepends=True)
+    kept.write_text("".join(line for line in lines if not line.startswith("echo_cap")))
+    assert verify(folder).exact
+    with pytest.raises(FedsweError, match="holds a run of another algorithm"):
+        ServerEndpoint.open(folder, quadratic(algorithm("fedswe", echo_cap=3.0), p=1.0))
+    net.server = ServerEndpoint.open(folder, net.plan, net.problem)
+    net.finish()
+    assert [entry.merged[0] for entry in ledger.read(path)[1]] == list(range(-1, 11))
+    assert verify(folder).exact
 
 
 def test_more_rounds_can_be_asked_for(scratch):

@@ -46,7 +46,7 @@ def up_command(folder: Path, overrides: list[str], clients: int | None, run: Pat
     )
     if (directory / ledger.FILE).is_file():
         require(
-            ledger.read(directory / ledger.FILE)[0].plan == deployment.digest(),
+            deployment.continues(directory, ledger.read(directory / ledger.FILE)[0].plan),
             f"{directory} holds a run of another algorithm, local training, seed or dtype: choose another with --run",
         )
     trial = Trial(folder, directory, clients, simulation)

@@ -74,7 +74,8 @@ class ClientEndpoint:
         require(header["client"] == self.client, f"this is client {self.client}, the job is for {header['client']}")
         require(
             header["plan"] == agreement.plan,
-            "the server runs another algorithm, local training, seed or dtype: give both ends the same deployment",
+            "the server has another algorithm, local training, seed, dtype or version of fedswe: "
+            "give both ends the same deployment",
         )
         t, merged = int(header["round"]), int(header["merged"])
         require(NEVER <= merged < t, f"the job of round {t} claims a merge in round {merged}")

@@ -76,6 +76,14 @@ class Deployment:
         text = json.dumps({key: table[key] for key in shared}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def continues(self, folder: Path, plan: str) -> bool:
+        """Whether the run in `folder`, which was begun under the digest `plan`, is of this deployment.
+
+        A later version may know more keys, and give another digest: then the file that the run keeps decides, which
+        names all keys of its time with their values.
+        """
+        return self.digest() == plan or self.digest() == Deployment.load(folder / FILE).digest()
+
     # TOML ----------------------------------------------------------------------------------------------
     def dump(self) -> str:
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "experiment"}

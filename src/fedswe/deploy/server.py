@@ -44,7 +44,7 @@ class ServerEndpoint:
         self._agreement = agreement = Agreement(deployment, problem, store.start(problem.start))
         title, entries, size = ledger.read(folder / ledger.FILE)
         require(
-            (title.plan, title.m) == (agreement.plan, agreement.m),
+            title.m == agreement.m and deployment.continues(folder, title.plan),
             f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
             f"resume it with its own {plan.FILE}, or choose another directory",
         )
