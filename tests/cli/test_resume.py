@@ -6,7 +6,9 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from fedswe import resume, run
 from fedswe.config import load
@@ -203,6 +205,7 @@ def test_a_finished_run_whose_rounds_are_not_those_of_its_configuration(tmp_path
     ("damage", "message"),
     [
         (lambda out: (out / "checkpoint.safetensors").write_bytes(b"half"), "is damaged: delete it"),
+        (lambda out: save_file({"x": np.zeros(3)}, out / "checkpoint.safetensors"), "is damaged: delete it"),
         (lambda out: (out / "trajectory.csv").write_text("round"), "is shorter than its checkpoint"),
         (lambda out: (out / "config.toml").unlink(), "nothing to resume"),
         (lambda out: (out / "config.toml").write_text("k ="), "is not valid TOML"),

@@ -115,7 +115,7 @@ class RunDirectory:
             return None
         try:
             with safetensors.safe_open(path, framework="pt") as file:
-                notes = file.metadata()
+                notes = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return Checkpoint(
                 config=notes.get("config", ""),
