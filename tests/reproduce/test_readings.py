@@ -99,7 +99,7 @@ def rows_of(choice=FULL, runs=()):
 def test_every_reading_is_shown_beside_the_published_number_of_its_method():
     table = rows_of(runs=[told(SEATED, Story(51.0)), told(replace(K100, rate=0.4), Story(63.0))])
     lines = {line.keys: line for line in table.lines}
-    assert len(lines) == len(table.lines) == 38
+    assert len(lines) == len(table.lines) == 2 * (19 + 2 * 8)
     for dataset in ("svhn", "cifar10"):
         for name, rates, method in (
             ("FedAvg, active", ["0.05"], {"algorithm": "fedavg"}),
@@ -117,10 +117,10 @@ def test_every_reading_is_shown_beside_the_published_number_of_its_method():
         ):
             printed = look_up("table2", dataset=dataset, dynamics="sine", **method).values
             for rate in rates:
-                assert lines[dataset, name, rate].paper == (printed["train"], printed["test"])
+                assert lines[dataset, "sine", name, rate].paper == (printed["train"], printed["test"])
     measured = {keys: line.ours[1].mean for keys, line in lines.items() if line.ours[1] is not None}
     assert measured == pytest.approx(
-        {("cifar10", "F3AST, ten seats", "0.05"): 51.0, ("cifar10", "FedSWE, k = 100", "0.4"): 63.0}
+        {("cifar10", "sine", "F3AST, ten seats", "0.05"): 51.0, ("cifar10", "sine", "FedSWE, k = 100", "0.4"): 63.0}
     )
 
 
@@ -143,14 +143,17 @@ def test_a_reading_that_the_profile_follows_anyway_is_left_out():
 
 def test_the_readings_of_one_method():
     cells = READ.cells(replace(FULL, datasets=("cifar10",), algorithms=("f3ast",), seeds=(3,)))
-    assert [cell.reading for cell in cells] == ["", "seats10", "from-mean-rate"]
-    assert READ.cells(replace(FULL, dynamics=("stationary",))) == []
+    assert [(cell.dynamics, cell.reading) for cell in cells] == [
+        ("stationary", ""), ("stationary", "from-mean-rate"),
+        ("staircase", ""), ("staircase", "from-mean-rate"),
+        ("sine", ""), ("sine", "seats10"), ("sine", "from-mean-rate"),
+    ]  # fmt: skip
 
 
 def test_the_recipe_runs(tmp_path):
     store = Store(tmp_path)
     run_cells(READ.cells(CI), store, Machine(jobs=1))
     lines = {line.keys[1:]: line for line in rows_of(CI, store.load("ci", "released")).lines}
-    assert len(lines) == 19
+    assert len(lines) == 19 + 2 * 8
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)
-    assert lines["F3AST, rates from 0.3", "0.05"].ours != lines["F3AST", "0.05"].ours
+    assert lines["sine", "F3AST, rates from 0.3", "0.05"].ours != lines["sine", "F3AST", "0.05"].ours
