@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from fedswe.config import dump, load_text, refuse_other
@@ -34,11 +35,13 @@ def run(
     runner = Runner(experiment)
     if say is not None and (needed := runner.memory()) is not None:
         say(f"memory    about {needed / 2**30:.1f} GB on the GPU")
-    if out is not None:
-        directory = RunDirectory(Path(out))
-        directory.create(dump(experiment), provenance())
-        runner.keep_in(directory)
-    advance([runner], watch)
+    with ExitStack() as held:
+        if out is not None:
+            directory = RunDirectory(Path(out))
+            directory.create(dump(experiment), provenance())
+            held.enter_context(directory.held())
+            runner.keep_in(directory)
+        advance([runner], watch)
     return runner.history
 
 
@@ -100,9 +103,10 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
         )
         return history
     runner = Runner(experiment)
-    directory.note(provenance())
-    runner.keep_in(directory, directory.load_checkpoint())
-    advance([runner], watch)
+    with directory.held():
+        directory.note(provenance())
+        runner.keep_in(directory, directory.load_checkpoint())
+        advance([runner], watch)
     return runner.history
 
 

@@ -201,6 +201,18 @@ def test_a_finished_run_whose_rounds_are_not_those_of_its_configuration(tmp_path
     assert "its history.csv ends with round 7" in err
 
 
+def test_a_run_that_still_goes_on_is_not_resumed(tmp_path, monkeypatch, capsys, untouched):
+    out = tmp_path / "run"
+
+    def watch(t, _):
+        if t in (1, 23):  # before and after the first checkpoint
+            code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
+            assert (code, err) == (2, f"error: another process is at work in {out}: wait for it, or stop it\n")
+
+    run(load(None, WORDS), out, watch)
+    assert outcome(out) == untouched
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -10,9 +10,12 @@ model.safetensors        the evaluated models at the end; written last, so its p
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -89,6 +92,18 @@ class RunDirectory:
     @property
     def finished(self) -> bool:
         return (self.path / "model.safetensors").is_file()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Refuse a run that goes on in another process: the two would write into each other's files."""
+        with open(self.path / "config.toml", "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FedsweError(f"another process is at work in {self.path}: wait for it, or stop it") from None
+            except OSError:
+                pass  # a file system without locks
+            yield
 
     # during --------------------------------------------------------------------------------------------
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
