@@ -325,9 +325,10 @@ def test_bias_of_a_trace_and_of_chains(values, mask):
     assert 0 < error < 0.1
 
 
-def test_a_dangerous_step_is_named(theory):
+def test_a_dangerous_step_is_named(theory, mask):
     assert "echo gain" in theory("bias", *TWO, "--step", 0.5)
     assert "echo gain" not in theory("bias", *TWO)
+    assert "echo gain" not in theory("bias", *mask[0], "--step", 0.5)  # a repeated trace leaves nothing to chance
 
 
 # the figures of the paper ----------------------------------------------------------------------------------
@@ -417,7 +418,7 @@ def test_mistakes(words, message, monkeypatch, capsys, tmp_path):
     ("rows", "more", "message"),
     [
         (["1,0,1"] * 5, [], "client 1 is absent in all 5 rounds"),
-        (["1,0,1"] * 5, ["--period", "2"], "the trace has 2 windows of 2 rounds, too few for an interval"),
+        (["1,0,1"] * 5, ["--period", "2"], "windows of 2 rounds in the trace: 2, too few for an interval"),
         (["1,1,1"] * 5, ["--horizon", "6"], "--horizon 6 is longer than the 5 rounds of the file"),
         (["1,2,1"] * 5, [], "must hold only 0 and 1"),
         (["1,1,1"] * 5, ["--draws", "100"], "--draws simulates windows, and those of a trace are given"),

@@ -217,7 +217,7 @@ def _notes(subject: Subject, shares: Sequence[Share], objective: _Objective, gai
         notes.append(
             f"± one standard error over {_COPIES} simulated records of {subject.horizon} rounds, each repeated"
         )
-    if gain > 2:
+    if gain > 2 and subject.knows != "trace":  # a repeated trace leaves nothing to chance
         notes.append(
             f"echo gain {short(gain)} is above 2: the mean settles, but single runs of fedswe can spread without "
             "bound; use a smaller step, a clip or an echo_cap"

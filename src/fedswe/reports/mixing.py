@@ -86,7 +86,7 @@ def _windows(subject: Subject, window: int) -> Bools:
     number = subject.horizon // window
     require(
         number >= 4,
-        f"the trace has {number} windows of {window} rounds, too few for an interval: name a --period "
+        f"windows of {window} rounds in the trace: {number}, too few for an interval; name a --period "
         f"of at most {subject.horizon // 4}",
     )
     return subject.trace[: number * window].reshape(number, window, subject.m)

@@ -44,7 +44,7 @@ class BiasReport:
     optimum: FloatArray  # [d], x*, the mean of the clients' optima
     step: float  # a, see ``visit_step``
     k: float
-    echo_gain: float  # above 2 single runs of FedSWE can spread without bound, see ``fedswe.theory.limits.echo_gain``
+    echo_gain: float  # above 2 single random runs of FedSWE can spread without bound, see ``limits.echo_gain``
     fedavg_active: AlgorithmBias
     fedavg_all: AlgorithmBias
     fedswe: AlgorithmBias
