@@ -5,26 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import math
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import Experiment
 from fedswe.results.directory import create_empty
 from fedswe.results.history import History
 from fedswe.run import COMPANY, kind_of, processes, run_together
+from fedswe.workers import Workers
 
 TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 
@@ -113,7 +107,7 @@ def compare(
         create_empty(out)
     models = algorithms[0][1].evaluate.model
     chosen = {(label, model): e.local.lr for label, e in algorithms for model in models}
-    with _Workers(algorithms[0][1].device, jobs, out, watch) as workers:
+    with _Cells(algorithms[0][1].device, jobs, out, watch) as workers:
         if rates:
             tried = workers.run(trials, to_come=len(algorithms) * len(seeds))
             for label, model in chosen:
@@ -145,24 +139,22 @@ def _lowest(losses: dict[float, float]) -> float:
     return min(losses, key=lambda rate: losses[rate] if np.isfinite(losses[rate]) else np.inf)
 
 
-class _Workers:
-    """Processes that run cells; with one job, this process."""
+class _Cells:
+    """Runs cells, in several processes or in this one."""
 
     def __init__(self, device: str, jobs: int | None, out: Path | None, watch: Watch | None) -> None:
         self._out, self._watch, self._done = out, watch, 0
         self._company = COMPANY[kind_of(device)]
         jobs = processes(device, jobs or 0)
-        context = multiprocessing.get_context("spawn")
-        lifeline, self._lifeline = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(jobs, context, _begin_worker, (lifeline,)) if jobs > 1 else None
+        self._pool = Workers(jobs) if jobs > 1 else None
 
-    def __enter__(self) -> _Workers:
+    def __enter__(self) -> _Cells:
         return self
 
     def __exit__(self, failure: object, *_: object) -> None:
-        if failure is not None:
-            self._lifeline.close()  # nobody waits for what still runs
         if self._pool is not None:
+            if failure is not None:
+                self._pool.abandon()  # nobody waits for what still runs
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, cells: Sequence[Cell], to_come: int = 0) -> dict[str, History]:
@@ -183,32 +175,10 @@ class _Workers:
             yield from ((company, _run_company(company, self._out)) for company in companies)
         else:
             try:
-                with _heard_here_only(signal.SIGINT):
-                    futures = {self._pool.submit(_run_company, company, self._out): company for company in companies}
+                futures = {self._pool.submit(_run_company, company, self._out): company for company in companies}
                 yield from ((futures[future], future.result()) for future in as_completed(futures))
             except BrokenProcessPool:
                 raise FedsweError("a process of the comparison was killed; short of memory? Use fewer --jobs") from None
-
-
-@contextmanager
-def _heard_here_only(number: signal.Signals) -> Iterator[None]:
-    """A terminal sends Ctrl-C to all processes; those that are started meanwhile inherit that it is blocked."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _begin_worker(lifeline: Connection) -> None:
-    torch.set_num_threads(1)  # the models are small, and idle threads of one worker would steal the other's core
-    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-
-
-def _end_with(lifeline: Connection) -> None:
-    """End when the other end is closed: the comparison is over, was interrupted, or its process was killed."""
-    wait([lifeline])
-    os._exit(1)
 
 
 def _run_company(cells: Sequence[Cell], out: Path | None) -> list[History]:

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import multiprocessing.connection
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
-
-import torch
 
 from fedswe.errors import FedsweError
 from fedswe.experiment import Experiment
@@ -29,6 +25,7 @@ from fedswe.reproduce.cell import Cell
 from fedswe.reproduce.store import Store
 from fedswe.results.provenance import provenance
 from fedswe.run import COMPANY, Runner, advance, kind_of, processes
+from fedswe.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -104,8 +101,7 @@ def _run_all(left: list[Cell], store: Store, machine: Machine, watch: Watch | No
 def _run_in_processes(
     companies: list[list[Cell]], store: Store, machine: Machine, shared: _Shared, look: Callable[[], None]
 ) -> None:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(machine.processes, context, initializer=_work, initargs=(shared,)) as pool:
+    with Workers(machine.processes, _share, shared) as pool:
         pending = {pool.submit(_run_company, company, store.path, machine) for company in companies}
         try:
             while pending:
@@ -153,22 +149,6 @@ def _stopped_by_signals(shared: _Shared) -> Iterator[None]:
 def _share(shared: _Shared) -> None:
     global _shared
     _shared = shared
-
-
-def _work(shared: _Shared) -> None:
-    """The start of a process of the grid."""
-    _share(shared)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the first process passes it on
-    torch.set_num_threads(1)  # idle threads of one process would steal the other's core
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A killed grid must not go on in processes that nobody sees and that hold its cells."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    multiprocessing.connection.wait([parent.sentinel])
-    os._exit(1)
 
 
 class _Stopped(Exception):
