@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -98,9 +99,9 @@ def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float]
     table = Table(title=f"{result.headline.replace('_', ' ')}{', %' if percent else ''}", title_justify="left")
     table.add_column("algorithm", no_wrap=True)
     for model in models:
-        # Where the terminal is narrow a number goes on in the next line, and is never cut.
-        table.add_column(model.replace("_", " "), justify="right", overflow="fold")
-        table.add_column("local lr", justify="right", style="dim")
+        table.add_column(model.replace("_", " "), justify="right", no_wrap=True)
+        if rates:
+            table.add_column("local lr", justify="right", style="dim", no_wrap=True)
     best = {m: _best(result, m, percent) for m in models}
     for label in dict.fromkeys(e.label for e in result.entries):
         cells = []
@@ -109,9 +110,12 @@ def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float]
             parts = (f"{100 * mean:.1f}", f"{100 * std:.1f}") if percent else (f"{mean:.4g}", f"{std:.2g}")
             text = " ± ".join(parts if several else parts[:1])
             text = text if math.isfinite(mean) else "diverged"
-            cells += [f"[bold]{text}[/bold]" if label == best[entry.model] else text, f"{entry.rate:g}"]
+            cells += [f"[bold]{text}[/bold]" if label == best[entry.model] else text]
+            cells += [f"{entry.rate:g}"] * bool(rates)
         table.add_row(label, *cells)
-    _console.print(table)
+    # As wide as it is: a narrow terminal may break its lines, but no label and no number is cut.
+    natural = Measurement.get(_console, _console.options.update(max_width=1000), table).maximum
+    Console(width=max(natural, _console.width)).print(table)
     tuned = (
         f"local rate chosen from {', '.join(f'{r:g}' for r in rates)} by training loss on another seed" if rates else ""
     )
