@@ -15,6 +15,7 @@ ARROWS = {
     "tasks": {"availability", "core", "datasets", "errors"},
     "engine": {"availability", "core", "errors", "tasks", "theory"},  # theory: the formulas of the probes
     "theory": {"errors"},
+    "workers": set(),
     "deploy": {
         "algorithms",
         "availability",
@@ -39,6 +40,7 @@ ARROWS = {
         "run",
         "tasks",
         "theory",
+        "workers",
     },
 }
 
