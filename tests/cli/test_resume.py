@@ -1,5 +1,7 @@
 """A run killed at any moment and resumed ends with the same bits as one that was left alone."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -211,6 +213,14 @@ def test_a_run_that_still_goes_on_is_not_resumed(tmp_path, monkeypatch, capsys, 
 
     run(load(None, WORDS), out, watch)
     assert outcome(out) == untouched
+
+
+def test_a_file_system_without_locks_stops_no_run(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert run(load(None, [*WORDS, "rounds=8"]), tmp_path / "run").last["round"] == 8
 
 
 @pytest.mark.parametrize(

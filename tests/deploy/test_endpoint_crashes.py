@@ -1,5 +1,7 @@
 """What happens when a server restarts, a client's disk is lost, or somebody comes from another run."""
 
+import errno
+import fcntl
 import shutil
 from dataclasses import replace
 
@@ -151,6 +153,15 @@ def test_two_servers_do_not_share_a_directory(scratch):
         ServerEndpoint.open(scratch / "server", net.plan, net.problem)
     net.restart()
     assert net.server.t == 0
+
+
+def test_a_directory_that_cannot_be_locked_is_not_said_to_be_in_use(scratch, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(FedsweError, match="cannot lock .*: No locks available; choose a folder on a local disk"):
+        Quiet(scratch, quadratic("fedswe"))
 
 
 @pytest.mark.parametrize("change", [{"seed": 6}, {"name": "fedavg"}, {"m": 5}])

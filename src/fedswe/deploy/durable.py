@@ -17,9 +17,11 @@ def claim(folder: Path) -> int:
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         os.close(handle)
-        raise FedsweError(f"{folder} is in use by another process: stop that one first") from None
+        if isinstance(error, BlockingIOError):
+            raise FedsweError(f"{folder} is in use by another process: stop that one first") from None
+        raise FedsweError(f"cannot lock {folder}: {error.strerror}; choose a folder on a local disk") from None
     return handle
 
 

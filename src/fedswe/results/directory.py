@@ -99,10 +99,9 @@ class RunDirectory:
         with open(self.path / "config.toml", "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FedsweError(f"another process is at work in {self.path}: wait for it, or stop it") from None
-            except OSError:
-                pass  # a file system without locks
+            except OSError as error:  # any other: the file system has no such locks, and nothing is known
+                busy = isinstance(error, BlockingIOError)
+                require(not busy, f"another process is at work in {self.path}: wait for it, or stop it")
             yield
 
     # during --------------------------------------------------------------------------------------------
