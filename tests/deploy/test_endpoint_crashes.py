@@ -160,7 +160,7 @@ def test_a_directory_that_cannot_be_locked_is_not_said_to_be_in_use(scratch, mon
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(FedsweError, match="cannot lock .*: No locks available; choose a folder on a local disk"):
+    with pytest.raises(FedsweError, match=r"cannot lock .*: No locks available; choose a folder on a local disk"):
         Quiet(scratch, quadratic("fedswe"))
 
 
