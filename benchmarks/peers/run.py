@@ -23,6 +23,7 @@ from pathlib import Path
 
 from processes import DisturbedError, json_lines, output
 from quiet import wait_until_idle
+
 from results import Measurement, write
 
 HERE = Path(__file__).resolve().parent

@@ -1,7 +1,7 @@
 """Federated learning when clients come and go: FedSWE and its peers, one definition each."""
 
 from fedswe.errors import FedsweError
-from fedswe.experiment import Evaluate, Experiment, Record
-from fedswe.run import resume, run
+from fedswe.experiment.experiment import Evaluate, Experiment, Record
+from fedswe.experiment.runner import resume, run
 
 __all__ = ["Evaluate", "Experiment", "FedsweError", "Record", "resume", "run"]

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from fedswe.errors import FedsweError, require
-from fedswe.experiment import Experiment
-from fedswe.results.directory import create_empty
+from fedswe.experiment.experiment import Experiment
+from fedswe.experiment.runner import RUNS_PER_STACK, kind_of, processes, run_together
+from fedswe.grid.processes import Workers
 from fedswe.results.history import History
-from fedswe.run import COMPANY, kind_of, processes, run_together
-from fedswe.workers import Workers
+from fedswe.results.run_directory import create_empty
 
 TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 
@@ -144,7 +144,7 @@ class _Cells:
 
     def __init__(self, device: str, jobs: int | None, out: Path | None, watch: Watch | None) -> None:
         self._out, self._watch, self._done = out, watch, 0
-        self._company = COMPANY[kind_of(device)]
+        self._company = RUNS_PER_STACK[kind_of(device)]
         jobs = processes(device, jobs or 0)
         self._pool = Workers(jobs) if jobs > 1 else None
 

@@ -12,8 +12,8 @@ import safetensors.numpy
 import fedswe as package
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import AVAILABILITY
-from fedswe.cli.words import directory
-from fedswe.config import load
+from fedswe.cli.arguments import directory
+from fedswe.experiment.configuration import load
 from fedswe.results.history import History
 from fedswe.tasks import TASKS
 from tests.cli.command import fedswe, process

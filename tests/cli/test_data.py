@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fedswe.datasets import DATASETS
-from fedswe.datasets.places import folder_of, found
+from fedswe.datasets.locate import folder_of, found
 from tests.cli.command import process
-from tests.unit import genuine
+from tests.datasets import official_files as genuine
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from fedswe import resume, run
-from fedswe.config import load
+from fedswe.experiment.configuration import load
 from fedswe.results import directory, files
 from fedswe.results.history import History
 from tests.cli.command import fedswe, process, wait_for

@@ -14,10 +14,10 @@ import safetensors.torch
 import tomli_w
 
 from fedswe.deploy import ledger
-from fedswe.deploy.flower.app import write_app
+from fedswe.deploy.deployment import FILE, Deployment
+from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.processes import marked
-from fedswe.deploy.plan import FILE, Deployment
-from fedswe.experiment import assemble
+from fedswe.experiment.experiment import assemble
 
 ABSENCE = {"name": "stationary", "p": 0.7}
 

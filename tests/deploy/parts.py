@@ -3,10 +3,10 @@
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import Stationary
 from fedswe.deploy import ClientEndpoint, Deployment, ServerEndpoint
-from fedswe.engine.solver import Local
-from fedswe.experiment import Experiment
+from fedswe.engine.work import Local
+from fedswe.experiment.experiment import Experiment
 from fedswe.tasks import Digits, Quadratic
-from tests import bench
+from tests import problems as bench
 
 LOCAL = Local(steps=2, batch_size=8, lr=0.05)
 

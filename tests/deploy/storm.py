@@ -11,7 +11,8 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedswe.deploy import ClientEndpoint, ServerEndpoint, durable
+from fedswe.deploy import ClientEndpoint, ServerEndpoint
+from fedswe.deploy import durable_files as durable
 
 
 class Crash(BaseException):

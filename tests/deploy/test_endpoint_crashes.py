@@ -9,7 +9,7 @@ import pytest
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet, ServerEndpoint, ledger
-from fedswe.deploy.verify import verify
+from fedswe.deploy.audit import verify
 from fedswe.errors import FedsweError
 from tests.deploy.parts import Quiet, algorithm, quadratic
 

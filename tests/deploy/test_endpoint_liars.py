@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet
-from fedswe.deploy.verify import verify
+from fedswe.deploy.audit import verify
 from fedswe.tasks import Quadratic
 from tests.deploy.parts import Quiet, algorithm, deployment, digits, quadratic
 
@@ -115,7 +115,7 @@ def test_the_bound_is_on_how_far_a_client_moves_whatever_is_made_of_it(scratch, 
     for who in ([0], [0, 1], [0]):  # so that client 1 has been away
         free.round(who)
     free.ask([1])
-    reception = free.server._reception
+    reception = free.server._open
     far = reception._moved(1, reception.reports[1])
     assert far > 1e-3
     for factor, merged in ((1.01, {1}), (0.99, set())):
@@ -137,7 +137,7 @@ def test_fedswe_moves_are_measured_before_the_echo(scratch):
     net.server.receive(1, answer)
     start = net.problem.start.double().numpy()
     echoed = answer.arrays["report.x"].double().numpy() - start
-    measured = net.server._reception._moved(1, net.server._reception.reports[1])
+    measured = net.server._open._moved(1, net.server._open.reports[1])
     assert measured == pytest.approx(np.linalg.norm(echoed) / (0.8 * 6), rel=1e-5)
 
 
@@ -177,7 +177,7 @@ def test_fuzzed_messages_never_hurt_a_server(scratch, name):
         honest = net.clients[0].handle(jobs[0]).to_bytes()
         for _ in range(40):
             assert net.server.receive(rng.choice([0, 1, 9, -1]), fuzzed(rng, honest)) is None
-        assert not net.server._reception.reports
+        assert not net.server._open.reports
         for i, job in jobs.items():
             net.converse(i, job)
         net.close()

@@ -8,10 +8,10 @@ import pytest
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import Mask
 from fedswe.deploy import ledger
-from fedswe.deploy.agreement import home_of
+from fedswe.deploy.audit import verify
+from fedswe.deploy.protocol import home_of
 from fedswe.deploy.trace import attendance, trace
-from fedswe.deploy.verify import verify
-from fedswe.experiment import assemble
+from fedswe.experiment.experiment import assemble
 from tests.deploy.parts import Quiet, algorithm, digits, quadratic
 
 DELIVERIES = ("eager", "lazy")

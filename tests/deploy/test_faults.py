@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import ledger
-from fedswe.deploy.verify import verify
+from fedswe.deploy.audit import verify
 from tests.deploy.parts import quadratic
 from tests.deploy.storm import Storm, fuse, in_memory
 

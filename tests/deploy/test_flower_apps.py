@@ -17,15 +17,15 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import ledger
+from fedswe.deploy.audit import verify
+from fedswe.deploy.deployment import FILE
 from fedswe.deploy.flower import client_app, server_app
-from fedswe.deploy.flower.app import write_app
+from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.credentials import canonical_key
 from fedswe.deploy.flower.nodes import Nodes
 from fedswe.deploy.packet import Packet
-from fedswe.deploy.plan import FILE
-from fedswe.deploy.verify import verify
 from fedswe.errors import FedsweError
-from fedswe.experiment import assemble
+from fedswe.experiment.experiment import assemble
 from fedswe.results.history import History
 from tests.deploy.grid import LocalGrid
 from tests.deploy.parts import digits, quadratic

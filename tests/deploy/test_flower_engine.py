@@ -3,8 +3,8 @@
 import pytest
 
 from fedswe.algorithms import Scaffold
-from fedswe.deploy.plan import FILE, Deployment
-from fedswe.deploy.verify import verify
+from fedswe.deploy.audit import verify
+from fedswe.deploy.deployment import FILE, Deployment
 from tests.deploy.federation import ABSENCE, Federation
 
 pytestmark = pytest.mark.flower

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
+from fedswe.deploy.audit import verify
 from fedswe.deploy.packet import Packet
-from fedswe.deploy.verify import verify
 from tests.deploy.federation import Federation
 
 pytestmark = pytest.mark.flower

@@ -19,13 +19,13 @@ from flwr.cli.build import build_fab_from_disk
 
 from fedswe.cli.deploy_up import Progress, _watch
 from fedswe.deploy import ServerEndpoint
-from fedswe.deploy.flower.app import write_app
+from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.credentials import write_credentials
-from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
+from fedswe.deploy.flower.processes import MARK, ProcessSupervisor, Program, free_ports, listening, marked
 from fedswe.deploy.flower.trial import CONNECTION, Federation, Trial
-from fedswe.deploy.plan import Deployment
 from fedswe.errors import FedsweError
-from fedswe.experiment import assemble
+from fedswe.experiment.experiment import assemble
 from fedswe.tasks.problem import Setting
 from tests.cli.command import fedswe
 from tests.deploy.parts import Quiet, quadratic
@@ -48,17 +48,17 @@ def until(condition, seconds=20):
 
 
 def test_everything_is_stopped_also_what_has_detached_itself(tmp_path):
-    with Company(str(tmp_path)) as company:
-        company.start(program(tmp_path, PARENT))
-        company.start(program(tmp_path, SLEEP))
+    with ProcessSupervisor(str(tmp_path)) as supervisor:
+        supervisor.start(program(tmp_path, PARENT))
+        supervisor.start(program(tmp_path, SLEEP))
         until(lambda: len(marked(str(tmp_path))) == 3)
     assert marked(str(tmp_path)) == []
 
 
 def failing(folder, failure):
-    """A company in which something happens while a program that ignores SIGTERM runs."""
-    with Company(str(folder)) as company:
-        company.start(program(folder, STUBBORN))
+    """A supervisor in which something happens while a program that ignores SIGTERM runs."""
+    with ProcessSupervisor(str(folder)) as supervisor:
+        supervisor.start(program(folder, STUBBORN))
         until(lambda: (folder / "test.log").read_text() == "x\n")
         failure()
 
@@ -83,12 +83,12 @@ def test_a_second_signal_does_not_leave_half_of_them_running(tmp_path, monkeypat
 
 
 def test_a_dead_program_is_started_again(tmp_path):
-    with Company(str(tmp_path)) as company:
-        started = company.start(program(tmp_path, SLEEP))
+    with ProcessSupervisor(str(tmp_path)) as supervisor:
+        started = supervisor.start(program(tmp_path, SLEEP))
         first = started.process.pid
         os.kill(first, signal.SIGKILL)
-        until(lambda: company.tend() == [(started, -9)])
-        until(lambda: company.tend() == [] and started.process is not None)
+        until(lambda: supervisor.tend() == [(started, -9)])
+        until(lambda: supervisor.tend() == [] and started.process is not None)
         assert started.process.pid != first
         assert started.failures == 1
 
@@ -224,7 +224,7 @@ def test_a_folder_with_the_name_of_the_connection_is_not_in_the_way(tmp_path, mo
     trial = Trial(tmp_path / CONNECTION, tmp_path / "run", clients=1)
     trial.prepare()
     with pytest.raises(FedsweError, match="Connection to the SuperLink is unavailable"):  # so it looked for that
-        Federation(trial, Company(str(tmp_path)))._flwr("supernode", "list", CONNECTION)
+        Federation(trial, ProcessSupervisor(str(tmp_path)))._flwr("supernode", "list", CONNECTION)
 
 
 def test_up_refuses_the_directory_of_another_run(tmp_path, monkeypatch, capsys):
@@ -240,8 +240,8 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
     """When both were killed; Flower's own command gives up at once where nobody listens."""
     trial = Trial(tmp_path, tmp_path, clients=1)
     trial.prepare()
-    company = Company(str(tmp_path))
-    federation, progress = Federation(trial, company), Progress(tmp_path, rounds=1, every=1)
+    supervisor = ProcessSupervisor(str(tmp_path))
+    federation, progress = Federation(trial, supervisor), Progress(tmp_path, rounds=1, every=1)
     heard = []
 
     def submit(overrides):
@@ -254,7 +254,7 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
         superlink.bind(("127.0.0.1", federation.port))
         restart = threading.Timer(1.0, superlink.listen)
         restart.start()
-        _watch(federation, company, progress, [])
+        _watch(federation, supervisor, progress, [])
         restart.join()
     assert heard == [True]
 

@@ -11,9 +11,9 @@ import pytest
 import safetensors.torch
 
 from fedswe.availability import Mask
-from fedswe.deploy.plan import FILE, Deployment
-from fedswe.deploy.verify import verify
-from fedswe.experiment import assemble
+from fedswe.deploy.audit import verify
+from fedswe.deploy.deployment import FILE, Deployment
+from fedswe.experiment.experiment import assemble
 from tests.deploy.federation import ABSENCE, Federation
 
 pytestmark = pytest.mark.flower

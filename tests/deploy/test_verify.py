@@ -7,12 +7,12 @@ import safetensors.torch
 import torch
 
 from fedswe.deploy import ServerEndpoint, ledger
-from fedswe.deploy.agreement import Agreement
+from fedswe.deploy.audit import verify
 from fedswe.deploy.client import ClientEndpoint
+from fedswe.deploy.protocol import RunProtocol
+from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.snapshot import snapshot
-from fedswe.deploy.store import Store
 from fedswe.deploy.trace import trace
-from fedswe.deploy.verify import verify
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
 from tests.cli.command import fedswe
@@ -58,15 +58,15 @@ def test_a_run_can_be_verified_while_it_goes_on(scratch):
 def test_models_are_of_one_round_though_another_is_committed_while_they_are_read(scratch, monkeypatch, name):
     net = Quiet(scratch, quadratic(name, p=1.0))
     net.round()
-    read = Store.state
+    read = ServerFiles.state
 
     def late(store, t, like):
-        monkeypatch.setattr(Store, "state", read)
+        monkeypatch.setattr(ServerFiles, "state", read)
         net.round()
         return read(store, t, like)
 
-    monkeypatch.setattr(Store, "state", late)
-    entries, models = snapshot(scratch / "server", Agreement(net.plan, net.problem))
+    monkeypatch.setattr(ServerFiles, "state", late)
+    entries, models = snapshot(scratch / "server", RunProtocol(net.plan, net.problem))
     assert [entry.t for entry in entries] == [0, 1]
     assert torch.equal(models["server"], net.server.server_model())
     assert torch.equal(models["client_mean"], net.server.client_mean())
@@ -127,7 +127,7 @@ def test_a_model_that_is_no_number_does_not_pass(scratch):
     net = Quiet(scratch, quadratic("fedswe", trail=True))
     net.finish()
     rewrite(scratch / "server", 6, lambda entry: entry.update(model="0" * 32))
-    net.server._store.save_trail(6, net.problem.start * float("nan"))
+    net.server._files.save_trail(6, net.problem.start * float("nan"))
     assert not verify(scratch / "server").passed
 
 
@@ -209,6 +209,6 @@ def test_the_served_mean_is_that_of_the_models_last_received(scratch):
     net = Quiet(scratch, quadratic("fedswe", p=1.0, trail=True))
     for who in ([0, 1], [1], [2], []):
         net.round(who)
-    x = {0: net.problem.start, **{t: net.server._store.trail(t) for t in (1, 2, 3)}}
+    x = {0: net.problem.start, **{t: net.server._files.trail(t) for t in (1, 2, 3)}}
     expected = (x[1] + x[2] + x[3] + x[0]) / 4  # clients 0, 1, 2 last received x^1, x^2, x^3; client 3 nothing
     torch.testing.assert_close(net.server.client_mean(), expected)

@@ -13,9 +13,9 @@ from fedswe.availability.mask import Rows
 from fedswe.core.footprint import footprint, in_d
 from fedswe.core.records import parts
 from fedswe.engine import ENGINES, BatchedEngine
-from fedswe.engine.solver import Local
+from fedswe.engine.work import Local
 from fedswe.tasks import Quadratic
-from tests import bench
+from tests import problems as bench
 from tests.laws.cases import CASES, make
 
 M, ROUNDS = 8, 40

@@ -7,8 +7,8 @@ import pytest
 
 from fedswe import run
 from fedswe.algorithms import ALGORITHMS
-from fedswe.config import load
-from fedswe.run import run_together
+from fedswe.experiment.configuration import load
+from fedswe.experiment.runner import run_together
 
 
 def assert_same(histories, alone, tolerance):

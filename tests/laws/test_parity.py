@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from fedswe.core import keys
-from fedswe.engine.solver import Local
-from tests import bench
+from fedswe.engine.work import Local
+from tests import problems as bench
 from tests.laws.cases import CASES, make
-from tests.literal import LITERAL
+from tests.laws.literal import LITERAL
 
 ROUNDS, M = 40, 8
 LOCAL = Local(steps=4, batch_size=16, lr=0.05)

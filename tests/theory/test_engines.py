@@ -6,9 +6,9 @@ import pytest
 from fedswe.algorithms import FedAvg, FedAvgAll, FedSWE
 from fedswe.availability.mask import Rows
 from fedswe.engine import ENGINES, BatchedEngine
-from fedswe.engine.solver import Local
+from fedswe.engine.work import Local
 from fedswe.tasks import Quadratic
-from tests import bench
+from tests import problems as bench
 
 
 @pytest.mark.parametrize("kind", ENGINES)

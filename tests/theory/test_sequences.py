@@ -9,10 +9,10 @@ import torch
 
 from fedswe import Experiment, FedsweError, Record, resume, run
 from fedswe.algorithms import FedAvg, FedAWE, FedSWE
-from fedswe.config import dump, load, load_text
 from fedswe.engine import ENGINES
 from fedswe.engine.probes import auxiliary, observe
-from fedswe.engine.solver import Local
+from fedswe.engine.work import Local
+from fedswe.experiment.configuration import dump, load, load_text
 from fedswe.theory.mixing import mixing_matrix
 from fedswe.theory.sequences import (
     approximation_error,
@@ -21,7 +21,7 @@ from fedswe.theory.sequences import (
     auxiliary_models,
     consensus_error,
 )
-from tests import bench
+from tests import problems as bench
 
 CONSTANT = Local(steps=4, batch_size=8, lr=0.05, schedule="constant")
 PROBES = ["consensus", "auxiliary"]

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedswe.cli import bench, catalogue, compare, data, deploy, execute, theory
+from fedswe.cli import bench, catalogue, compare, data, deploy, theory
+from fedswe.cli import run as execute
 from fedswe.errors import FedsweError
 
 app = typer.Typer(
@@ -92,8 +93,8 @@ def reproduce_(
     report: Annotated[bool, typer.Option("--report", help="Run nothing; write the reports of what is there")] = False,
 ) -> None:
     """Regenerate tables and figures of the paper, beside the published numbers; finished runs are kept."""
-    from fedswe.cli import reproduce
-    from fedswe.reproduce.recipes import RECIPES
+    from fedswe_paper import command as reproduce
+    from fedswe_paper.recipes import RECIPES
 
     if list_recipes:
         reproduce.list_recipes()
@@ -104,7 +105,7 @@ def reproduce_(
         raise FedsweError("--status and --report are two questions: ask one of them")
     good = reproduce.reproduce_command(
         [*RECIPES, "claims"] if everything else names or [],
-        reproduce.choice(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
+        reproduce.selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
         reproduce.machine(device, precision, jobs),
         out,
         "status" if status else "report" if report else "",
@@ -124,7 +125,7 @@ def list_() -> None:
 def show(name: Annotated[str, typer.Argument(help="A name from `fedswe list`")]) -> None:
     """Explain one of them: formula, parameters, memory, messages, citation; or `profile`: two readings of the paper."""
     if name == "profile":
-        from fedswe.cli import reproduce
+        from fedswe_paper import command as reproduce
 
         reproduce.show_profile()
     else:

@@ -9,9 +9,9 @@ from typing import get_args
 from rich.console import Console
 from rich.table import Table
 
-from fedswe.bench import Result, measure, workloads
+from fedswe.benchmark import Result, measure, workloads
 from fedswe.errors import FedsweError, require
-from fedswe.experiment import device_named
+from fedswe.experiment.experiment import device_named
 from fedswe.tasks.problem import Precision
 
 _console = Console(highlight=False, soft_wrap=True)

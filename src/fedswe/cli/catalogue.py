@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fedswe.algorithms import ALGORITHMS
-from fedswe.config import NAMED
 from fedswe.core.footprint import footprint, in_d
 from fedswe.errors import FedsweError
+from fedswe.experiment.configuration import NAMED
 
 _D = 1000  # any width larger than the number of scalars an algorithm keeps
 _console = Console(highlight=False, soft_wrap=True)

@@ -13,12 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedswe.algorithms import ALGORITHMS
-from fedswe.cli import words as command_words
+from fedswe.cli import arguments as command_words
 from fedswe.comparison import TAIL, Cell, Comparison, compare
-from fedswe.config import experiment, override, read
 from fedswe.errors import FedsweError, require
-from fedswe.experiment import Experiment, assemble, populate
-from fedswe.plots import plot_comparison
+from fedswe.experiment.configuration import experiment, override, read
+from fedswe.experiment.experiment import Experiment, assemble, populate
+from fedswe.plotting import plot_comparison
 from fedswe.results.files import write_whole
 
 _console = Console(highlight=False, soft_wrap=True)

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from fedswe.datasets import DATASETS, load
 from fedswe.datasets.catalogue import Dataset, Form, OfficialFile
-from fedswe.datasets.fetch import fetch
-from fedswe.datasets.places import data_folder, folder_of, found, md5_of, missing
+from fedswe.datasets.download import fetch
+from fedswe.datasets.locate import data_folder, folder_of, found, md5_of, missing
 from fedswe.errors import FedsweError
 
 app = typer.Typer(no_args_is_help=True, help="The official files of the data sets: list, fetch, verify.")

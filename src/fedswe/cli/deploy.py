@@ -29,7 +29,7 @@ def init(
 ) -> None:
     """Write a complete Flower app."""
     _need_flower()
-    from fedswe.deploy.flower.app import write_app
+    from fedswe.deploy.flower.app_template import write_app
 
     write_app(folder, clients, tls)
     _console.print(f"app       {folder}: deployment.toml says what runs, federation/task.py takes your model and data")

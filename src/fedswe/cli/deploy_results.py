@@ -14,16 +14,16 @@ from rich.console import Console
 
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Mask
-from fedswe.cli.deploy_words import size, told
-from fedswe.config import dump, read
+from fedswe.cli.format import size, told
 from fedswe.deploy import ledger
-from fedswe.deploy.agreement import Agreement
-from fedswe.deploy.plan import FILE, Deployment
+from fedswe.deploy.audit import TOLERANCE, verify
+from fedswe.deploy.deployment import FILE, Deployment
+from fedswe.deploy.protocol import RunProtocol
+from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.snapshot import snapshot
-from fedswe.deploy.store import Store
 from fedswe.deploy.trace import trace
-from fedswe.deploy.verify import TOLERANCE, verify
 from fedswe.errors import require
+from fedswe.experiment.configuration import dump, read
 from fedswe.results.files import write_whole
 
 _console = Console(highlight=False, soft_wrap=True)
@@ -89,9 +89,9 @@ def export_command(run: Path, out: Path, model: str, app: Path | None) -> None:
     model = model or ("client_mean" if isinstance(algorithm, FedSWE) else "server")
     require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")
     problem = deployment.problem()
-    agreement = Agreement(deployment, problem, Store(run).start(problem.start))
-    require(agreement.m == title.m, f"{run}: {FILE} is not of this run: restore the file it began with")
-    entries, models = snapshot(run, agreement)
+    protocol = RunProtocol(deployment, problem, ServerFiles(run).start(problem.start))
+    require(protocol.m == title.m, f"{run}: {FILE} is not of this run: restore the file it began with")
+    entries, models = snapshot(run, protocol)
     x = models[model]
     network = getattr(problem, "network", None)
     tensors = {"x": x} if network is None else network.parameters_at(x)

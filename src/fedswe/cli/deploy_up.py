@@ -11,17 +11,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedswe.cli.deploy_words import told
-from fedswe.cli.execute import headline
+from fedswe.cli.format import told
+from fedswe.cli.run import headline
 from fedswe.deploy import ledger
-from fedswe.deploy.durable import claim
-from fedswe.deploy.flower.app import require_app
+from fedswe.deploy.deployment import FILE, Deployment
+from fedswe.deploy.durable_files import claim
+from fedswe.deploy.flower.app_template import require_app
 from fedswe.deploy.flower.evaluation import FILE as HISTORY
-from fedswe.deploy.flower.processes import Company
+from fedswe.deploy.flower.processes import ProcessSupervisor
 from fedswe.deploy.flower.server_app import LOG
 from fedswe.deploy.flower.trial import Federation, Trial
 from fedswe.deploy.ledger import Entry
-from fedswe.deploy.plan import FILE, Deployment
 from fedswe.errors import FedsweError, require
 from fedswe.results.history import History, Row
 
@@ -54,12 +54,12 @@ def up_command(folder: Path, overrides: list[str], clients: int | None, run: Pat
     if progress.finished:
         raise FedsweError(f"the run in {directory} is finished: choose another with --run, or raise rounds")
     trial.prepare()
-    with _alone(trial), Company(str(directory)) as company:
-        federation = Federation(trial, company)
+    with _alone(trial), ProcessSupervisor(str(directory)) as supervisor:
+        federation = Federation(trial, supervisor)
         federation.start()
         scheme = "https" if trial.keys else "http"
         _console.print(f"listening {scheme}://127.0.0.1:{federation.port}, {clients} clients")
-        _watch(federation, company, progress, overrides)
+        _watch(federation, supervisor, progress, overrides)
     _console.print(f"results   {directory}")
 
 
@@ -73,11 +73,11 @@ def _alone(trial: Trial) -> Iterator[None]:
         os.close(handle)
 
 
-def _watch(federation: Federation, company: Company, progress: Progress, overrides: list[str]) -> None:
+def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Progress, overrides: list[str]) -> None:
     """Submit the app and follow its run; a server that died is submitted again and continues."""
     attempts, number = 0, ""
     while not progress.finished:
-        for program, code in company.tend():
+        for program, code in supervisor.tend():
             require(program.failures < _FAILURES, f"{program.name} ends as soon as it is started: see {program.log}")
             _console.print(f"ended     {program.name} (exit code {code}): starting it again")
         if progress.look():

@@ -13,19 +13,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedswe.analysis.assumption import assumption_report
+from fedswe.analysis.bias import bias_of
+from fedswe.analysis.mixing import mixing_report
+from fedswe.analysis.rates import rates_report
+from fedswe.analysis.report import Report, Sheet, plain
+from fedswe.analysis.staleness import staleness_report
+from fedswe.analysis.subject import Subject, subject
 from fedswe.availability import AVAILABILITY
-from fedswe.cli.words import numbers, split
-from fedswe.config import DEFAULT, experiment, read
+from fedswe.cli.arguments import numbers, split
 from fedswe.errors import FedsweError
-from fedswe.plots import check_format, save
-from fedswe.reports.assumption import assumption_report
-from fedswe.reports.bias import bias_of
-from fedswe.reports.figures import figure_report
-from fedswe.reports.mixing import mixing_report
-from fedswe.reports.rates import rates_report
-from fedswe.reports.report import Report, Sheet, plain
-from fedswe.reports.staleness import staleness_report
-from fedswe.reports.subject import Subject, subject
+from fedswe.experiment.configuration import DEFAULT, experiment, read
+from fedswe.plotting import check_format, save
+from fedswe_paper.theory_figures import figure_report
 
 app = typer.Typer(
     no_args_is_help=True,

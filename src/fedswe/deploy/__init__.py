@@ -21,14 +21,14 @@ ledger is the authority: A^t is the set of reports *merged* in round t. What a c
 content (the round of its last merge and a digest), so a client with the wrong, an old or no base never trains from
 it, and no innovation is counted twice.
 
-Where a client's state lives follows from the algorithm (see ``agreement``): with the client when it is a function of
+Where a client's state lives follows from the algorithm (see ``protocol``): with the client when it is a function of
 the last reply (FedSWE, FedAWE, FedPBC) or empty (the FedAvg family), at the server otherwise (FedAU, F3AST, MIFA,
 FedVARP, SCAFFOLD and its amplified variant), where a lost client disk cannot hurt the server's sums.
 """
 
 from fedswe.deploy.client import ClientEndpoint
+from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.packet import Packet
-from fedswe.deploy.plan import Deployment
 from fedswe.deploy.server import ServerEndpoint
 
 __all__ = ["ClientEndpoint", "Deployment", "Packet", "ServerEndpoint"]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedswe.deploy import durable
+from fedswe.deploy import durable_files as durable
 from fedswe.errors import FedsweError
 
 FILE = "ledger.jsonl"

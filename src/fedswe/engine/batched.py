@@ -12,9 +12,9 @@ import torch
 from fedswe.core.algorithm import ClientView, Done
 from fedswe.core.records import Vector, parts, take, total
 from fedswe.core.transfer import to_device
-from fedswe.engine.engine import Engine, Ids
-from fedswe.engine.rows import SharedRows
-from fedswe.engine.solver import Work
+from fedswe.engine.base import Engine, Ids
+from fedswe.engine.shared_rows import SharedRows
+from fedswe.engine.work import Work
 
 _RECEIVED = "received"  # the column of the model each client last received
 

@@ -11,8 +11,8 @@ import torch
 
 from fedswe.core.algorithm import ClientView, Done
 from fedswe.core.records import Vector, add, parts
-from fedswe.engine.engine import Engine, Ids
-from fedswe.engine.solver import Work, train_one
+from fedswe.engine.base import Engine, Ids
+from fedswe.engine.work import Work, train_one
 
 
 class LoopEngine(Engine):

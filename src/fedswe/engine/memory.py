@@ -10,11 +10,11 @@ import torch
 
 from fedswe.availability.mask import Rows
 from fedswe.core.algorithm import AnyAlgorithm
+from fedswe.engine.base import Engine, availability_of
 from fedswe.engine.batched import BatchedEngine
-from fedswe.engine.descent import phase_end
-from fedswe.engine.engine import Engine, availability_of
-from fedswe.engine.solver import Local, rows_at_a_time
-from fedswe.tasks.labelled import LabelledProblem
+from fedswe.engine.local_step import phase_end
+from fedswe.engine.work import Local, rows_at_a_time
+from fedswe.tasks.classification import ClassificationProblem
 from fedswe.tasks.problem import Setting
 from fedswe.tasks.quadratic import Quadratic
 
@@ -24,10 +24,10 @@ _TRIED = 2, 6  # clients
 
 def estimate(engines: Sequence[Engine], rounds: int) -> int | None:
     """Bytes on the GPU at the peak, to about a fifth; None for a problem whose data are not kept on the device."""
-    from fedswe.engine.fused import forward, solver  # need Triton
+    from fedswe.engine.solvers.fused_cnn import forward, solver  # need Triton
 
     first, local = engines[0].problem, engines[0].local
-    if not isinstance(first, LabelledProblem) or first.start.device.type != "cuda":
+    if not isinstance(first, ClassificationProblem) or first.start.device.type != "cuda":
         return None
     row: int = first.start.nbytes
     total: int = sum(x.nbytes for x in vars(first.data).values())
@@ -42,7 +42,7 @@ def estimate(engines: Sequence[Engine], rounds: int) -> int | None:
     return total + 3 * at_work * row  # start, end and report of everybody at work
 
 
-def general(problem: LabelledProblem, local: Local, clients: int) -> int:
+def general(problem: ClassificationProblem, local: Local, clients: int) -> int:
     """Bytes of a local phase outside the fused kernels, found by trying a step with few clients.
 
     What a network keeps of its inputs is known only to the libraries, but it grows in proportion to the clients.
@@ -54,7 +54,7 @@ def general(problem: LabelledProblem, local: Local, clients: int) -> int:
     return int(few + grows * (at_a_time - _TRIED[0]) + held)
 
 
-def _peak_of_a_step(problem: LabelledProblem, local: Local, clients: int) -> int:
+def _peak_of_a_step(problem: ClassificationProblem, local: Local, clients: int) -> int:
     """Measured for so many copies of the client with the most samples."""
     biggest = copies_of_the_biggest(problem, clients)
     start, peak = problem.start.expand(clients, -1), 0
@@ -68,7 +68,7 @@ def _peak_of_a_step(problem: LabelledProblem, local: Local, clients: int) -> int
     return peak
 
 
-def copies_of_the_biggest(problem: LabelledProblem, clients: int) -> torch.Tensor:
+def copies_of_the_biggest(problem: ClassificationProblem, clients: int) -> torch.Tensor:
     """The client with the most samples, so many times, each in a place of its own: an expanded one cannot be pinned."""
     return torch.full((clients,), int(problem.sizes.argmax()))
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from fedswe.core.records import Vector
-from fedswe.engine.engine import Engine
+from fedswe.engine.base import Engine
 
 Output = Literal["server", "client_mean", "augmented_mean", "ema"]
 

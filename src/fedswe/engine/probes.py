@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from fedswe.engine.engine import Engine
+from fedswe.engine.base import Engine
 from fedswe.theory import sequences
 from fedswe.theory.assumption import FloatArray, IntArray
 

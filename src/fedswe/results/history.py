@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.engine.engine import Attendance
+from fedswe.engine.base import Attendance
 
 Row = dict[str, float]
 

@@ -12,11 +12,11 @@ from typing import ClassVar
 import numpy as np
 
 from fedswe.core import keys
-from fedswe.tasks.labelled import Labelled, LabelledTask
+from fedswe.tasks.classification import ClassificationTask, Labelled
 
 
 @dataclass(frozen=True)
-class Digits(LabelledTask):
+class Digits(ClassificationTask):
     """1,797 images in ten classes; a fixed fifth of them, the same for every seed, is the test set."""
 
     title: ClassVar[str] = "handwritten digits, 8x8 (UCI, from scikit-learn)"

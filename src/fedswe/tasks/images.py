@@ -9,14 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from fedswe.datasets import DATASETS, Images, load
-from fedswe.datasets.places import folder_of
-from fedswe.tasks.dataset import Labelled
-from fedswe.tasks.labelled import LabelledTask
+from fedswe.datasets.locate import folder_of
+from fedswe.tasks.classification import ClassificationTask
+from fedswe.tasks.labelled_data import Labelled
 from fedswe.tasks.networks import Model
 
 
 @dataclass(frozen=True)
-class ImageTask(LabelledTask):
+class ImageTask(ClassificationTask):
     """Images from official files, normalised with fixed statistics. A run never downloads: `fedswe data fetch` does."""
 
     clients: int = 100  # m

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe.tasks.labelled import Labelled, LabelledTask
+from fedswe.tasks.classification import ClassificationTask, Labelled
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 _CLASSES = 100_000  # a label beyond is no class: every label up to the largest gets an output and a share per client
 
 
 @dataclass(frozen=True)
-class Npz(LabelledTask):
+class Npz(ClassificationTask):
     """Arrays x_train, y_train, x_test, y_test; inputs are standardised per channel by the training set.
 
     Images are [N, H, W], [N, H, W, channels] or [N, channels, H, W] with 1, 3 or 4 channels; anything else is

@@ -10,8 +10,8 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 
 from fedswe.deploy.client import ClientEndpoint
-from fedswe.deploy.flower.wire import deployment_of, folder_named, overrides_of, unwrapped, wrapped
-from fedswe.deploy.plan import Deployment
+from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.flower.messages import deployment_of, folder_named, overrides_of, unwrapped, wrapped
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
 

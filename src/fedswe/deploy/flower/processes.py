@@ -62,14 +62,14 @@ class Program:
         return code
 
 
-class Company:
+class ProcessSupervisor:
     """The programs of one trial: started one by one, tended, and at the end all stopped with all they have started."""
 
     def __init__(self, mark: str) -> None:
         self.programs: list[Program] = []
         self._mark, self._signals = mark, ExitStack()
 
-    def __enter__(self) -> Company:
+    def __enter__(self) -> ProcessSupervisor:
         for number in _SIGNALS:
             before = signal.signal(number, _interrupt)
             self._signals.callback(signal.signal, number, before)

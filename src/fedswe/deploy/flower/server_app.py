@@ -16,9 +16,8 @@ from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from fedswe.deploy.flower.evaluation import Evaluation
-from fedswe.deploy.flower.nodes import Nodes
-from fedswe.deploy.flower.post import Arrival, Post
-from fedswe.deploy.flower.wire import (
+from fedswe.deploy.flower.mailbox import Arrival, Mailbox
+from fedswe.deploy.flower.messages import (
     DELIVER,
     HELLO,
     TRAIN,
@@ -28,11 +27,12 @@ from fedswe.deploy.flower.wire import (
     unwrapped,
     wrapped,
 )
+from fedswe.deploy.flower.nodes import Nodes
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.errors import FedsweError
-from fedswe.results.directory import RunDirectory
 from fedswe.results.provenance import provenance
+from fedswe.results.run_directory import RunDirectory
 
 log = logging.getLogger("fedswe.deploy")
 
@@ -80,7 +80,7 @@ class Rounds:
     def __init__(self, grid: Grid, server: ServerEndpoint, known: Nodes, deadline: float, quorum: int) -> None:
         self._grid, self._server, self._nodes = grid, server, known
         self._deadline, self._quorum = deadline, quorum
-        self._post = Post(grid, deadline)
+        self._post = Mailbox(grid, deadline)
         self._looked, self._silent = 0.0, set[int]()
 
     def play(self, committed: Callable[[], None]) -> None:

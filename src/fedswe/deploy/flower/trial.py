@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 import tomli_w
 
-from fedswe.deploy.flower.processes import MARK, Company, Program, free_ports, listening, marked
+from fedswe.deploy.flower.processes import MARK, ProcessSupervisor, Program, free_ports, listening, marked
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
@@ -88,8 +88,8 @@ class Trial:
 class Federation:
     """The running programs of a trial."""
 
-    def __init__(self, trial: Trial, company: Company) -> None:
-        self.trial, self._company = trial, company
+    def __init__(self, trial: Trial, supervisor: ProcessSupervisor) -> None:
+        self.trial, self._supervisor = trial, supervisor
         self.port, *self._node_ports = free_ports(1 + trial.clients)
         self._address = f"127.0.0.1:{self.port}"
         self._submitted = self._alive = self._looked = 0.0  # when the server was submitted, last seen, last looked for
@@ -102,20 +102,20 @@ class Federation:
 
     def start(self) -> None:
         """Start the SuperLink, then everyone who connects to it."""
-        superlink = self._company.start(self._superlink())
+        superlink = self._supervisor.start(self._superlink())
         limit = time.monotonic() + _START_LIMIT
         while not self.listening():
             dead = superlink.tend() is not None
             if dead or time.monotonic() > limit:
                 raise FedsweError(f"the SuperLink did not start: see {superlink.log}")
             time.sleep(0.1)
-        self._company.start(self._superexec())
+        self._supervisor.start(self._superexec())
         if self.trial.simulation:
             return
         if self.trial.keys:
             self._register(self.trial.keys)
         for client in range(self.trial.clients):
-            self._company.start(self._supernode(client))
+            self._supervisor.start(self._supernode(client))
 
     def listening(self) -> bool:
         """Whether the SuperLink can be reached."""

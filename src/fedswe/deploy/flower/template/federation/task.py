@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedswe.tasks.sites import Samples, Sites
+from fedswe.tasks.custom import CustomTask, Samples
 
 
 @dataclass(frozen=True)
-class Own(Sites):
+class Own(CustomTask):
     """Every client reads client-I.npz (arrays x and y) from the folder in the environment variable FEDERATION_DATA.
 
     Without that variable it makes up data, so that the example runs: three classes whose shares differ by client.

@@ -1,0 +1,228 @@
+"""How fast is local training here, against a plain PyTorch loop in the same run?
+
+A client-step is one SGD step of one client: drawing the batch, the random crop, the gradient, the update, and its share
+of gathering, aggregation and scattering. Evaluation is not included.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from fedswe.algorithms import FedAvg
+from fedswe.availability.mask import Rows
+from fedswe.engine import BatchedEngine
+from fedswe.engine.work import Local
+from fedswe.tasks.augment import Augment, Augmentation
+from fedswe.tasks.classification import ClassificationProblem, Labelled
+from fedswe.tasks.networks import NETWORKS, Network
+from fedswe.tasks.problem import Precision, Setting
+
+
+@dataclass(frozen=True)
+class Workload:
+    """FedAvg over a fixed number of clients per round, on random data (pixels do not change the speed)."""
+
+    name: str
+    network: str
+    shape: tuple[int, ...]
+    clients: int
+    samples: int  # per client
+    per_round: int
+    steps: int
+    batch: int
+    crop: int
+    flops: float  # of one client-step's products, forward and backward
+
+    @property
+    def client_steps(self) -> int:
+        """Per round."""
+        return self.per_round * self.steps
+
+
+def cnn(per_round: int) -> Workload:
+    """The paper's network for SVHN, 273,706 parameters."""
+    return Workload("cnn", "svhn_cnn", (3, 32, 32), max(100, per_round), 500, per_round, 10, 128, 4, 2.47e9)
+
+
+def softmax(per_round: int = 100) -> Workload:
+    """Softmax regression, 784 inputs: so little arithmetic that an engine's own cost shows."""
+    return Workload("softmax", "softmax", (784,), 1000, 100, per_round, 5, 20, 0, 6 * 20 * 7840)
+
+
+@dataclass(frozen=True)
+class Result:
+    workload: str
+    per_round: int
+    precision: str
+    client_steps_per_s: float
+    plain_steps_per_s: float
+    ratio: float  # median over repetitions of the ratio within each
+    tflops: float
+    share_of_ceiling: float  # of the measured rate of large matrix products in the same precision
+    peak_memory_gb: float
+    device: str
+    threads: int
+
+
+def measure(
+    workload: Workload, device: str, precision: Precision, repetitions: int = 5, seconds: float = 3.0
+) -> Result:
+    """Plain loop and engine in turn, `repetitions` times about `seconds` each; medians."""
+    bench = _Bench(workload, torch.device(device), precision)
+    plain, ours, ratios = [], [], []
+    for measured in (bench.plain_round, bench.engine_round):
+        measured()  # allocations, compilation
+    threads = torch.get_num_threads()
+    best = bench.best_plain_threads(seconds / repetitions)
+    for _ in range(repetitions):
+        torch.set_num_threads(best)
+        plain.append(bench.rate(bench.plain_round, seconds / repetitions))
+        torch.set_num_threads(threads)
+        ours.append(bench.rate(bench.engine_round, seconds / repetitions))
+        ratios.append(ours[-1] / plain[-1])
+    rate = statistics.median(ours)
+    tflops = rate * workload.flops / 1e12
+    return Result(
+        workload.name,
+        workload.per_round,
+        precision,
+        rate,
+        statistics.median(plain),
+        statistics.median(ratios),
+        tflops,
+        tflops / ceiling(device, precision),
+        bench.peak_memory_gb(),
+        torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        torch.get_num_threads(),
+    )
+
+
+class _Bench:
+    def __init__(self, workload: Workload, device: torch.device, precision: Precision) -> None:
+        self.workload, self.device = workload, device
+        rng = np.random.default_rng(0)
+        total = workload.clients * workload.samples
+        data = Labelled(
+            rng.standard_normal((total, *workload.shape), dtype=np.float32), rng.integers(0, 10, total),
+            rng.standard_normal((1, *workload.shape), dtype=np.float32), np.array([9]),
+        )  # fmt: skip
+        parts = list(np.arange(total).reshape(workload.clients, workload.samples))
+        module = NETWORKS[workload.network](workload.shape, 10)
+        setting = Setting(0, torch.float32, device)
+        self.problem = ClassificationProblem(data, parts, Network(module), setting, Augmentation(workload.crop))
+        self.local = Local(workload.steps, workload.batch, 0.05, "constant", precision=precision)
+        self.module = NETWORKS[workload.network](workload.shape, 10).to(device)
+        self.images = torch.as_tensor(data.x_train).to(device)  # in the ordinary layout: what a plain loop has
+        self.labels = torch.as_tensor(data.y_train).to(device)
+        present = np.zeros((1000, workload.clients), dtype=bool)
+        for row in present:
+            row[rng.choice(workload.clients, workload.per_round, replace=False)] = True
+        self.present = present
+        self.engine = BatchedEngine(
+            FedAvg(), self.problem, Rows(present, np.ones((1, workload.clients))), self.local, 0
+        )
+        self._round = 0
+
+    def engine_round(self) -> None:
+        self.engine.t %= 1000
+        self.engine.step()
+
+    def plain_round(self) -> None:
+        """One model, one client after another, plain SGD on random batches and crops."""
+        self._round = (self._round + 1) % 1000
+        clients = np.flatnonzero(self.present[self._round])
+        start = [p.detach().clone() for p in self.module.parameters()]
+        total = [torch.zeros_like(p) for p in start]
+        for client in clients:
+            with torch.no_grad():
+                for p, value in zip(self.module.parameters(), start, strict=True):
+                    p.copy_(value)
+            optimiser = torch.optim.SGD(self.module.parameters(), lr=0.05)
+            for index in self._plain_batches(int(client)):
+                inputs = self.images[index]
+                if self.workload.crop:
+                    inputs = self._random_crop(inputs)
+                optimiser.zero_grad()
+                F.cross_entropy(self.module(inputs), self.labels[index]).backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+            with torch.no_grad():
+                for sum_, p in zip(total, self.module.parameters(), strict=True):
+                    sum_ += p
+        with torch.no_grad():
+            for p, sum_ in zip(self.module.parameters(), total, strict=True):
+                p.copy_(sum_ / len(clients))
+
+    def _plain_batches(self, client: int) -> Iterator[torch.Tensor]:
+        w = self.workload
+        for _ in range(w.steps):
+            yield client * w.samples + torch.randperm(w.samples, device=self.device)[: w.batch]
+
+    def _random_crop(self, images: torch.Tensor) -> torch.Tensor:
+        shift = torch.randint(-self.workload.crop, self.workload.crop + 1, (2, len(images)), device=self.device)
+        return Augment(shift[0], shift[1], torch.zeros_like(shift[0])).apply(images)
+
+    def best_plain_threads(self, seconds: float) -> int:
+        """The plain loop gets the number of threads it likes best: steps as small as softmax's want one."""
+        threads = torch.get_num_threads()
+        rates = {}
+        for count in {1, threads}:
+            torch.set_num_threads(count)
+            rates[count] = self.rate(self.plain_round, seconds)
+        torch.set_num_threads(threads)
+        return max(rates, key=lambda count: rates[count])
+
+    def rate(self, one_round: Callable[[], None], seconds: float) -> float:
+        """Client-steps per second over about that long."""
+        self._wait()
+        began, rounds = time.perf_counter(), 0
+        while rounds == 0 or time.perf_counter() - began < seconds:
+            one_round()
+            rounds += 1
+            if rounds % 4 == 0:
+                self._wait()  # the host must not run ahead of the clock
+        self._wait()
+        return rounds * self.workload.client_steps / (time.perf_counter() - began)
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def peak_memory_gb(self) -> float:
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated() / 2**30
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def ceiling(device: str, precision: Precision) -> float:
+    """TFLOP/s of large square matrix products in that precision, measured now."""
+    cuda = device.startswith("cuda")
+    size = 8192 if cuda else 2048
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    allowed = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    rates = []
+    for _ in range(4):
+        began = time.perf_counter()
+        for _ in range(10 if cuda else 1):
+            a @ b
+        if cuda:
+            torch.cuda.synchronize()
+        rates.append((10 if cuda else 1) * 2 * size**3 / (time.perf_counter() - began) / 1e12)
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    return max(rates)
+
+
+def workloads(device: str, names: Sequence[str]) -> list[Workload]:
+    """What is measured on a device: a GPU is filled with more clients than two cores."""
+    sizes = (35, 64, 128, 256) if device.startswith("cuda") else (10,)
+    known = {"cnn": [cnn(n) for n in sizes], "softmax": [softmax()]}
+    return [w for name in names for w in known[name]]

@@ -1,0 +1,99 @@
+"""Decoded once: the arrays of a data set as .npy files, memory-mapped, remade when the source changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from fedswe.datasets.catalogue import Dataset, Form
+from fedswe.datasets.images import ARRAYS, Images
+from fedswe.datasets.locate import data_folder, found, missing, unofficial
+
+_LAYOUT = 1  # counted up when what is written below changes
+_log = logging.getLogger("fedswe")
+
+
+def load(dataset: Dataset, folder: Path) -> Images:
+    """The arrays of the data set whose files are in `folder`; the same object while the files stay as they are."""
+    form = found(dataset, folder)
+    if form is None:
+        raise missing(dataset, folder)
+    return _load(dataset, form, folder.resolve(), _fingerprint(form, folder), data_folder() / "decoded")
+
+
+@lru_cache(maxsize=4)
+def _load(dataset: Dataset, form: Form, folder: Path, fingerprint: str, store: Path) -> Images:
+    source = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+    place = store / f"{dataset.name}-{source}-{fingerprint[:16]}"
+    opened = _opened(place)
+    if opened is None:
+        images, wrong = form.read(folder), unofficial(form, folder)
+        opened = _stored(images, wrong, place, f"{dataset.name}-{source}-*") or (images, wrong)
+    images, wrong = opened
+    if wrong:
+        _log.warning("using %s of %s, not the official checksum, from %s", ", ".join(wrong), dataset.name, folder)
+    return images
+
+
+def _opened(place: Path) -> tuple[Images, list[str]] | None:
+    try:
+        arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS]
+        return Images(*arrays), json.loads((place / "unofficial.json").read_text())
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def _stored(images: Images, wrong: list[str], place: Path, older: str) -> tuple[Images, list[str]] | None:
+    """Write the arrays aside and move them to their place in one step, then open them there."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        aside = place.parent / f".{place.name}-{uuid.uuid4().hex}"
+        aside.mkdir()
+        try:
+            for name in ARRAYS:
+                with open(aside / f"{name}.npy", "wb") as file:
+                    np.save(file, getattr(images, name), allow_pickle=False)
+                    file.flush()
+                    os.fsync(file.fileno())
+            (aside / "unofficial.json").write_text(json.dumps(wrong))
+            for old in place.parent.glob(older):
+                if old != place or _opened(old) is None:  # of the source before it changed, or damaged
+                    shutil.rmtree(old, ignore_errors=True)
+            os.rename(aside, place)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    except OSError as error:
+        if not place.is_dir():  # else another process was faster
+            _log.warning("cannot keep decoded images in %s (%s): they are decoded again next time", place.parent, error)
+    return _opened(place)
+
+
+def _fingerprint(form: Form, folder: Path) -> str:
+    """Of names, sizes and times of change of the source files."""
+    digest = hashlib.sha256(f"{_LAYOUT} {form.names}".encode())
+    for path in (folder / file.name for file in form.files):
+        status = path.stat()
+        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    for name in form.folders:
+        for line in _entries(folder / name):
+            digest.update(line.encode())
+    return digest.hexdigest()
+
+
+def _entries(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            if entry.is_dir():
+                yield from _entries(Path(entry.path))
+            else:
+                status = entry.stat()
+                yield f"{entry.name} {status.st_size} {status.st_mtime_ns}\n"

@@ -1,0 +1,53 @@
+"""Downloads the official files; what has not the official checksum is refused, and nothing half-written stays."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fedswe.datasets.catalogue import Dataset, OfficialFile
+from fedswe.datasets.locate import described, md5_of
+from fedswe.errors import FedsweError
+
+
+def fetch(
+    dataset: Dataset, folder: Path, mirror: str = "", progress: Callable[[OfficialFile], Any] | None = None
+) -> None:
+    """Make the files of the form to fetch be there; those that are already, with the right checksum, stay.
+
+    `mirror` is another address that serves them under their names; `progress` makes a bar in the manner of tqdm.
+    """
+    for file in dataset.forms[0].files:
+        path = folder / file.name
+        if not (path.is_file() and md5_of(path) == file.md5):
+            address = f"{mirror.rstrip('/')}/{file.name}" if mirror else file.url
+            _download(file, address, folder, progress(file) if progress else False)
+
+
+def _download(file: OfficialFile, address: str, folder: Path, bar: Any) -> None:
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel(logging.ERROR)
+    try:
+        pooch.retrieve(address, f"md5:{file.md5}", file.name, folder, downloader=pooch.HTTPDownloader(progressbar=bar))
+    except requests.RequestException as error:
+        raise FedsweError(
+            f"cannot download {address} ({_reason(error)}): try again, or put {described(file)} into {folder}"
+        ) from None
+    except ValueError:  # pooch's word for a wrong checksum
+        raise FedsweError(f"{address} is not the official {described(file)}: nothing was kept") from None
+    except OSError as error:
+        raise FedsweError(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def _reason(error: Exception) -> str:
+    """What urllib3 wraps many times over, in a word or two."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"{response.status_code} {response.reason}"
+    return {"ConnectTimeout": "timed out", "ReadTimeout": "timed out", "ConnectionError": "no connection"}.get(
+        type(error).__name__, type(error).__name__
+    )

@@ -1,0 +1,107 @@
+"""What server and clients agree on before the first round, as one value and one TOML file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+import torch
+
+from fedswe.availability.model import Population, Probabilistic
+from fedswe.availability.schedule import Schedule
+from fedswe.deploy import durable_files as durable
+from fedswe.errors import require
+from fedswe.experiment import configuration as config
+from fedswe.experiment.experiment import Experiment, device_named
+from fedswe.tasks import Digits
+from fedswe.tasks.problem import Problem, Setting
+
+FILE = "deployment.toml"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """An experiment between processes. In TOML: the experiment's keys, and these under [deploy]."""
+
+    experiment: Experiment = field(default_factory=Experiment)
+    delivery: Literal["eager", "lazy"] = "eager"  # the reply right after the merge, or with the client's next job
+    min_clients: int = 1  # connected clients without which a round is not opened
+    deadline: float = 60.0  # seconds from opening a round to closing it
+    max_norm: float | Literal["auto"] = "auto"  # how far (L2) one client may move in one round; 0 = any distance
+    simulate_absence: bool = False  # clients decline by the experiment's availability; else they come when asked
+    trail: bool = False  # keep a copy of every server model; else a digest of each
+
+    def __post_init__(self) -> None:
+        require(self.min_clients >= 0, f"min_clients must be 0 or more, not {self.min_clients}")
+        require(0 < self.deadline < float("inf"), f"deadline must be positive seconds, not {self.deadline:g}")
+        if self.max_norm != "auto":
+            require(self.max_norm >= 0, f"max_norm must be auto, 0 (off) or positive, not {self.max_norm:g}")
+        availability = self.experiment.availability
+        require(
+            not (isinstance(availability, Probabilistic) and availability.stream == "legacy"),
+            "availability.stream=legacy is one generator for all clients: a deployment needs availability.stream=keyed",
+        )
+        require(
+            self.simulate_absence or not self.experiment.algorithm.needs_probabilities,
+            f"{type(self.experiment.algorithm).__name__} needs the true probabilities, which no real client knows: "
+            "choose another algorithm, or set deploy.simulate_absence=true",
+        )
+
+    def problem(self) -> Problem:
+        """The task built as the simulator builds it."""
+        e = self.experiment
+        return e.task.build(Setting(e.seed, getattr(torch, e.dtype), device_named(e.device)))
+
+    def schedule(self, problem: Problem) -> Schedule | None:
+        """The simulated availability; None where clients are there when they are there."""
+        if not self.simulate_absence:
+            return None
+        who = Population(problem.m, problem.drawn, problem.realised)
+        schedule = self.experiment.availability.schedule(who, self.experiment.seed)
+        require(
+            schedule.rounds is None or schedule.rounds >= self.experiment.rounds,
+            f"the availability has {schedule.rounds} rounds but rounds = {self.experiment.rounds}: lower rounds",
+        )
+        return schedule
+
+    def digest(self) -> str:
+        """Names all that must be equal at both ends. Tasks are left out: their files lie elsewhere at each client."""
+        table = tomllib.loads(config.dump(replace(self.experiment, task=Digits())))
+        shared = ["seed", "dtype", "algorithm", "local", *["availability"] * self.simulate_absence]
+        text = json.dumps({key: table[key] for key in shared}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def continues(self, folder: Path, plan: str) -> bool:
+        """Whether the run in `folder`, which was begun under the digest `plan`, is of this deployment.
+
+        A later version may know more keys, and give another digest: then the file that the run keeps decides, which
+        names all keys of its time with their values.
+        """
+        return self.digest() == plan or self.digest() == Deployment.load(folder / FILE).digest()
+
+    # TOML ----------------------------------------------------------------------------------------------
+    def dump(self) -> str:
+        options = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "experiment"}
+        return config.dump(self.experiment) + "\n" + tomli_w.dumps({"deploy": options})
+
+    def save(self, folder: Path) -> None:
+        durable.write_whole(folder / FILE, self.dump())
+
+    @staticmethod
+    def load(path: str | Path, overrides: list[str] | None = None) -> Deployment:
+        """From a TOML file with ``section.key=value`` overrides."""
+        return from_table(config.read(path, overrides or []))
+
+
+def from_table(table: dict[str, Any]) -> Deployment:
+    """Validate a table: the keys of an experiment, and a section [deploy]."""
+    table = dict(table)
+    options = table.pop("deploy", {})
+    require(isinstance(options, dict), "deploy must be a section: write deploy.delivery=... or [deploy]")
+    require("experiment" not in options, "unknown key deploy.experiment: the experiment's keys stand beside [deploy]")
+    return config.build(Deployment, {"experiment": config.experiment(table), **options}, "deploy")

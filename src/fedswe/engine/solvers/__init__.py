@@ -1,0 +1,1 @@
+"""Ways to compute the local training of a stack of clients."""

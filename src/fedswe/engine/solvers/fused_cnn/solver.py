@@ -1,0 +1,116 @@
+"""Cuts a stack of clients into chunks and runs each through the fused kernels."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn, Precision
+from fedswe.tasks.batches import Batches
+from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.labelled_data import Resident
+
+if TYPE_CHECKING:
+    from fedswe.engine.work import Local, Stack
+    from fedswe.tasks.problem import Problem
+
+_CHUNK = 128  # clients at a time; the rate is level from 64 on
+_GRAIN = 8  # a chunk holds a multiple of this many, so that a handful of graphs serves every round
+
+
+def suits(stack: Stack) -> bool:
+    return fits(stack.problem, stack.local)
+
+
+def fits(problem: Problem, local: Local) -> bool:
+    if local.precision == "fp32":  # Triton's float32 products are slower than the library's convolutions
+        return False
+    return isinstance(problem, ClassificationProblem) and dense_part(problem.network.module) is not None
+
+
+def needs(problem: ClassificationProblem, local: Local, clients: int) -> int:
+    """Bytes for so many clients: the solver's buffers, counted on a device that allocates nothing, and its scratch."""
+    dense = dense_part(problem.network.module)
+    assert dense is not None
+    images = torch.empty_like(problem.data.x_train, device="meta")
+    cnn = FusedCnn(images, dense[0], _CHUNK, _room(local.batch_size), local.steps, local.precision)
+    held = [*vars(cnn).values(), *vars(cnn.phase).values()]
+    kept = sum(x.nbytes for x in held if isinstance(x, torch.Tensor))
+    return kept + cnn.scratch(min(clients, _CHUNK))
+
+
+def dense_part(module: nn.Module) -> tuple[tuple[int, ...], float] | None:
+    """The widths of the dense layers and the dropout before each, if this is one of the paper's CNNs, else None."""
+    if type(module) is not nn.Sequential:  # another module may do more than call its layers in turn
+        return None
+    layers = list(module)
+    kinds = [type(layer) for layer in layers]
+    if kinds[:7] != [nn.Conv2d, nn.MaxPool2d, nn.ReLU] * 2 + [nn.Flatten]:  # in the order of `pooled_first`
+        return None
+    first, second = layers[0], layers[3]
+    if not all(
+        c.kernel_size == (3, 3) and c.padding == (1, 1) and c.stride == (1, 1) and c.out_channels == 32
+        for c in (first, second)
+    ):
+        return None
+    rates = {layer.p for layer in layers if isinstance(layer, nn.Dropout)}
+    dense = [layer for layer in layers[7:] if isinstance(layer, nn.Linear)]
+    block = [nn.Dropout, nn.Linear, nn.ReLU] if rates else [nn.Linear, nn.ReLU]
+    if kinds[7:] != (block * len(dense))[:-1] or len(rates) > 1 or not all(0 < p < 1 for p in rates):
+        return None
+    widths = tuple(layer.out_features for layer in dense)
+    powers = all(16 <= width <= 1024 and width & (width - 1) == 0 for width in widths[:-1])
+    fits = first.in_channels == 3 and dense[0].in_features == 2048 and widths[-1] <= 16 and len(widths) > 1
+    return (widths, rates.pop() if rates else 0.0) if fits and powers else None
+
+
+def train(stack: Stack, graph: bool = True) -> torch.Tensor:
+    problem, local = stack.problem, stack.local
+    assert isinstance(problem, ClassificationProblem)
+    dense = dense_part(problem.network.module)
+    assert dense is not None
+    batches: Batches = stack.draw()
+    width = batches.index.shape[2]
+    cnn = _cnn(problem.data, *dense, _room(width), local.steps, local.precision)
+    cnn.border[:3] = problem.border
+    ends = torch.empty_like(stack.start)
+    labels = problem.data.y_train
+    for at in range(0, len(ends), _CHUNK):
+        part = slice(at, at + _CHUNK)
+        n = len(ends[part])
+        _fill(cnn, batches[part], labels, n, width)
+        cnn.phase.lr[:n] = stack.lr[part, 0]
+        cnn.phase.clip[:n] = stack.clip[part, 0]
+        drift = None if stack.drift is None else stack.drift[part]
+        rounded = min(-(-n // _GRAIN) * _GRAIN, _CHUNK)
+        ends[part] = cnn.run(stack.start[part], drift, stack.clips, rounded, graph)
+    return ends
+
+
+def _room(width: int) -> int:
+    """Batches are padded to a power of two, with weight 0."""
+    return max(32, 1 << (width - 1).bit_length())
+
+
+def _fill(cnn: FusedCnn, batches: Batches, labels: torch.Tensor, n: int, width: int) -> None:
+    """Lay one chunk's draws out as the kernels read them, [steps, clients, batch]; rows beyond n stay as they were."""
+    phase = cnn.phase
+    phase.weight[:n] = 0
+    phase.weight[:n, :width] = batches.weight
+    phase.index[:, :n, :width] = batches.index.transpose(0, 1)
+    phase.labels[:, :n, :width] = labels[batches.index].transpose(0, 1).int()
+    if batches.dropout is not None:
+        phase.dropout[:, :n] = batches.dropout.T
+    for name in ("shift_y", "shift_x", "flip"):  # zero where nothing is drawn: the buffers outlive the run before
+        changes = None if batches.augment is None else getattr(batches.augment, name).transpose(0, 1)
+        getattr(phase, name)[:, :n, :width] = 0 if changes is None else changes
+
+
+@lru_cache(maxsize=2)
+def _cnn(
+    data: Resident, widths: tuple[int, ...], dropout: float, batch: int, steps: int, precision: Precision
+) -> FusedCnn:
+    return FusedCnn(data.x_train, widths, _CHUNK, batch, steps, precision, dropout)

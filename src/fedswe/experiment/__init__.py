@@ -1,0 +1,1 @@
+"""An experiment as one value, its configuration file, and running it."""

@@ -1,0 +1,213 @@
+"""Run an experiment: rounds, evaluations, checkpoints."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from fedswe.engine.base import Attendance, step_together
+from fedswe.engine.memory import estimate
+from fedswe.engine.outputs import Outputs
+from fedswe.engine.probes import observe
+from fedswe.errors import FedsweError, require
+from fedswe.experiment.configuration import dump, load_text, refuse_other
+from fedswe.experiment.experiment import Experiment, assemble
+from fedswe.results.history import History, Row, Tally
+from fedswe.results.provenance import provenance
+from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
+
+RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # runs whose clients train as one stack, by kind of device
+
+Say = Callable[[str], None]
+Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
+
+
+def run(
+    experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None, say: Say | None = None
+) -> History:
+    """Run from the start; with `out`, keep everything in a new run directory there.
+
+    `watch` is called after every round; `say` is told in a line what the user should know before the first.
+    """
+    runner = Runner(experiment)
+    if say is not None and (needed := runner.memory()) is not None:
+        say(f"memory    about {needed / 2**30:.1f} GB on the GPU")
+    with ExitStack() as held:
+        if out is not None:
+            directory = RunDirectory(Path(out))
+            directory.create(dump(experiment), provenance())
+            held.enter_context(directory.held())
+            runner.keep_in(directory)
+        advance([runner], watch)
+    return runner.history
+
+
+def run_together(experiments: Sequence[Experiment], outs: Sequence[Path | None]) -> list[History]:
+    """Run several experiments side by side, the local training of each round as one stack.
+
+    Results are those of running them one by one, to the rounding of the arithmetic; it is only faster. The column
+    `seconds` is the time of the whole company.
+    """
+    runners = [Runner(experiment) for experiment in experiments]
+    for runner, out in zip(runners, outs, strict=True):
+        if out is not None:
+            directory = RunDirectory(out)
+            directory.create(dump(runner.experiment), provenance())
+            runner.keep_in(directory)
+    advance(runners)
+    return [runner.history for runner in runners]
+
+
+def processes(device: str, asked: int) -> int:
+    """How many to share many runs among: one per core, and one for a GPU, which a company of runs fills by itself."""
+    return asked or (1 if kind_of(device) == "cuda" else os.cpu_count() or 1)
+
+
+def kind_of(device: str) -> str:
+    """cuda of cuda:1."""
+    return device.split(":")[0]
+
+
+def advance(runners: Sequence[Runner], watch: Watch | None = None) -> None:
+    """Run all rounds; a company of one is an ordinary run."""
+    try:
+        for runner in runners:
+            runner.begin()
+        while going := [runner for runner in runners if runner.going]:
+            attendances = step_together([runner.engine for runner in going])
+            rows = [runner.after_round(who) for runner, who in zip(going, attendances, strict=True)]
+            if watch is not None:  # only now: all have taken note of the round, and may be saved
+                for runner, row in zip(going, rows, strict=True):
+                    watch(runner.engine.t, row)
+        for runner in runners:
+            runner.end()
+    finally:
+        for runner in runners:
+            runner.close()
+
+
+def resume(out: str | Path, watch: Watch | None = None) -> History:
+    """Continue the run in `out`; it ends with the same bits as if it had never stopped."""
+    directory = RunDirectory(Path(out))
+    experiment = load_text(directory.config(), str(directory.path / "config.toml"))
+    if directory.finished:
+        history = directory.history()
+        ended, rounds = int(history.last["round"]), experiment.rounds
+        require(
+            ended == rounds,
+            f"{out} is finished, but its history.csv ends with round {ended} and its config.toml says {rounds}: "
+            "start a new run",
+        )
+        return history
+    runner = Runner(experiment)
+    with directory.held():
+        directory.note(provenance())
+        runner.keep_in(directory, directory.load_checkpoint())
+        advance([runner], watch)
+    return runner.history
+
+
+class Runner:
+    """One run: the engine, what it is judged by, and where it is kept."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.engine = assemble(experiment)
+        self.outputs = Outputs(self.engine, experiment.evaluate.model, experiment.evaluate.ema_decay)
+        self.history = History()
+        self._directory: RunDirectory | None = None
+        self._trajectory: Trajectory | None = None
+        self._tally = Tally()
+        self._began = time.perf_counter()
+
+    def keep_in(self, directory: RunDirectory, checkpoint: Checkpoint | None = None) -> None:
+        if checkpoint is not None:
+            if checkpoint.config:
+                refuse_other(load_text(checkpoint.config, "its configuration"), self.experiment, directory.path)
+            try:
+                self.engine.load(checkpoint.tensors, checkpoint.round)
+                self.outputs.load(checkpoint.tensors)
+            except KeyError as missing:
+                raise FedsweError(
+                    f"the checkpoint in {directory.path} lacks {missing}: another version wrote it"
+                ) from None
+            self.history, self._tally = checkpoint.history, checkpoint.tally
+            self._began = time.perf_counter() - checkpoint.seconds
+        directory.sweep()
+        self._directory = directory
+        if self.experiment.record.trajectory:
+            kept = checkpoint.trajectory_bytes if checkpoint else 0
+            self._trajectory = directory.trajectory(self.engine.problem.start.numel(), kept)
+
+    @property
+    def going(self) -> bool:
+        return self.engine.t < self.experiment.rounds
+
+    def memory(self) -> int | None:
+        """Bytes of GPU memory this run will need, where that can be told."""
+        return estimate([self.engine], self.experiment.rounds) if self.engine.on_gpu else None
+
+    def begin(self) -> None:
+        if self.engine.t == 0:
+            self._log_model()
+            self._evaluate()
+
+    def after_round(self, who: Attendance) -> Row | None:
+        """Take note of a round that the engine has run; the new row of the history, if it is time for one."""
+        self._tally = self._tally.with_round(who)
+        self.outputs.after_round()
+        self._log_model()
+        t, rounds, every = self.engine.t, self.experiment.rounds, self.experiment.record.checkpoint
+        row = self._evaluate() if self.experiment.evaluate.due(t, rounds) else None
+        if every and t % every == 0 and t < rounds:
+            self.save()
+        return row
+
+    def end(self) -> None:
+        self.close()
+        if self._directory is not None:
+            self._directory.finish(self.history, self.outputs.models())
+
+    def close(self) -> None:
+        if self._trajectory is not None:
+            self._trajectory.close()
+
+    def _evaluate(self) -> Row:
+        row: Row = {"round": self.engine.t, **self._tally.columns()}
+        self._tally = Tally()
+        for name, x in self.outputs.models().items():
+            row |= {f"{name}_{score}": value for score, value in self.engine.evaluate(x).items()}
+        row |= observe(self.engine, self.experiment.record.probes)
+        row["seconds"] = round(self._elapsed(), 3)
+        self.history.append(row)
+        if self._directory is not None:
+            self._directory.save_history(self.history)
+        return row
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._began
+
+    def _log_model(self) -> None:
+        if self._trajectory is not None:
+            self._trajectory.append(self.engine.t, self.engine.server_model())
+
+    def save(self) -> None:
+        """Write a checkpoint, if the run is kept anywhere."""
+        if self._directory is None:
+            return
+        if self._trajectory is not None:
+            self._trajectory.sync()
+        self._directory.save_checkpoint(
+            Checkpoint(
+                config=dump(self.experiment),
+                round=self.engine.t,
+                seconds=self._elapsed(),
+                history=self.history,
+                tally=self._tally,
+                trajectory_bytes=self._trajectory.bytes if self._trajectory else 0,
+                tensors={**self.engine.state(), **self.outputs.state()},
+            )
+        )

@@ -1,0 +1,1 @@
+"""Many runs: cells in a directory, shared among processes."""

@@ -1,0 +1,182 @@
+"""The figures of the paper that need no training, each as a drawing and its numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedswe.analysis.drawing import BLUE, GREEN, GREY, RED, dress, shades
+from fedswe.availability import Alternating, Sine, Staircase, Stationary
+from fedswe.availability.model import Population, Probabilistic
+from fedswe.availability.schedule import Floats
+from fedswe.errors import FedsweError
+from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
+from fedswe_paper.charts import Chart
+from fedswe_paper.theory_figures import figure_report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SEED = 3  # the first of the released code
+_PER_CLASS = 5000  # images of each of CIFAR-10's ten classes
+_ALPHA, _CLASSES = 0.1, 10
+
+
+def illustration(name: str) -> Chart:
+    """One of the figures, by name."""
+    if name not in ILLUSTRATIONS:
+        raise FedsweError(f"{name} is no figure without training: choose {', '.join(ILLUSTRATIONS)}")
+    return ILLUSTRATIONS[name]()
+
+
+def bias_map() -> Chart:
+    """Figure 2, from the exact limit."""
+    report = figure_report(2)
+    p, distance = report.values["p"], report.values["distance"]
+    rows = ([f"{a:g}", f"{b:g}", _short(distance[i, j])] for i, a in enumerate(p) for j, b in enumerate(p))
+    return Chart(_csv(["p_1", "p_2", "distance"], rows), report.draw, report.size)
+
+
+def mixing_curves() -> Chart:
+    """Figure 4, from the exact eigenvalues."""
+    report = figure_report(4)
+    cases = [("P = 1", curve) for curve in report.values["one_round"]]
+    cases += [("P = 20", curve) for curve in report.values["two_groups"]]
+    rows = (
+        [window, " ".join(f"{p:g}" for p in np.atleast_1d(curve["p"])), k, _short(rho), _short(curve["limit"])]
+        for window, curve in cases
+        for k, rho in zip(report.values["k"], curve["rho"], strict=True)
+    )
+    return Chart(_csv(["window", "p", "k", "rho", "limit"], rows), report.draw, report.size)
+
+
+def counterexample() -> Chart:
+    """Figure 5, by the recursion of the two clients."""
+    report = figure_report(5)
+    rows = (
+        [run["k"], t, _short(server), _short(run["clients"][0][t]), _short(run["clients"][1][t])]
+        for run in report.values["runs"]
+        for t, server in enumerate(run["server"])
+    )
+    return Chart(_csv(["k", "round", "server", "client_1", "client_2"], rows), report.draw, report.size)
+
+
+def label_bubbles() -> Chart:
+    """Figure 14: which classes twenty clients hold under Dirichlet(0.1)."""
+    clients = 20
+    labels = np.repeat(np.arange(_CLASSES), _PER_CLASS)
+    parts = partition(labels, dirichlet_shares(np.random.RandomState(_SEED), _ALPHA, clients, _CLASSES))
+    counts = np.stack([np.bincount(labels[part], minlength=_CLASSES) for part in parts])
+    shares = realised_shares(labels, parts, _CLASSES)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for c, color in enumerate(shades(_CLASSES)):
+            axes.scatter(np.full(clients, c), np.arange(clients), s=260 * shares[:, c], color=color, linewidth=0)
+        axes.set(xticks=range(_CLASSES), yticks=range(0, clients, 2), xlim=(-0.7, 9.7), ylim=(-1, clients))
+        dress(axes, "Dirichlet(0.1), 20 clients: area = share of the client's images", "class", "client")
+
+    rows = ([i, c, counts[i, c], _short(shares[i, c])] for i in range(clients) for c in range(_CLASSES))
+    return Chart(_csv(["client", "class", "images", "share"], rows), draw, (5.0, 5.6))
+
+
+def base_probabilities() -> Floats:
+    """p_i = <nu_i, phi> of 100 clients with CIFAR-10's class sizes, as the released code draws them."""
+    rng, clients = np.random.RandomState(_SEED), 100
+    labels = np.repeat(np.arange(_CLASSES), _PER_CLASS)
+    drawn = dirichlet_shares(rng, _ALPHA, clients, _CLASSES)
+    realised = realised_shares(labels, partition(labels, drawn), _CLASSES)
+    return Stationary(stream="legacy").base(Population(clients, drawn, realised, rng), _SEED)
+
+
+def probability_histogram() -> Chart:
+    """Figure 15: how the base probabilities of 100 clients are spread."""
+    base = base_probabilities()
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.hist(base, bins=np.linspace(0, 1, 21).tolist(), color=BLUE, edgecolor="white", linewidth=0.6)
+        axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
+        axes.set(xlim=(0, 1))
+        dress(axes, f"{(base < 0.5).sum()} of {len(base)} clients below 0.5", "$p_i$", "clients")
+
+    return Chart(_csv(["client", "p"], ([i, _short(p)] for i, p in enumerate(base))), draw, (4.6, 3.2))
+
+
+def dynamics() -> Chart:
+    """Figure 16: p_i^t for p_i = 0.1, 0.5, 0.9, and who was there, in 80 rounds."""
+    base = [0.1, 0.5, 0.9]
+    kinds: dict[str, Probabilistic] = {
+        "stationary": Stationary(p=base, stream="legacy"),
+        "staircase": Staircase(p=base, stream="legacy"),
+        "sine": Sine(p=base, stream="legacy"),
+    }
+    return _trajectories(kinds, base, rounds=80)
+
+
+def alternating_groups() -> Chart:
+    """Panels (e, f) of Figures 6, 7 and 10: two groups in turns, one client of each shown."""
+    base = [0.8, 0.6]
+    kinds: dict[str, Probabilistic] = {
+        "static in the window": Alternating(p=base, stream="legacy"),
+        "staircase in the window": Alternating(p=base, stream="legacy", inside="staircase"),
+    }
+    return _trajectories(kinds, base, rounds=200)
+
+
+def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds: int) -> Chart:
+    """Above, the probabilities round by round; below, a mark for every round a client was there."""
+    prob, present = {}, {}
+    for name, kind in kinds.items():
+        schedule = kind.schedule(Population(len(base), legacy=np.random.RandomState(1)), seed=1)
+        prob[name] = np.stack([schedule.prob(t) for t in range(rounds)])
+        present[name] = np.stack([schedule.sample(t) for t in range(rounds)])
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(2, len(kinds), sharex=True, squeeze=False, height_ratios=(3, 2))
+        for (above, below), (letter, name) in zip(panels.T, zip("abc", kinds, strict=False), strict=True):
+            for i, color in enumerate((RED, BLUE, GREEN)[: len(base)]):
+                above.step(range(rounds), prob[name][:, i], where="post", color=color, linewidth=1.3)
+                times = np.flatnonzero(present[name][:, i])
+                below.broken_barh([(t, 1) for t in times], (i - 0.4, 0.8), color=color, linewidth=0)
+            above.set(xlim=(0, rounds), ylim=(0, 1.02))
+            below.set(ylim=(-0.6, len(base) - 0.4))
+            below.set_yticks(range(len(base)), [f"{p:g}" for p in base])
+            dress(above, f"({letter}) {name}", "", "$p_i^t$")
+            dress(below, "", "round t", "$p_i$")
+
+    rows = (
+        [name, f"{base[i]:g}", t, _short(prob[name][t, i]), int(present[name][t, i])]
+        for name in kinds
+        for i in range(len(base))
+        for t in range(rounds)
+    )
+    head = ["dynamics", "base_p", "round", "p", "available"]
+    return Chart(_csv(head, rows), draw, (4.2 * len(kinds), 4.0))
+
+
+def _csv(head: list[str], rows: Iterable[list[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _short(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.6g}"
+
+
+ILLUSTRATIONS: dict[str, Callable[[], Chart]] = {
+    "fig2": bias_map,
+    "fig4": mixing_curves,
+    "fig5": counterexample,
+    "fig6-dynamics": alternating_groups,
+    "fig14": label_bubbles,
+    "fig15": probability_histogram,
+    "fig16": dynamics,
+}

@@ -1,0 +1,72 @@
+"""The numbers the paper prints, as printed: Tables 2, 7, 8, 9, and what the text says in numbers of its figures."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from fedswe.errors import FedsweError, require
+from fedswe_paper.tables import Measured
+
+TABLES = ("table2", "table7", "table8", "table9", "figures")
+SEEDS = 3  # of the paper
+
+
+@dataclass(frozen=True)
+class Published:
+    """One row: what names it, as text (k is empty where there is none), and its numbers by column."""
+
+    keys: Mapping[str, str]
+    values: Mapping[str, Measured]  # "train" and "test" in %, "rounds" (infinite: never reached), or "value"
+
+
+def published(table: str) -> list[Published]:
+    """All rows of one table, in the paper's order."""
+    return list(_rows(table))
+
+
+def look_up(table: str, **keys: str | float) -> Published | None:
+    """The row with these keys, where k counts for FedSWE only; None where the paper has no such row."""
+    rows = _rows(table)
+    names = list(rows[0].keys)
+    wanted = {name: _written(value) for name, value in keys.items()}
+    if "k" in names and wanted.get("algorithm") != "fedswe":
+        wanted["k"] = ""
+    require(
+        set(wanted) == set(names), f"{table} of the paper is looked up by {', '.join(names)}, not {', '.join(wanted)}"
+    )
+    found = [row for row in rows if {name: _written(value) for name, value in row.keys.items()} == wanted]
+    return found[0] if found else None
+
+
+@cache
+def _rows(table: str) -> tuple[Published, ...]:
+    if table not in TABLES:
+        raise FedsweError(f"there is no {table} of the paper here: choose {', '.join(TABLES)}")
+    text = (files(__package__) / f"{table}.csv").read_text(encoding="utf-8")
+    return tuple(_row(cells) for cells in csv.DictReader(text.splitlines()))
+
+
+def _row(cells: dict[str, str]) -> Published:
+    values: dict[str, Measured] = {}
+    for single in ("rounds", "value"):
+        if single in cells:
+            cell = cells.pop(single)
+            values[single] = Measured(float(cell) if cell else math.inf, None, SEEDS)
+    for column in ("train", "test"):
+        if f"{column}_mean" in cells:
+            mean, std = float(cells.pop(f"{column}_mean")), float(cells.pop(f"{column}_std"))
+            values[column] = Measured(mean, std, SEEDS)
+    return Published(cells, values)
+
+
+def _written(value: str | float) -> str:
+    """One spelling per key, so that 0.1, "0.10" and "0.1" find the same row."""
+    try:
+        return f"{float(value):g}"
+    except ValueError:
+        return str(value)

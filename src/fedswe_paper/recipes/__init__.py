@@ -1,0 +1,30 @@
+"""One recipe per table and figure, in the order of the paper, and two tables of our own."""
+
+from fedswe_paper.recipe import Recipe
+from fedswe_paper.recipes.accuracy_tables import ALPHA, GAMMA, MAIN
+from fedswe_paper.recipes.fair import FAIR
+from fedswe_paper.recipes.illustrated import DRAWN
+from fedswe_paper.recipes.motivating import MOTIVATING
+from fedswe_paper.recipes.periodic import PERIODIC_RECIPES
+from fedswe_paper.recipes.readings import OPEN_READINGS
+from fedswe_paper.recipes.slowdown import SLOWDOWN
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        DRAWN["fig2"],
+        MOTIVATING,
+        DRAWN["fig4"],
+        DRAWN["fig5"],
+        *PERIODIC_RECIPES,
+        DRAWN["fig14"],
+        DRAWN["fig15"],
+        DRAWN["fig16"],
+        MAIN,
+        SLOWDOWN,
+        GAMMA,
+        ALPHA,
+        FAIR,
+        OPEN_READINGS,
+    )
+}

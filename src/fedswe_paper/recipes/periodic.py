@@ -1,0 +1,161 @@
+"""Figures 6 to 12: two groups that take turns, and what k does for FedSWE there. All share one set of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fedswe_paper.cell import Cell, Dynamics
+from fedswe_paper.charts import Panel, Series, against_k, curves
+from fedswe_paper.illustrations import illustration
+from fedswe_paper.measurements import Measurements
+from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipes.labels import label, remarks
+from fedswe_paper.selection import PERIODIC, Row, Selection
+from fedswe_paper.tables import Line, VerdictTable
+
+BASELINES: tuple[Row, ...] = tuple(
+    (name, 0.0) for name in ("fedavg", "gfedavg", "fedavg_known", "fedau", "mifa", "fedvarp")
+)
+_SETS = ("svhn", "cifar10")
+
+
+def sweep(selection: Selection, dataset: str, dynamics: Dynamics) -> list[Cell]:
+    """FedSWE for every k."""
+    return [selection.cell(dataset, dynamics, row) for row in [("fedswe", k) for k in selection.scale.ks]]
+
+
+def rivals(selection: Selection, dataset: str, dynamics: Dynamics) -> list[Cell]:
+    """The six baselines, and FedSWE with k = 0 and k = 100."""
+    rows: list[Row] = [("fedswe", 0.0), ("fedswe", 100.0), *BASELINES]
+    return [selection.cell(dataset, dynamics, row) for row in rows]
+
+
+Pick = Callable[[Selection, str, Dynamics], list[Cell]]
+
+
+def _places(selection: Selection, papers: tuple[str, ...]) -> list[tuple[str, Dynamics]]:
+    return [(dataset, d) for dataset in selection.datasets_of(papers) for d in PERIODIC]
+
+
+def _lines(pick: Pick, papers: tuple[str, ...]) -> Callable[[Selection], list[Cell]]:
+    return lambda selection: [cell for place in _places(selection, papers) for cell in pick(selection, *place)]
+
+
+def _curve(cell: Cell, measured: Measurements, column: str, factor: float = 1.0) -> list[Series]:
+    runs = measured.of(cell)
+    if not runs:
+        return []
+    return [Series(label(cell), runs[0].history["round"].tolist(), [factor * r.history[column] for r in runs])]
+
+
+def _consensus(selection: Selection, measured: Measurements) -> Report:
+    panels = []
+    for dataset, dynamics in _places(selection, _SETS):
+        cells = sweep(selection, dataset, dynamics)
+        series = [s for cell in cells for s in _curve(cell, measured, "consensus_clients")]
+        panels.append(Panel(f"{dataset}, {dynamics}", series, r"$(1/m)\,\Sigma\,\|x_i - \bar{x}\|^2$", log=True))
+    cells = _lines(sweep, _SETS)(selection)
+    charts = {"consensus": curves(panels, ordered=True), "dynamics": illustration("fig6-dynamics")}
+    return Report(charts=charts, notes=remarks(cells, measured))
+
+
+def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measurements], Report]:
+    def report(selection: Selection, measured: Measurements) -> Report:
+        panels, tables = [], []
+        for dataset, dynamics in _places(selection, papers):
+            cells = rivals(selection, dataset, dynamics)
+            for output in ("server", "client_mean"):
+                column = f"{output}_test_accuracy"
+                series = [s for cell in cells for s in _curve(cell, measured, column, 100)]
+                panels.append(Panel(f"{dataset}, {dynamics}, {output.replace('_', ' ')}", series, "test accuracy, %"))
+            tables.append(_final(selection, measured, cells, f"{dataset}, {dynamics}"))
+        return Report(
+            tables, {"test-accuracy": curves(panels)}, _sampling(selection, _lines(rivals, papers)(selection), measured)
+        )
+
+    return report
+
+
+def _sampling(selection: Selection, cells: list[Cell], measured: Measurements) -> list[str]:
+    """What the eye must know of curves that are judged in one phase of the swing, and in all of them at the end."""
+    runs = [run.cell for cell in cells for run in measured.of(cell)]
+    judged = {(cell.dataset, e.every, e.tail, e.tail_every) for cell in runs if (e := cell.experiment().evaluate)}
+    aliased = (
+        "; before these always in the same phase, so that curves show the swing between the groups at their end only"
+    )
+    return [
+        f"{dataset}: judged every {every} rounds, in the last {tail} every {tail_every}"
+        + aliased * (every % selection.scale.period == 0)
+        for dataset, every, tail, tail_every in sorted(judged)
+    ]
+
+
+def _final(selection: Selection, measured: Measurements, cells: list[Cell], where: str) -> VerdictTable:
+    """The paper shows curves only; the numbers at their end, at both models, for every method."""
+    outputs = ("server", "client_mean")
+    lines = [
+        Line((label(c),), tuple(measured.score(c, "test_accuracy", o) for o in outputs), (None,) * len(outputs))
+        for c in cells
+    ]
+    tail = selection.scale.periodic_tail
+    notes = [f"mean over all phases of the last {tail} rounds", *remarks(cells, measured)]
+    columns = tuple(output.replace("_", " ") for output in outputs)
+    return VerdictTable(f"Final test accuracy, {where}", ("algorithm",), columns, lines, selection.profile, notes)
+
+
+def _by_k(
+    papers: tuple[str, ...], y: str, values: Callable[[Selection, Measurements, Cell], list[float]]
+) -> Callable[[Selection, Measurements], Report]:
+    def report(selection: Selection, measured: Measurements) -> Report:
+        panels = []
+        for dataset, dynamics in _places(selection, papers):
+            cells = [cell for cell in sweep(selection, dataset, dynamics) if measured.of(cell)]
+            found = [values(selection, measured, cell) for cell in cells]
+            series = [Series.by_x("FedSWE", [cell.k for cell in cells], found)] if cells else []
+            panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
+        notes = remarks(_lines(sweep, papers)(selection), measured)
+        return Report(charts={"by-k": against_k(panels, selection.scale.clients)}, notes=notes)
+
+    return report
+
+
+def _accuracy_of(_: Selection, measured: Measurements, cell: Cell) -> list[float]:
+    return list(measured.scores(cell, "test_accuracy").values())
+
+
+def _rounds_of(selection: Selection, measured: Measurements, cell: Cell) -> list[float]:
+    return list(measured.rounds_to(cell, selection.scale.target).values())
+
+
+def _recipes() -> list[Recipe]:
+    made = [Recipe("fig6", "Figure 6", "consensus error for several k", _lines(sweep, _SETS), _consensus)]
+    for dataset, first in (("svhn", 7), ("cifar10", 10)):
+        papers = (dataset,)
+        accuracy, rounds = "test accuracy, %", "rounds to the target accuracy"
+        made += [
+            Recipe(
+                f"fig{first}",
+                f"Figure {first}",
+                f"test accuracy in turns of two groups, {dataset}",
+                _lines(rivals, papers),
+                _accuracy_curves(papers),
+            ),
+            Recipe(
+                f"fig{first + 1}",
+                f"Figure {first + 1}",
+                f"final test accuracy against k, {dataset}",
+                _lines(sweep, papers),
+                _by_k(papers, accuracy, _accuracy_of),
+            ),
+            Recipe(
+                f"fig{first + 2}",
+                f"Figure {first + 2}",
+                f"rounds to a test accuracy against k, {dataset}",
+                _lines(sweep, papers),
+                _by_k(papers, rounds, _rounds_of),
+            ),
+        ]
+    return made
+
+
+PERIODIC_RECIPES = _recipes()

@@ -1,0 +1,67 @@
+"""Table 7: the first round to reach a test accuracy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fedswe_paper.cell import Cell
+from fedswe_paper.measurements import Measurements
+from fedswe_paper.published import look_up
+from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipes.labels import label, remarks
+from fedswe_paper.selection import CONFERENCE, DATASETS, Selection
+from fedswe_paper.tables import Line, Measured, VerdictTable
+
+# Percent; easier steps for CIFAR-10 and CINIC-10, as in the paper.
+_TARGETS = {"svhn": (20, 40, 60, 80), "cifar10": (15, 30, 45, 60), "cinic10": (10, 20, 30, 40)}
+_OTHER = (20, 40, 60, 80)
+
+
+def targets_of(dataset: str) -> tuple[int, ...]:
+    return _TARGETS.get(dataset, _OTHER)
+
+
+def first_round(cell: Cell, measured: Measurements, target: float) -> Measured | None:
+    """Of the curve averaged over seeds, as the paper does; infinite if it never gets there."""
+    runs = measured.of(cell)
+    if not runs:
+        return None
+    column = f"{cell.judged_by}_test_accuracy"
+    curve = np.mean([run.history[column] for run in runs], axis=0)
+    reached = runs[0].history["round"][curve >= target / 100]
+    return Measured(float(reached[0]) if len(reached) else math.inf, None, len(runs))
+
+
+def _lines(selection: Selection) -> list[Cell]:
+    return [selection.cell(d, "sine", row) for d in selection.datasets_of(DATASETS) for row in CONFERENCE]
+
+
+def _report(selection: Selection, measured: Measurements) -> Report:
+    tables = []
+    for dataset in selection.datasets_of(DATASETS):
+        targets = targets_of(dataset)
+        cells = [cell for cell in _lines(selection) if cell.dataset == dataset]
+        lines = []
+        for cell in cells:
+            k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
+            paper = [look_up("table7", dataset=dataset, algorithm=cell.algorithm, target=t, **k) for t in targets]
+            ours = tuple(first_round(cell, measured, target) for target in targets)
+            lines.append(Line((label(cell),), ours, tuple(None if p is None else p.values["rounds"] for p in paper)))
+        notes = [f"sine; judged every {cells[0].experiment().evaluate.every} rounds", *remarks(cells, measured)]
+        tables.append(
+            VerdictTable(
+                f"Table 7: first round to reach a test accuracy, {dataset}",
+                ("algorithm",),
+                tuple(f"{target} %" for target in targets),
+                lines,
+                selection.profile,
+                notes,
+                unit="rounds",
+            )
+        )
+    return Report(tables)
+
+
+SLOWDOWN = Recipe("slowdown-table", "Table 7", "rounds to reach a test accuracy", _lines, _report)

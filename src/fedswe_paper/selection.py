@@ -1,0 +1,88 @@
+"""What a user asks a recipe for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedswe.errors import FedsweError
+from fedswe_paper.cell import Cell, Dynamics
+from fedswe_paper.profile import Profile
+from fedswe_paper.scale import SCALES, Scale, ScaleName
+
+DATASETS = ("svhn", "cifar10", "cinic10")
+STAND_INS = ("digits", "fashion_mnist")
+STEADY: tuple[Dynamics, ...] = ("stationary", "staircase", "sine")
+PERIODIC: tuple[Dynamics, ...] = ("periodic-static", "periodic-staircase")
+Row = tuple[str, float]  # an algorithm and FedSWE's k
+
+# The rows of Table 2; the last three use heavy memory or known statistics.
+ROWS: tuple[Row, ...] = (
+    ("fedswe", 0.0),
+    ("fedswe", 100.0),
+    ("fedavg", 0.0),
+    ("fedavg_all", 0.0),
+    ("gfedavg", 0.0),
+    ("fedau", 0.0),
+    ("f3ast", 0.0),
+    ("fedavg_known", 0.0),
+    ("mifa", 0.0),
+    ("fedvarp", 0.0),
+)
+AIDED = ("fedavg_known", "mifa", "fedvarp")
+# Tables 7, 8 and 9 leave out k = 100, gFedAvg and FedVARP.
+CONFERENCE = tuple(row for row in ROWS if row != ("fedswe", 100.0) and row[0] not in ("gfedavg", "fedvarp"))
+
+
+@dataclass(frozen=True)
+class Selection:
+    scale_name: ScaleName
+    profile: Profile
+    datasets: tuple[str, ...] = ()  # empty: those of the recipe, or the scale's stand-in
+    dynamics: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()  # empty: those of the scale
+    rounds: int = 0  # 0: those of the scale
+
+    def __post_init__(self) -> None:
+        for word, known in (
+            *((d, (*DATASETS, *STAND_INS)) for d in self.datasets),
+            *((d, (*STEADY, *PERIODIC)) for d in self.dynamics),
+            *((a, tuple(dict.fromkeys(name for name, _ in ROWS))) for a in self.algorithms),
+        ):
+            if word not in known:
+                raise FedsweError(f"unknown {word!r}: choose from {', '.join(known)}")
+
+    @property
+    def scale(self) -> Scale:
+        return SCALES[self.scale_name]
+
+    def datasets_of(self, papers: Sequence[str]) -> tuple[str, ...]:
+        """Those of the recipe's that are asked for; where the scale has a stand-in, that, or what is asked for."""
+        if self.scale.stand_in:
+            return self.datasets or (self.scale.stand_in,)
+        return tuple(dataset for dataset in papers if not self.datasets or dataset in self.datasets)
+
+    def wants(self, cell: Cell) -> bool:
+        """Whether a cell of a recipe is of the dynamics and algorithms asked for."""
+        return (not self.dynamics or cell.dynamics in self.dynamics) and (
+            not self.algorithms or cell.algorithm in self.algorithms
+        )
+
+    def cell(self, dataset: str, dynamics: Dynamics, row: Row, /, **variation: Any) -> Cell:
+        """A line of cells: one cell with seed 0, with these coordinates of Cell."""
+        cell = Cell(
+            self.scale_name,
+            self.profile,
+            dataset,
+            dynamics,
+            row[0],
+            seed=0,
+            k=row[1],
+            rounds=self.rounds,
+            **variation,
+        )
+        usual = replace(cell, rounds=0)
+        # As many rounds as it has anyway: the same run under the same name.
+        return usual if self.rounds and usual.experiment().rounds == self.rounds else cell

@@ -1,0 +1,46 @@
+"""The models a run is judged by, and when."""
+
+import numpy as np
+import pytest
+
+from fedswe import Evaluate
+from fedswe.algorithms import FedSWE
+from fedswe.engine.outputs import Outputs
+from tests import problems as bench
+
+ROUNDS, M, K, DECAY = 12, 6, 3, 0.8
+
+
+def test_each_name_is_its_model():
+    engine = bench.engine("batched", FedSWE(k=K), bench.quadratic(M), bench.mask(ROUNDS + 20, M))
+    outputs = Outputs(engine, ["server", "client_mean", "augmented_mean", "ema"], DECAY)
+    average = engine.server_model().numpy()  # starts at x^0
+    for _ in range(ROUNDS):
+        engine.step()
+        outputs.after_round()
+        average = DECAY * average + (1 - DECAY) * engine.server_model().numpy()
+    server, received = engine.server_model().numpy(), engine.client_models().numpy()
+    want = {
+        "server": server,
+        "client_mean": received.mean(0),
+        "augmented_mean": (received.sum(0) + K * server) / (M + K),
+        "ema": average,
+    }
+    models = outputs.models()
+    assert list(models) == list(want)
+    for name, model in want.items():
+        np.testing.assert_allclose(models[name].numpy(), model, rtol=1e-12, err_msg=name)
+    assert min(np.abs(a - b).max() for a in want.values() for b in want.values() if a is not b) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "rounds"),
+    [
+        (Evaluate(every=5), [5, 10, 12]),
+        (Evaluate(every=20), [12]),
+        (Evaluate(every=5, tail=5, tail_every=2), [5, 8, 10, 12]),
+        (Evaluate(every=6, tail=100, tail_every=5), [2, 6, 7, 12]),
+    ],
+)
+def test_models_are_judged_every_so_often_and_at_the_end(evaluate, rounds):
+    assert [t for t in range(1, 13) if evaluate.due(t, 12)] == rounds

@@ -1,0 +1,297 @@
+"""The grid: killed at any moment it goes on where it stopped, and several processes share it."""
+
+import csv
+import multiprocessing
+import os
+import signal
+import subprocess
+import time
+from itertools import count
+
+import pytest
+
+from fedswe.errors import FedsweError
+from fedswe_paper.grid import Machine, run_cells
+from fedswe_paper.recipes import RECIPES
+from fedswe_paper.selection import Selection
+from fedswe_paper.store import Store
+from tests.cli.command import process
+from tests.cli.test_resume import die_at, wait_for
+from tests.paper.test_store import holder
+
+ALONE = Machine(jobs=1)
+
+
+def cells_of(**asked):
+    return RECIPES["main-table"].cells(Selection("ci", "released", **asked))
+
+
+def finished(store):
+    """Name -> (the history but for its seconds, when it was written)."""
+    return {
+        path.stem: (
+            [line.rsplit(",", 1)[0] for line in path.read_text().splitlines()],
+            path.stat().st_mtime_ns,
+        )
+        for path in (store.path / "cells" / "ci-released").glob("*.csv")
+    }
+
+
+def numbers(store):
+    return {name: history for name, (history, _) in finished(store).items()}
+
+
+def left_over(store):
+    return [path for path in (store.path / "work" / "ci-released").iterdir() if path.suffix != ".lock"]
+
+
+# a few cells, forked processes ----------------------------------------------------------------------------------
+FEW = cells_of(dynamics=("sine",), algorithms=("fedswe",), rounds=6)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("few"))
+    run_cells(FEW, store, ALONE)
+    return numbers(store)
+
+
+def in_a_process(work):
+    """Whether a forked process was killed while it did the work."""
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def test_killed_at_every_file_operation(tmp_path, undisturbed):
+    """Before, between and after the steps of starting, saving and keeping: what had ended is not run again."""
+    kept = set()
+    for moment in count(2, 2):
+        store = Store(tmp_path / str(moment))
+
+        def grid(store=store, moment=moment):
+            die_at(moment)
+            run_cells(FEW, store, ALONE)
+
+        if not in_a_process(grid):
+            break
+        before = finished(store)
+        ended = [cell for cell in FEW if (store.work(cell) / "model.safetensors").exists()]
+        done = [0]
+        run_cells(FEW, store, ALONE, lambda rounds, _, done=done: done.__setitem__(0, rounds))
+        kept.add((len(before), len(ended)))
+        assert done[0] <= 6 * len([c for c in FEW if c.name not in before and c not in ended])
+        assert numbers(store) == undisturbed
+        assert {name: finished(store)[name] for name in before} == before
+        assert left_over(store) == []
+    assert moment > 30
+    assert {(0, 0), (0, 2), (1, 1), (1, 2)} <= kept  # among others: both had ended, none, one, one not cleared away
+
+
+def test_a_company_resumed_from_its_checkpoints_ends_with_the_same_bits(tmp_path, undisturbed):
+    store = Store(tmp_path)
+
+    def grid():
+        machine = Machine(jobs=1, checkpoint=0.0)  # after every round
+        run_cells(FEW, store, machine, lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None)
+
+    assert in_a_process(grid)
+    assert finished(store) == {}
+    seen = []
+    run_cells(FEW, store, ALONE, lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (12 - 8, 12 - 8)  # two cells of six rounds, of which four each had been run
+    assert numbers(store) == undisturbed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_end_it_saves_the_round_it_is_in(tmp_path, undisturbed, number):
+    store = Store(tmp_path)
+    seen = []
+
+    def watch(done, total):
+        seen.append((done, total))
+        if done == 7:  # the first of two cells has noted its fourth round
+            for _ in range(2):  # as `timeout` does
+                os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(FEW, store, ALONE, watch)
+    assert seen[-1] == (7, 12)
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    seen.clear()
+    run_cells(FEW, store, ALONE, lambda *counts: seen.append(counts))
+    assert seen[-1] == (4, 4)
+    assert numbers(store) == undisturbed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_again_later_it_ends_at_once(tmp_path, number):
+    def grid():
+        def watch(done, _):
+            os.kill(os.getpid(), number)
+            time.sleep(1.1)
+            os.kill(os.getpid(), number)
+
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # pytest's own raises
+        run_cells(FEW, Store(tmp_path), ALONE, watch)
+
+    assert in_a_process(grid)
+    assert not list(tmp_path.rglob("checkpoint*"))  # not even the round it was in
+
+
+def test_work_of_another_precision_is_not_continued(tmp_path, undisturbed):
+    store = Store(tmp_path)
+
+    def grid():
+        machine = Machine(jobs=1, precision="tf32", checkpoint=0.0)
+        run_cells(FEW, store, machine, lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None)
+
+    assert in_a_process(grid)
+    seen = []
+    run_cells(FEW, store, ALONE, lambda done, _: seen.append(done))
+    assert seen[-1] == 12
+    assert numbers(store) == undisturbed
+
+
+def test_cells_another_process_lets_go_are_run_too(tmp_path, undisturbed):
+    """Somebody holds a cell when the grid starts, and dies before it ends."""
+    store = Store(tmp_path)
+    children = [holder(store, FEW[0])]
+
+    def watch(done, total):
+        if children:
+            assert total == 6  # one cell was free
+            child = children.pop()
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+    run_cells(FEW, store, ALONE, watch)
+    assert numbers(store).keys() == undisturbed.keys()
+
+
+def test_a_process_that_is_killed_is_one_line(tmp_path, undisturbed):
+    store, killed = Store(tmp_path), []
+
+    def watch(done, total):
+        for child in multiprocessing.active_children()[: not killed]:
+            killed.append(child.pid)
+            os.kill(child.pid, signal.SIGKILL)
+
+    with pytest.raises(FedsweError, match=r"was killed.*the same command.*fewer --jobs") as raised:
+        run_cells(cells_of(rounds=100_000), store, Machine(jobs=2), watch)
+    assert "\n" not in str(raised.value)
+    assert killed
+    run_cells(FEW, store, ALONE)
+    assert numbers(store) == undisturbed
+
+
+# the command, real processes ------------------------------------------------------------------------------------
+QUIET = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+WORDS = ["reproduce", "main-table", "--scale", "ci", "--algorithms", "fedswe,fedavg,mifa", "--rounds", "30"]
+MANY = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=30)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("many"))
+    run_cells(MANY, store, ALONE)
+    return numbers(store)
+
+
+def accuracies(histories):
+    """Of all models at all evaluations; cells that train beside others are rounded otherwise."""
+    found = {}
+    for name, (head, *rows) in histories.items():
+        at = [i for i, column in enumerate(head.split(",")) if column.endswith("test_accuracy")]
+        found[name] = [[float(row.split(",")[i]) for i in at] for row in rows]
+    return found
+
+
+def same_numbers(a, b):
+    """One test image in 359 may fall on the other side."""
+    assert a.keys() == b.keys()
+    for name in a:
+        assert a[name] == [pytest.approx(row, abs=0.003) for row in b[name]]
+
+
+def kill(running):
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+
+
+def test_a_killed_grid_resumes(tmp_path, whole):
+    """SIGKILL of the command at its first claim, and when some cells are finished; then it is left to end."""
+    store = Store(tmp_path)
+    words = [*WORDS, "--out", tmp_path, "--jobs", "1"]
+    running = process(*words, **QUIET)
+    wait_for(lambda: list(tmp_path.glob("work/*/*/config.toml")))
+    kill(running)
+    assert finished(store) == {}
+    running = process(*words, **QUIET)
+    wait_for(lambda: finished(store))
+    kill(running)
+    before = finished(store)
+    assert 0 < len(before) < len(MANY)
+    running = process(*words, **QUIET)
+    out, err = running.communicate()
+    assert (running.returncode, err) == (0, "")
+    assert f"runs      {len(before)} of {len(MANY)} finished before, {len(MANY) - len(before)} left" in out
+    assert {name: finished(store)[name] for name in before} == before
+    same_numbers(accuracies(numbers(store)), accuracies(whole))
+    assert left_over(store) == []
+
+
+def test_processes_of_a_killed_grid_end_with_it(tmp_path):
+    """Else they would go on unseen, and hold their cells."""
+    store = Store(tmp_path)
+    running = process(*WORDS, "--rounds", "100000", "--out", tmp_path, "--jobs", "2", **QUIET)
+    cells = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=100_000)
+    wait_for(lambda: len(store.running(cells)) == len(cells))
+    os.kill(running.pid, signal.SIGKILL)
+    wait_for(lambda: store.running(cells) == [], seconds=20)
+    running.communicate()  # its pipes are closed only when no process holds them
+    assert finished(store) == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_processes_that_are_asked_to_end_save_the_round_they_are_in(tmp_path, number):
+    """SIGINT as a terminal sends it, to the whole group; SIGTERM as a scheduler does, to the command alone."""
+    store = Store(tmp_path)
+    words = [*WORDS, "--rounds", "100000", "--out", tmp_path, "--jobs", "2"]
+    running = process(*words, **QUIET, start_new_session=True)
+    cells = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=100_000)
+    wait_for(lambda: len(store.running(cells)) == len(cells))
+    wait_for(lambda: all((store.work(cell) / "history.csv").exists() for cell in cells))
+    os.killpg(running.pid, number) if number == signal.SIGINT else os.kill(running.pid, number)
+    out, err = running.communicate()
+    assert (running.returncode, err) == (130, "")
+    assert "runs      stopped; the same command goes on where they are" in out
+    assert store.running(cells) == []
+    assert all((store.work(cell) / "checkpoint.safetensors").exists() for cell in cells)
+
+
+def test_two_processes_share_a_directory(tmp_path, whole):
+    """Neither runs what the other has run, both end well, and the later report has everything."""
+    store = Store(tmp_path)
+    words = [*WORDS, "--out", tmp_path, "--jobs", "1"]
+    both = [process(*words, **QUIET) for _ in range(2)]
+    first_seen = {}
+    while any(one.poll() is None for one in both):
+        first_seen = finished(store) | first_seen
+        time.sleep(0.01)
+    errors = [one.communicate()[1] for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert errors == ["", ""]
+    assert {name: finished(store)[name] for name in first_seen} == first_seen
+    same_numbers(accuracies(numbers(store)), accuracies(whole))
+    assert left_over(store) == []
+    with open(tmp_path / "ci-released" / "main-table.csv") as sheet:
+        assert sum(bool(row["ours_mean"]) for row in csv.DictReader(sheet)) == 2 * len(MANY)
+
+
+def test_a_gpu_gets_one_process_and_a_cpu_one_per_core():
+    assert [Machine(device, jobs=jobs).processes for device in ("cuda", "cuda:1", "cpu") for jobs in (0, 3)] == [
+        1, 3, 1, 3, os.cpu_count(), 3,
+    ]  # fmt: skip

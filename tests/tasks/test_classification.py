@@ -1,0 +1,165 @@
+"""Batches, gradients and scores of labelled tasks."""
+
+from collections import OrderedDict
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fedswe.errors import FedsweError
+from fedswe.tasks import Digits
+from fedswe.tasks.networks import NETWORKS, Network
+from fedswe.tasks.problem import Setting
+from tests import problems as bench
+
+
+def batches(problem, client, t, steps, size):
+    return [b.index[0][b.weight[0] > 0].tolist() for b in problem.draw(torch.tensor([client]), t, steps, size)]
+
+
+def test_a_pass_is_without_replacement():
+    problem = bench.digits(10)
+    client = int(problem.sizes.argmax())
+    size, n = 16, int(problem.sizes[client])
+    per_pass = n // size
+    drawn = batches(problem, client, 3, 2 * per_pass, size)
+    for part in (drawn[:per_pass], drawn[per_pass:]):
+        together = list(chain(*part))
+        assert len(set(together)) == len(together) == per_pass * size
+    assert drawn[:per_pass] != drawn[per_pass:]
+    own = set(problem._table[client, :n].tolist())
+    assert set(chain(*drawn)) <= own
+
+
+def test_a_client_with_less_than_a_batch_uses_all_it_has():
+    problem = bench.digits(40, alpha=0.1)
+    client = int(problem.sizes.argmin())
+    n = int(problem.sizes[client])
+    for drawn in batches(problem, client, 5, 4, 128):
+        assert sorted(drawn) == sorted(problem._table[client, :n].tolist())
+    weight = problem.draw(torch.tensor([client]), 5, 1, 128).weight
+    assert float(weight.sum()) == pytest.approx(1.0)
+
+
+def test_batches_are_keyed_by_client_and_round():
+    problem = bench.digits(10)
+    alone = problem.draw(torch.tensor([4]), 7, 5, 16)
+    among = problem.draw(torch.tensor([1, 4, 9]), 7, 5, 16)
+    for a, b in zip(alone, among, strict=True):
+        assert a.index[0].tolist() == b.index[1].tolist()
+    assert batches(problem, 4, 8, 1, 16) != batches(problem, 4, 7, 1, 16)
+
+
+def test_a_small_client_trains_alike_in_any_company():
+    """Crops go by place in the batch: each of its samples must be in the same place alone and beside a large client."""
+    problem = Digits(clients=40, crop=2).build(Setting(bench.SEED, torch.float64, torch.device("cpu")))
+    small, large = int(problem.sizes.argmin()), int(problem.sizes.argmax())
+    n = int(problem.sizes[small])
+    assert n < 32 < problem.sizes[large]
+    x = problem.start.expand(2, -1)
+    alone, among = (problem.draw(torch.tensor(who), 7, 3, 32) for who in ([small], [large, small]))
+    for a, b in zip(alone, among, strict=True):
+        assert a.index[0, :n].tolist() == b.index[1, :n].tolist()
+        torch.testing.assert_close(problem.gradients(x[:1], a)[0], problem.gradients(x, b)[1], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
+def test_gradients_equal_autograd_of_the_module(model):
+    """Stacked, with clients of different sizes and padding, against a plain module and the mean cross-entropy."""
+    problem = bench.digits(12, model, alpha=0.3)
+    clients = torch.tensor([0, 5, 11, 3])
+    x = problem.start + 0.1 * torch.randn(4, len(problem.start), generator=torch.Generator().manual_seed(1)).double()
+    batch = next(iter(problem.draw(clients, 2, 1, 32)))
+    got = problem.gradients(x, batch)
+    images, labels = problem._train
+    module = NETWORKS[model]((1, 8, 8), 10).double()
+    for row in range(4):
+        torch.nn.utils.vector_to_parameters(x[row], module.parameters())
+        index = batch.index[row][batch.weight[row] > 0]
+        loss = F.cross_entropy(module(images[index]), labels[index])
+        want = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(module.parameters()))])
+        torch.testing.assert_close(got[row], want, rtol=1e-9, atol=1e-11)
+
+
+def test_scores():
+    problem = bench.digits(5)
+    scores = problem.evaluate(torch.zeros_like(problem.start))
+    assert scores["train_loss"] == pytest.approx(np.log(10))
+    x = torch.zeros_like(problem.start)
+    x[640 + 3] = 5.0  # the bias of class 3: always answer 3
+    labels = problem._test[1]
+    assert problem.evaluate(x)["test_accuracy"] == pytest.approx(float((labels == 3).double().mean()))
+
+
+def test_the_test_set_is_the_same_for_every_seed():
+    data = Digits().load()
+    assert (len(data.y_train), len(data.y_test)) == (1438, 359)
+    again = Digits().load()
+    np.testing.assert_array_equal(data.x_test, again.x_test)
+
+
+def test_digits_are_those_of_scikit_learn():
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    data = Digits().load()
+    together = np.concatenate([data.x_train, data.x_test]).reshape(-1, 64) * 16
+    mine = np.column_stack([together, np.concatenate([data.y_train, data.y_test])])
+    theirs = np.column_stack([pixels, labels])
+    np.testing.assert_array_equal(mine[np.lexsort(mine.T)], theirs[np.lexsort(theirs.T)])
+
+
+def test_buffers_are_refused_by_name():
+    with pytest.raises(FedsweError, match=r"layer 1 \(BatchNorm1d\).*GroupNorm"):
+        Network(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
+
+
+def test_an_empty_client_is_refused():
+    with pytest.raises(FedsweError, match=r"client \d+ has no data"):
+        Digits(clients=1400, alpha=0.1).build(bench.setting())
+
+
+def test_full_gradients_use_every_sample_of_a_client():
+    problem = bench.digits(6)
+    clients = torch.tensor([1, 4])
+    x = problem.start.repeat(2, 1)
+    got = problem.full_gradients(x, clients)
+    for row, client in enumerate(clients):
+        index = problem._table[client, : problem.sizes[client]]
+        images, labels = problem._train
+        point = problem.start.clone().requires_grad_()
+        loss = F.cross_entropy(problem.network.logits(point, images[index]), labels[index])
+        torch.testing.assert_close(got[row], torch.autograd.grad(loss, point)[0])
+
+
+class Shifted(nn.Sequential):
+    def forward(self, inputs):
+        return super().forward(inputs) + 100.0
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Sequential(OrderedDict(flat=nn.Flatten(), hidden=nn.Linear(16, 4), relu=nn.ReLU(), out=nn.Linear(4, 2))),
+        nn.Sequential(
+            OrderedDict(
+                conv=nn.Conv2d(1, 2, 3), relu=nn.ReLU(), pool=nn.MaxPool2d(2), flat=nn.Flatten(), out=nn.Linear(2, 2)
+            )
+        ),
+        Shifted(nn.Flatten(), nn.Linear(16, 2)),
+    ],
+    ids=["named layers", "named layers with pooling", "a subclass"],
+)
+def test_a_network_computes_what_its_module_does(module):
+    network, images = Network(module), torch.rand(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(network.logits(network.initial(), images), module(images))
+    assert not network.logits(torch.zeros_like(network.initial()), images).ne(100.0 * isinstance(module, Shifted)).any()
+    assert network.stacks == ("hidden" in dict(module.named_children()))
+
+
+@pytest.mark.parametrize("dropout", [nn.Dropout(0.5), nn.Dropout2d(0.5), nn.AlphaDropout(0.5)])
+def test_no_kind_of_dropout_goes_unnoticed(dropout):
+    assert Network(nn.Sequential(nn.Conv2d(1, 2, 3), dropout, nn.Flatten(), nn.Linear(8, 2))).drops == [0.5]
