@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedswe.datasets import DATASETS, decoded, load
+from fedswe.datasets import DATASETS, load
+from fedswe.datasets import cache as decoded
 from fedswe.datasets.locate import data_folder, folder_of, found, md5_of
 from fedswe.errors import FedsweError
 from fedswe.tasks import Svhn

@@ -45,7 +45,7 @@ def test_kernels_equal_autograd_in_the_interpreter(cases):
 def found_by(module, *arguments, **environment):
     """What a module of these tests prints, as JSON."""
     command, env = [sys.executable, "-m", f"tests.engine.solvers.{module}", *arguments], {**os.environ, **environment}
-    root = SCRIPT.parents[2]
+    root = SCRIPT.parents[3]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=root, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
