@@ -14,7 +14,8 @@ from safetensors.numpy import save_file
 
 from fedswe import resume, run
 from fedswe.experiment.configuration import load
-from fedswe.results import directory, files
+from fedswe.results import files
+from fedswe.results import run_directory as directory
 from fedswe.results.history import History
 from tests.cli.command import fedswe, process, wait_for
 
