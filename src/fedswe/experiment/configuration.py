@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import AVAILABILITY
-from fedswe.engine.work import Local
+from fedswe.core.local import Local
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.tasks import TASKS, Task

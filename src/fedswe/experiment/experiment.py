@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -13,14 +14,24 @@ from fedswe.algorithms import FedSWE
 from fedswe.availability import Availability, Sine
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
-from fedswe.core.algorithm import AnyAlgorithm
+from fedswe.core.algorithm import Algorithm
+from fedswe.core.local import Local
+from fedswe.core.transforms import Clip
 from fedswe.engine import ENGINES, Engine
-from fedswe.engine.outputs import Output
-from fedswe.engine.probes import Probe
-from fedswe.engine.work import Local
+from fedswe.engine.columns import Auxiliary, Consensus
+from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Output, ServerModel
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
 from fedswe.tasks.problem import Problem, Setting
+
+Judged = Literal["server", "client_mean", "augmented_mean", "ema"]
+Probe = Literal["consensus", "auxiliary"]
+_OUTPUTS: dict[str, Callable[[], Output]] = {
+    "server": ServerModel,
+    "client_mean": ClientMean,
+    "augmented_mean": AugmentedMean,
+}
+COLUMNS = {"consensus": Consensus, "auxiliary": Auxiliary}
 
 
 @dataclass(frozen=True)
@@ -28,10 +39,13 @@ class Evaluate:
     """When and at which models a run is judged."""
 
     every: int = 20  # rounds; round 0 and the last round are always evaluated
-    model: list[Output] = field(default_factory=lambda: ["server", "client_mean"])
+    model: list[Judged] = field(default_factory=lambda: ["server", "client_mean"])
     ema_decay: float = 0.99  # of the exponential average of server models, "ema"
     tail: int = 0  # so many final rounds, over which scores are averaged, are judged more often
     tail_every: int = 2  # rounds between evaluations there
+
+    def outputs(self) -> dict[str, Output]:
+        return {name: Ema(self.ema_decay) if name == "ema" else _OUTPUTS[name]() for name in self.model}
 
     def due(self, t: int, rounds: int) -> bool:
         """Whether the models after t of so many rounds are judged."""
@@ -68,7 +82,7 @@ class Experiment:
     engine: Literal["batched", "loop"] = "batched"
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
-    algorithm: AnyAlgorithm = field(default_factory=FedSWE)
+    algorithm: Algorithm = field(default_factory=FedSWE)
     availability: Availability = field(default_factory=Sine)
     task: Task = field(default_factory=Digits)
     local: Local = field(default_factory=Local)
@@ -81,15 +95,14 @@ class Experiment:
         _check_words(self, "")
         for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
             _check_words(getattr(self, section), f"{section}.")
-        if "auxiliary" in self.record.probes:
-            require(
-                isinstance(self.algorithm, FedSWE),
-                'record.probes: the auxiliary sequence belongs to fedswe and fedawe: leave "auxiliary" out for others',
-            )
-            require(
-                self.local.schedule == "constant",
-                "record.probes: the auxiliary sequence needs a constant local rate: set local.schedule=constant",
-            )
+        for name in self.record.probes:
+            COLUMNS[name]().check(self.algorithm, self.local)
+        require(
+            not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),
+            f"{type(self.algorithm).__name__} reads gradients off the local progress: local.chain may hold only clip",
+        )
+        if self.local.schedule == "cosine" and not self.local.decay_rounds:
+            object.__setattr__(self, "local", replace(self.local, decay_rounds=self.rounds))
 
 
 def _check_words(part: Any, section: str) -> None:
