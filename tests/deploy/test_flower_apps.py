@@ -22,7 +22,7 @@ from fedswe.deploy.deployment import FILE
 from fedswe.deploy.flower import client_app, server_app
 from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.credentials import canonical_key
-from fedswe.deploy.flower.nodes import Nodes
+from fedswe.deploy.flower.transport import Nodes
 from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import assemble
@@ -280,7 +280,7 @@ def test_a_node_that_is_no_client_is_named_in_the_log_once(tmp_path):
     entries = serve(tmp_path, plan, 2, grid=grid)
     assert [set(entry.merged) for entry in entries] == [{0, 1}] * 3
     said = (tmp_path / "run" / "server.log").read_text()
-    assert said.count("node 2000 calls itself client 7 of 2") == 1
+    assert said.count("node 2000 says it is client 7 of 2") == 1
     assert said.count("node 2001 does not say which client it is") == 1
     assert "partition-id is missing" in said
 
@@ -291,9 +291,9 @@ def test_with_keys_a_node_is_who_its_key_says(tmp_path):
     keys = [canonical_key(line) for line in lines]
     nodes = Nodes.of_app(tmp_path / "app", 3)
     online = [NodeInfo(node_id=7, public_key=keys[2]), NodeInfo(node_id=8, public_key=b"a stranger's")]
-    assert nodes.see(online) == []
-    nodes.introduce(7, 0)  # whatever it claims
-    nodes.introduce(8, 1)
+    assert nodes.update(online) == []
+    nodes.identify(7, 0)  # whatever it claims
+    nodes.identify(8, 1)
     assert nodes.connected() == {2: 7}
     with pytest.raises(FedsweError, match="3 keys for 4 clients"):
         Nodes.of_app(tmp_path / "app", 4)
@@ -311,18 +311,18 @@ def test_with_keys_a_node_is_who_its_key_says(tmp_path):
 def test_nodes_without_keys_are_asked_once_and_believed_in_range():
     nodes = Nodes(2, None)
     both = [NodeInfo(node_id=7), NodeInfo(node_id=8)]
-    assert nodes.see(both) == [7, 8]
-    assert nodes.see(both) == []
+    assert nodes.update(both) == [7, 8]
+    assert nodes.update(both) == []
     for answer in (5, -1, "0", None):
-        nodes.introduce(7, answer)
+        nodes.identify(7, answer)
         assert nodes.connected() == {}
-    nodes.introduce(7, 1)
-    nodes.introduce(8, 1)
+    nodes.identify(7, 1)
+    nodes.identify(8, 1)
     assert nodes.connected() == {1: 8}  # the last to claim a number has it
-    nodes.see(both[:1])
+    nodes.update(both[:1])
     assert nodes.connected() == {1: 7}
     nodes.ask_again(8)
-    assert nodes.see(both) == []  # it has told already
+    assert nodes.update(both) == []  # it has told already
 
 
 @pytest.mark.parametrize("key", ["run-dir", "state-dir"])

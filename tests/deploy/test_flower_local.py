@@ -25,10 +25,10 @@ from fedswe.deploy.flower.credentials import write_credentials
 from fedswe.deploy.flower.processes import MARK, ProcessSupervisor, Program, free_ports, listening, marked
 from fedswe.deploy.flower.trial import CONNECTION, Federation, Trial
 from fedswe.errors import FedsweError
-from fedswe.experiment.experiment import assemble
+from fedswe.experiment.experiment import Evaluate, assemble
 from fedswe.tasks.problem import Setting
 from tests.cli.command import fedswe
-from tests.deploy.parts import Quiet, quadratic
+from tests.deploy.parts import Network, quadratic
 
 SLEEP = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(600)"
@@ -241,7 +241,7 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
     trial = Trial(tmp_path, tmp_path, clients=1)
     trial.prepare()
     supervisor = ProcessSupervisor(str(tmp_path))
-    federation, progress = Federation(trial, supervisor), Progress(tmp_path, rounds=1, every=1)
+    federation, progress = Federation(trial, supervisor), Progress(tmp_path, rounds=1, evaluate=Evaluate())
     heard = []
 
     def submit(overrides):
@@ -261,7 +261,7 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
 
 def test_without_flower_results_can_be_read_and_the_rest_says_what_to_install(tmp_path):
     plan = quadratic("fedswe", rounds=2, m=2)
-    net = Quiet(tmp_path, plan)
+    net = Network(tmp_path, plan)
     net.finish()
     net.server.release()
     hidden = "import sys; sys.modules.update(flwr=None, psutil=None); from fedswe.cli import main; main()"

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 
+from fedswe.core.algorithm import AnyAlgorithm
 from fedswe.core.records import Vector
-from fedswe.engine.base import Engine
 
 Output = Literal["server", "client_mean", "augmented_mean", "ema"]
+
+
+class Evaluated(Protocol):
+    """What outputs are computed from: an engine, or the server of a deployment."""
+
+    algorithm: AnyAlgorithm
+    m: int
+    t: int
+
+    def server_model(self) -> Vector: ...
+
+    def client_mean(self) -> Vector: ...
 
 
 class Outputs:
     """Names to models, for the names a run asked for."""
 
-    def __init__(self, engine: Engine, names: Sequence[Output], decay: float) -> None:
+    def __init__(self, engine: Evaluated, names: Sequence[Output], decay: float) -> None:
         self._engine, self._names, self._decay = engine, names, decay
         self._ema = engine.server_model() if "ema" in names else None
 
@@ -32,9 +44,13 @@ class Outputs:
         if name == "ema":
             assert self._ema is not None
             return self._ema
+        if name == "server":
+            return self._engine.server_model()
+        mean = self._engine.client_mean()
         if name == "client_mean":
-            return self._engine.client_mean()
-        return self._engine.augmented_mean() if name == "augmented_mean" else self._engine.server_model()
+            return mean
+        m, k = self._engine.m, self._engine.algorithm.virtual_clients()
+        return (m * mean + k * self._engine.server_model()) / (m + k)
 
     def state(self) -> dict[str, torch.Tensor]:
         return {} if self._ema is None else {"ema": self._ema}

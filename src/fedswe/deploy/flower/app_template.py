@@ -8,8 +8,8 @@ from pathlib import Path
 
 import tomli_w
 
-from fedswe.deploy.flower import nodes
 from fedswe.deploy.flower.credentials import write_credentials
+from fedswe.deploy.flower.transport import CLIENTS_FILE
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
@@ -32,7 +32,7 @@ def write_app(folder: Path, clients: int, tls: bool) -> None:
     if tls:
         keys = write_credentials(folder / "keys", clients)
         write_whole(
-            folder / nodes.FILE, "# The public key of each client, in their order.\n" + tomli_w.dumps({"keys": keys})
+            folder / CLIENTS_FILE, "# The public key of each client, in their order.\n" + tomli_w.dumps({"keys": keys})
         )
 
 
