@@ -4,7 +4,7 @@ from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import Stationary
 from fedswe.deploy import ClientEndpoint, Deployment, InMemoryTransport, Packet, Rounds, ServerEndpoint
 from fedswe.engine.work import Local
-from fedswe.experiment.experiment import Experiment
+from fedswe.experiment.experiment import Evaluate, Experiment
 from fedswe.tasks import Digits, Quadratic
 from tests import problems as bench
 
@@ -33,7 +33,7 @@ def digits(name, rounds=10, m=6, delivery="eager", **options):
     return deployment(name, Digits(clients=m, alpha=0.5), rounds, delivery, **options)
 
 
-def deployment(name, task, rounds, delivery, p=0.6, seed=5, simulate_absence=True, **options):
+def deployment(name, task, rounds, delivery, p=0.6, seed=5, simulate_absence=True, evaluate=None, **options):
     experiment = Experiment(
         rounds=rounds,
         seed=seed,
@@ -42,6 +42,7 @@ def deployment(name, task, rounds, delivery, p=0.6, seed=5, simulate_absence=Tru
         availability=Stationary(p=p),
         task=task,
         local=LOCAL,
+        evaluate=evaluate or Evaluate(),
     )
     return Deployment(experiment, delivery=delivery, simulate_absence=simulate_absence, **options)
 

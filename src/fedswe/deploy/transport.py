@@ -45,5 +45,5 @@ class Transport(Protocol):
         ...
 
     def poll(self, timeout: float) -> Iterable[Arrival]:
-        """All answers and failures since the last call; waits at most `timeout` seconds if there are none."""
+        """Answers and failures that have arrived; waits at most `timeout` seconds if there are none yet."""
         ...
