@@ -87,8 +87,8 @@ def test_a_dead_program_is_started_again(tmp_path):
         started = supervisor.start(program(tmp_path, SLEEP))
         first = started.process.pid
         os.kill(first, signal.SIGKILL)
-        until(lambda: supervisor.tend() == [(started, -9)])
-        until(lambda: supervisor.tend() == [] and started.process is not None)
+        until(lambda: supervisor.check() == [(started, -9)])
+        until(lambda: supervisor.check() == [] and started.process is not None)
         assert started.process.pid != first
         assert started.failures == 1
 

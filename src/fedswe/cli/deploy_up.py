@@ -77,14 +77,14 @@ def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Prog
     """Submit the app and follow its run; a server that died is submitted again and continues."""
     attempts, number = 0, ""
     while not progress.finished:
-        for program, code in supervisor.tend():
+        for program, code in supervisor.check():
             require(program.failures < _FAILURES, f"{program.name} ends as soon as it is started: see {program.log}")
             _console.print(f"ended     {program.name} (exit code {code}): starting it again")
         if progress.look():
             attempts = 0
         if number:
             if federation.server_ended() and not progress.look() and not progress.finished:
-                if reason := federation.complaint(number):
+                if reason := federation.refusal(number):
                     raise FedsweError(reason)
                 _console.print("ended     the server: starting it again")
                 number = ""
