@@ -23,8 +23,8 @@ def entries(folder):
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_deployment_equals_simulation(scratch, name, delivery):
-    plan = digits(name, rounds=7, delivery=delivery)
-    net, engine = Network(scratch, plan), assemble(replace(plan.experiment, engine="batched"))
+    deployment = digits(name, rounds=7, delivery=delivery)
+    net, engine = Network(scratch, deployment), assemble(replace(deployment.experiment, engine="batched"))
     away = 0
     while not net.server.finished:
         answers = net.round()
@@ -146,13 +146,13 @@ def test_a_latecomer_can_be_asked_in_the_same_round(scratch):
 
 
 def test_trace_replays_in_the_simulator(scratch):
-    plan = digits("fedswe")
-    net = Network(scratch, plan)
+    deployment = digits("fedswe")
+    net = Network(scratch, deployment)
     net.finish()
     mask = trace(scratch / "server", scratch / "mask.csv")
     np.testing.assert_array_equal(mask, ledger.merged_mask(entries(scratch), 6))
     assert 10 < mask.sum() < 50
-    engine = assemble(replace(plan.experiment, availability=Mask(file=str(scratch / "mask.csv"))))
+    engine = assemble(replace(deployment.experiment, availability=Mask(file=str(scratch / "mask.csv"))))
     for _ in range(10):
         engine.step()
     np.testing.assert_allclose(engine.server_model().numpy(), net.server.server_model().numpy(), atol=1e-6)
