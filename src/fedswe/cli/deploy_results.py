@@ -16,12 +16,10 @@ from fedswe.algorithms import FedSWE
 from fedswe.availability import Mask
 from fedswe.cli.format import size, told
 from fedswe.deploy import ledger
-from fedswe.deploy.audit import TOLERANCE, verify
+from fedswe.deploy.audit import TOLERANCE, snapshot, trace, verify
 from fedswe.deploy.deployment import FILE, Deployment
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
-from fedswe.deploy.snapshot import snapshot
-from fedswe.deploy.trace import trace
 from fedswe.errors import require
 from fedswe.experiment.configuration import dump, read
 from fedswe.results.files import write_whole

@@ -17,12 +17,12 @@ from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE, Deployment
 from fedswe.deploy.durable_files import claim
 from fedswe.deploy.flower.app_template import require_app
-from fedswe.deploy.flower.evaluation import FILE as HISTORY
 from fedswe.deploy.flower.processes import ProcessSupervisor
-from fedswe.deploy.flower.server_app import LOG
 from fedswe.deploy.flower.trial import Federation, Trial
 from fedswe.deploy.ledger import Entry
+from fedswe.deploy.rounds import HISTORY, LOG
 from fedswe.errors import FedsweError, require
+from fedswe.experiment.experiment import Evaluate
 from fedswe.results.history import History, Row
 
 _console = Console(highlight=False, soft_wrap=True)
@@ -50,7 +50,7 @@ def up_command(folder: Path, overrides: list[str], clients: int | None, run: Pat
             f"{directory} holds a run of another algorithm, local training, seed or dtype: choose another with --run",
         )
     trial = Trial(folder, directory, clients, simulation)
-    progress = Progress(directory, deployment.experiment.rounds, deployment.experiment.evaluate.every)
+    progress = Progress(directory, deployment.experiment.rounds, deployment.experiment.evaluate)
     if progress.finished:
         raise FedsweError(f"the run in {directory} is finished: choose another with --run, or raise rounds")
     trial.prepare()
@@ -77,14 +77,14 @@ def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Prog
     """Submit the app and follow its run; a server that died is submitted again and continues."""
     attempts, number = 0, ""
     while not progress.finished:
-        for program, code in supervisor.tend():
+        for program, code in supervisor.check():
             require(program.failures < _FAILURES, f"{program.name} ends as soon as it is started: see {program.log}")
             _console.print(f"ended     {program.name} (exit code {code}): starting it again")
         if progress.look():
             attempts = 0
         if number:
             if federation.server_ended() and not progress.look() and not progress.finished:
-                if reason := federation.complaint(number):
+                if reason := federation.refusal(number):
                     raise FedsweError(reason)
                 _console.print("ended     the server: starting it again")
                 number = ""
@@ -98,8 +98,8 @@ def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Prog
 class Progress:
     """What the ledger and the history in a run directory say, told round by round."""
 
-    def __init__(self, directory: Path, rounds: int, every: int) -> None:
-        self._directory, self._rounds, self._every = directory, rounds, every
+    def __init__(self, directory: Path, rounds: int, evaluate: Evaluate) -> None:
+        self._directory, self._rounds, self._evaluate = directory, rounds, evaluate
         self._told, self._began = len(self._entries()), time.monotonic()
         log = directory / LOG
         self._read = log.stat().st_size if log.is_file() else 0
@@ -127,7 +127,7 @@ class Progress:
         return self._told > before
 
     def _due(self, entry: Entry) -> bool:
-        return (entry.t + 1) % self._every == 0 or entry.t + 1 == self._rounds
+        return self._evaluate.due(entry.t + 1, self._rounds)
 
     def _complaints(self) -> list[str]:
         """What the server has written to its log since the last look."""

@@ -1,4 +1,4 @@
-"""What survives a crash: packets as whole files, and lines appended to a log."""
+"""Writes that survive a crash: packets as whole files, and lines appended to a log."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def claim(folder: Path) -> int:
     return handle
 
 
-def keep(path: Path, packet: Packet) -> None:
+def save(path: Path, packet: Packet) -> None:
     """Write, fsync, rename."""
     write_whole(path, packet.to_bytes())
 
 
-def kept(path: Path, kind: str) -> Packet | None:
-    """The packet kept at `path`; None when there is none, or when it is damaged or of another kind."""
+def load(path: Path, kind: str) -> Packet | None:
+    """The packet saved at `path`; None if there is none, or if it is damaged or of another kind."""
     try:
         packet = Packet.from_bytes(path.read_bytes())
     except (OSError, FedsweError):
@@ -40,7 +40,7 @@ def kept(path: Path, kind: str) -> Packet | None:
 
 
 def append(path: Path, handle: int, size: int, line: bytes) -> int:
-    """Add a line at `size` and fsync; the new size. A line that cannot be written whole is taken back."""
+    """Write a line at offset `size` and fsync; returns the new size. An incomplete line is removed again."""
     try:
         written = 0
         while written < len(line):
