@@ -24,7 +24,7 @@ def test_a_run_says_how_to_go_on(tmp_path):
         running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (130, "")
-    assert out.endswith("stopped   go on with: fedswe run --resume runs/001-fedswe-sine-digits\n")
+    assert out.endswith("stopped   continue with: fedswe run --resume runs/001-fedswe-sine-digits\n")
 
 
 @pytest.mark.parametrize(
