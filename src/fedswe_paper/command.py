@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, PrecisionName, precision_named, whole_numbers
+from fedswe.cli.arguments import Device, Jobs, PrecisionName, precision_named, suggestion, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import device_named
@@ -124,7 +123,7 @@ def _show_profiles(as_json: bool) -> None:
 def selection(
     scale: str, profile: str, dataset: str, dynamics: str, algorithms: str, seeds: str, rounds: int
 ) -> Selection:
-    """What the options ask for, checked."""
+    """The options as a checked selection."""
     if scale not in SCALES:
         raise FedsweError(f"unknown --scale {scale!r}: choose from {', '.join(SCALES)}")
     if profile not in PROFILES:
@@ -200,8 +199,7 @@ def _named(cells: list[Cell], patterns: tuple[str, ...]) -> list[Cell]:
 
 def _recipe(name: str) -> Recipe:
     if name not in RECIPES:
-        close = difflib.get_close_matches(name, [*RECIPES, "claims"], n=1)
-        hint = f"did you mean {close[0]}?" if close else "see fedswe reproduce --list"
+        hint = suggestion(name, [*RECIPES, "claims"], "see fedswe reproduce --list")
         raise FedsweError(f"unknown recipe {name!r}: {hint}")
     return RECIPES[name]
 

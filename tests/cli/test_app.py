@@ -86,8 +86,8 @@ def test_every_command_has_a_help(name, monkeypatch, capsys):
     [
         (["rnu"], "No such command 'rnu'. Did you mean 'run'? (see fedswe --help)"),
         (["data", "get"], "No such command 'get' (see fedswe data --help)"),
-        (["run", "--rounds", "5"], "no such option: --rounds: settings are KEY=VALUE, e.g. rounds=3"),
-        (["run", "--ou", "x"], "no such option: --ou: did you mean --out?"),
+        (["run", "--rounds", "5"], "no such option --rounds: settings are KEY=VALUE, e.g. rounds=3"),
+        (["run", "--ou", "x"], "no such option --ou: did you mean --out?"),
         (["bench", "--seconds", "long"], "'long' is not a valid float (see fedswe bench --help)"),
         (["show"], "Missing argument 'NAME' (see fedswe show --help)"),
     ],

@@ -15,8 +15,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # print "?" for a character that the encoding of a log lacks
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # a process in the background may have to ignore SIGINT
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a process may have to ignore SIGINT
+    if ours:
         signal.signal(signal.SIGINT, _interrupt)
     try:
         from fedswe.cli.app import execute
@@ -26,7 +26,8 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     finally:
-        signal.signal(signal.SIGINT, before)
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedswe import __version__
+from fedswe.cli.arguments import suggestion
 from fedswe.errors import FedsweError, require
 
 GROUPS = {
@@ -69,11 +69,11 @@ def _usage(error: click.ClickException) -> str:
     if context is None:
         return message
     if isinstance(error, click.NoSuchOption):
-        message = f"no such option: {error.option_name}"
-        if close := get_close_matches(error.option_name, error.possibilities or [], n=1, cutoff=0.75):
-            message += f": did you mean {close[0]}?"
-        elif any(parameter.name == "words" for parameter in context.command.params):
-            message += f": settings are KEY=VALUE, e.g. {error.option_name.lstrip('-')}=3"
+        hint = ""
+        if any(parameter.name == "words" for parameter in context.command.params):
+            hint = f"settings are KEY=VALUE, e.g. {error.option_name.lstrip('-')}=3"
+        hint = suggestion(error.option_name, error.possibilities or [], hint)
+        message = f"no such option {error.option_name}" + (f": {hint}" if hint else "")
     return f"{message} (see {context.command_path} --help)"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, cast, get_args
 
@@ -73,6 +74,12 @@ def precision_named(name: str, device: str) -> Precision:
     known = get_args(Precision)
     require(name in known, f"--precision must be one of {', '.join(known)}, not {name!r}")
     return cast(Precision, name)
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
+    """`did you mean X?` if one of the known words is similar."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.65)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def numbers(text: str, option: str) -> list[float]:

@@ -16,8 +16,13 @@ from rich.table import Table
 
 from fedswe.analysis.report import plain
 
-console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-stderr = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, stderr=True)
+
+def _new(width: int | None = None, stderr: bool = False) -> Console:
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width, stderr=stderr)
+
+
+console = _new()
+stderr = _new(stderr=True)
 
 _LOG_WIDTH = 120  # of tables that are not printed on a terminal
 _LOG_SECONDS = 10  # between lines of progress that are not printed on a terminal
@@ -38,8 +43,7 @@ def print_table(
         table.add_column(column, justify="right" if right else "left", no_wrap=i == 0, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    width = None if console.is_terminal else max(console.width, _LOG_WIDTH)
-    Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width).print(table)
+    _new(width=None if console.is_terminal else max(console.width, _LOG_WIDTH)).print(table)
 
 
 class RoundProgress:

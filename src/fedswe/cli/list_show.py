@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedswe.cli.arguments import Json
+from fedswe.cli.arguments import Json, suggestion
 from fedswe.cli.console import console, print_json, print_table
 from fedswe.errors import FedsweError
 
@@ -69,8 +68,8 @@ def show_command(
     sections = _sections()
     found = [_description(section, name, named[name]) for section, named in sections.items() if name in named]
     if not found:
-        close = difflib.get_close_matches(name, [known for named in sections.values() for known in named], n=1)
-        raise FedsweError(f"unknown name {name!r}" + (f": did you mean {close[0]}?" if close else "; see fedswe list"))
+        known = [known for named in sections.values() for known in named]
+        raise FedsweError(f"unknown name {name!r}: {suggestion(name, known, 'see fedswe list')}")
     if as_json:
         print_json(found[0])
         return

@@ -83,7 +83,7 @@ class _Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGTERM, self._before)
+        signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
         self._progress.__exit__()
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:

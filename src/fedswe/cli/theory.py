@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedswe.analysis.report import Report
-from fedswe.cli.arguments import Json, numbers, split
+from fedswe.cli.arguments import Json, numbers, split, suggestion
 from fedswe.cli.console import console, print_json, print_table
 from fedswe.errors import FedsweError
 
@@ -24,13 +23,13 @@ Words = Annotated[
     ),
 ]
 Horizon = Annotated[
-    int | None, typer.Option(help="Rounds to look at; default: rounds of the experiment or of the file")
+    int | None, typer.Option(help="Rounds to analyse; default: the rounds of the experiment or of the file")
 ]
 Period = Annotated[int | None, typer.Option(help="The window P; default: the period of the availability")]
-Confidence = Annotated[float, typer.Option(help="Of the intervals, where there are any")]
-Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: a .png, .svg or .pdf file")]
+Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a figure to this .png, .svg or .pdf file")]
 Draws = Annotated[
-    int, typer.Option(help="Simulated windows instead of the exact value; 0: only where that is too slow")
+    int, typer.Option(help="Simulated windows instead of the exact value; 0: only where the exact value takes too long")
 ]
 
 
@@ -61,7 +60,7 @@ def staleness(
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """How long are clients away, and how large are their echoes?"""
+    """How long are clients unavailable, and how large are their echoes?"""
     from fedswe.analysis.staleness import staleness_report
 
     check_plot(plot)
@@ -93,8 +92,8 @@ def rates(
     period: Period = None,
     horizon: Horizon = None,
     draws: Draws = 0,
-    along: Annotated[int, typer.Option(help="Estimate the task's constants over so many rounds of the run")] = 100,
-    points: Annotated[int, typer.Option(help="At so many of its models")] = 6,
+    along: Annotated[int, typer.Option(help="Rounds of a run over which the task's constants are estimated")] = 100,
+    points: Annotated[int, typer.Option(help="Models of that run at which they are estimated")] = 6,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
@@ -111,7 +110,9 @@ def bias(
     k: Annotated[str | None, typer.Option("--k", help="Comma-separated; default: 0 and the experiment's k")] = None,
     step: Annotated[
         float | None,
-        typer.Option(help="Fraction of the way to its optimum a visit goes; default: from the task, or 0.01"),
+        typer.Option(
+            help="Part of the way to its optimum that a client moves per report; default: from the task, or 0.01"
+        ),
     ] = None,
     horizon: Horizon = None,
     as_json: Json = False,
@@ -138,8 +139,7 @@ def _subject(words: list[str] | None, horizon: int | None, needs_task: bool = Fa
     for word in rest:
         if "=" in word or Path(word).exists() or Path(word).suffix:
             continue
-        close = difflib.get_close_matches(word, AVAILABILITY, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(AVAILABILITY)}"
+        hint = suggestion(word, AVAILABILITY, f"known are {', '.join(AVAILABILITY)}")
         raise FedsweError(f"{word!r} is neither a file nor an availability: {hint}")
     file, overrides = split(rest)
     table = read(file, [*(f"availability.name={name}" for name in named), *overrides])
