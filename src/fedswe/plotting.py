@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,4 +75,5 @@ def _write(figure: Figure, path: Path) -> None:
     except OSError as error:
         raise FedsweError(f"cannot write {path}: {error.strerror}; free space or choose another place") from None
     finally:
-        aside.unlink(missing_ok=True)  # still there only if something went wrong
+        with suppress(OSError):  # it is there only after an error; on a read-only file system this fails as well
+            aside.unlink()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import typer
 
 from fedswe.analysis.drawing import BLUE, RED, Corner, dress, level, shades
 from fedswe.analysis.report import Report, Sheet, short
+from fedswe.cli.arguments import Json
+from fedswe.cli.theory import Plot, check_plot, deliver
 from fedswe.errors import FedsweError
 from fedswe.theory.assumption import FloatArray
 from fedswe.theory.bias import fedavg_bias_map
@@ -25,6 +28,16 @@ _ALONE = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # p of all clients in every round
 _TURNS = ((0.1, 0.1), (0.1, 0.5), (0.3, 0.3), (0.5, 0.5))  # p of either group in its ten rounds
 _KS = range(51)
 _RATE, _ROUNDS = 0.01, 400  # figure 5: one local step
+
+
+def figure(
+    number: Annotated[int, typer.Argument(metavar="2|4|5", help="Which figure of the paper")],
+    as_json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """Figures 2, 4 and 5 of the paper, from exact values."""
+    check_plot(plot)
+    deliver(figure_report(number), as_json, plot)
 
 
 def figure_report(number: int) -> Report:

@@ -1,6 +1,7 @@
 """fedswe reproduce, as a user meets it."""
 
 import csv
+import json
 import os
 import re
 import signal
@@ -40,8 +41,21 @@ def test_list(cli):
     assert re.search(r"claims .*text", out)
 
 
-def test_show_profile(cli):
-    code, out, _ = cli("show", "profile")
+def test_list_as_json(cli):
+    listed = json.loads(cli("reproduce", "--list", "--json")[1])
+    assert [entry["name"] for entry in listed] == list(RECIPES)
+    assert listed[0]["runs"].keys() == {"ci", "small", "full"}
+
+
+def test_json_is_for_tables(cli):
+    code, out, err = cli("reproduce", "fig2", "--json")
+    assert (code, out, err) == (2, "", "error: --json needs --list, --profiles or --status\n")
+
+
+def test_profiles(cli):
+    listed = json.loads(cli("reproduce", "--profiles", "--json")[1])
+    assert [entry["what"] for entry in listed] == [deviation.what for deviation in DEVIATIONS]
+    code, out, _ = cli("reproduce", "--profiles")
     assert code == 0
     for deviation in DEVIATIONS:
         for key, value in (*deviation.paper.items(), *deviation.released.items()):
@@ -64,13 +78,16 @@ def test_show_profile(cli):
         (["fig6", "--dataset", "mnist"], "unknown 'mnist': choose from svhn, cifar10, cinic10, digits, fashion_mnist"),
         (["fig6", "--dynamics", "sin"], "unknown 'sin': choose from stationary, staircase, sine, periodic-static"),
         (["fig6", "--algorithms", "scaffold"], "unknown 'scaffold': choose from fedswe, fedavg"),
-        (["fig6", "--seeds", "3,x"], "--seeds must be whole numbers separated by commas, not '3,x'"),
-        (["fig6", "--seeds", "1.5"], "--seeds must be whole numbers separated by commas, not '1.5'"),
+        (
+            ["fig6", "--seeds", "3,x"],
+            "--seeds must be whole numbers separated by commas, or ranges such as 1-5",
+        ),
+        (["fig6", "--seeds", "1.5"], "--seeds must be whole numbers"),
         (["fig6", "--jobs", "-1"], "--jobs must be 0 (one per core, one for a GPU) or positive, not -1"),
         (["fig2", "fig6", "--algorithms", "mifa"], "no run of fig2, fig6 is of mifa: choose others with --dataset"),
         (["fig7", "--scale", "full", "--dataset", "cifar10"], "no run of fig7 is of cifar10: choose others"),
         (["fig6", "--rounds", "-1"], "--rounds must be 0 (those of the scale) or positive, not -1"),
-        (["fig6", "--precision", "fp8"], "--precision must be fp32, tf32 or bf16, not 'fp8'"),
+        (["fig6", "--precision", "fp8"], "--precision must be one of fp32, tf32, bf16, not 'fp8'"),
         (["fig6", "--device", "tpu"], "tpu"),
     ],
 )
@@ -97,13 +114,16 @@ def test_status_counts_finished_running_and_left(cli, tmp_path):
     held = replace(CI.cell("digits", "sine", ("mifa", 0.0)), seed=3)
     child = holder(store, held)
     try:
-        code, out, _ = cli("reproduce", "slowdown-table", "--scale", "ci", "--out", tmp_path, "--status")
+        words = "reproduce", "slowdown-table", "--scale", "ci", "--out", tmp_path, "--status"
+        code, out, _ = cli(*words)
+        counted = json.loads(cli(*words, "--json")[1])
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert code == 0
     assert "1 finished, 1 running, 5 left" in out
     assert f"running   {held.name}" in out
+    assert {key: len(names) for key, names in counted.items()} == {"finished": 1, "running": 1, "left": 5}
     assert not (tmp_path / "ci-released").exists()
 
 

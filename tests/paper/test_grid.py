@@ -267,7 +267,7 @@ def test_processes_that_are_asked_to_end_save_the_round_they_are_in(tmp_path, nu
     os.killpg(running.pid, number) if number == signal.SIGINT else os.kill(running.pid, number)
     out, err = running.communicate()
     assert (running.returncode, err) == (130, "")
-    assert "runs      stopped; the same command goes on where they are" in out
+    assert "runs      stopped; the same command continues them" in out
     assert store.running(cells) == []
     assert all((store.work(cell) / "checkpoint.safetensors").exists() for cell in cells)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.cli import arguments as command_words
+from fedswe.cli.arguments import Jobs, Out, Words
 from fedswe.comparison import TAIL, Cell, Comparison, compare
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import experiment, override, read
@@ -25,9 +27,18 @@ _console = Console(highlight=False, soft_wrap=True)
 
 
 def compare_command(
-    words: list[str], algorithms: str, seeds: str, tune: str, tuning_seed: int, jobs: int, out: Path | None
+    words: Words = None,
+    algorithms: Annotated[
+        str, typer.Option(help="Comma-separated names, with parameters after colons: fedswe:k=10,fedavg; or all")
+    ] = "all",
+    seeds: Annotated[str, typer.Option(help="Comma-separated seeds or ranges, e.g. 3,4,6 or 1-5")] = "3,4,6",
+    tune: Annotated[str, typer.Option(help="Local rates to choose from for each algorithm; empty: use local.lr")] = "",
+    tuning_seed: Annotated[int, typer.Option(help="The seed the rates are chosen on; not reported")] = 1,
+    jobs: Jobs = 0,
+    out: Out = None,
 ) -> None:
-    file, overrides = command_words.split(words)
+    """Run several algorithms on the same clients and the same availability, and print a table."""
+    file, overrides = command_words.split(words or [])
     chosen = list(ALGORITHMS) if algorithms == "all" else [name.strip() for name in algorithms.split(",") if name]
     if not chosen:
         raise FedsweError("--algorithms is empty: name some of `fedswe list`, or all")

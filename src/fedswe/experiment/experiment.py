@@ -18,7 +18,7 @@ from fedswe.core.algorithm import Algorithm
 from fedswe.core.local import Local
 from fedswe.core.transforms import Clip
 from fedswe.engine import ENGINES, Engine
-from fedswe.engine.columns import Auxiliary, Consensus
+from fedswe.engine.columns import Auxiliary, Column, Consensus
 from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Output, ServerModel
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
@@ -31,7 +31,7 @@ _OUTPUTS: dict[str, Callable[[], Output]] = {
     "client_mean": ClientMean,
     "augmented_mean": AugmentedMean,
 }
-COLUMNS = {"consensus": Consensus, "auxiliary": Auxiliary}
+COLUMNS: dict[str, Callable[[], Column]] = {"consensus": Consensus, "auxiliary": Auxiliary}
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
 
 
+class StopRun(Exception):
+    """Raised by a `watch` to stop a run after the current round; a checkpoint is saved first."""
+
+
 def run(
     experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None, say: Say | None = None
 ) -> History:
@@ -84,6 +88,10 @@ def advance(runners: Sequence[Runner], watch: Watch | None = None) -> None:
                     watch(runner.engine.t, row)
         for runner in runners:
             runner.end()
+    except StopRun:
+        for runner in runners:
+            runner.save()
+        raise
     finally:
         for runner in runners:
             runner.close()
