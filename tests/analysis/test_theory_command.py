@@ -128,7 +128,7 @@ def test_assumption(values):
     assert (said["period"], said["delta"], said["delta_max"]) == (10, pytest.approx(0.1), 1)
     np.testing.assert_allclose(said["profile"], delta_profile(prob), atol=1e-12)
     periods = [entry["period"] for entry in said["smallest_periods"]]
-    assert periods == [smallest_period(prob, 0.1), smallest_period(prob, 0.02), None]
+    assert periods == [smallest_period(delta_profile(prob), 0.1), smallest_period(delta_profile(prob), 0.02), None]
 
 
 def test_assumption_of_a_trace_covers_the_truth(values, mask):
