@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedswe.theory.bias import fedavg_bias_map
 from fedswe.theory.counterexample import two_group_cycle
 from fedswe.theory.descent import descent_terms
-from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, visit_step
+from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, fedavg_bias_map, visit_step
 from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
 from fedswe.theory.rates import corollary_bound, theorem_rate_limits
 from fedswe.theory.spectral import block_bound, single_round_bound, single_round_bound_printed

@@ -18,7 +18,6 @@ from fedswe.theory.mixing import (
     rho_homogeneous,
     rho_limit,
     rho_monte_carlo,
-    rho_per_window,
     second_eigenvalue,
 )
 from tests.theory.definitions import enumerated_gram, mixing_matrix, reduced_mixing_matrix, window_product
@@ -228,15 +227,6 @@ def dense_pairs(pairs):
     return np.linalg.eigvalsh(product @ product.T)[-2]
 
 
-def test_rho_per_window_takes_complete_windows_in_order():
-    rng = np.random.default_rng(9)
-    prob = rng.random((7, 3))
-    prob[4:6] = prob[0:2]
-    values = rho_per_window(prob, 1.5, 2)
-    assert values == pytest.approx([rho(prob[n : n + 2], 1.5) for n in (0, 2, 4)])
-    assert values[0] == values[2]
-
-
 def test_an_absent_client_never_mixes():
     assert rho([[0.5, 0.5, 0.0]], 3) == pytest.approx(1)
     assert rho(two_groups(0.5, 0.5), 0) == pytest.approx(1)  # two groups that never meet
@@ -334,8 +324,6 @@ def test_other_wrong_input_is_refused():
         rho_monte_carlo([[0.5, 0.5]], 1, draws=100, seed=0, confidence=95)
     with pytest.raises(FedsweError, match="only 0 and 1"):
         realised_rho([[0.5, 1.0]], 1)
-    with pytest.raises(FedsweError, match="between 1 and the 1 rounds"):
-        rho_per_window([[0.5, 0.5]], 1, 2)
 
 
 @pytest.mark.parametrize("k", [0, 0.3, 1, 4])

@@ -17,9 +17,9 @@ from fedswe.analysis.assumption import assumption_report
 from fedswe.analysis.bias import bias_of
 from fedswe.analysis.mixing import mixing_report
 from fedswe.analysis.rates import rates_report
-from fedswe.analysis.report import Report, Sheet, plain
+from fedswe.analysis.report import Report, TextTable, plain
+from fedswe.analysis.scenario import Scenario, scenario
 from fedswe.analysis.staleness import staleness_report
-from fedswe.analysis.subject import Subject, subject
 from fedswe.availability import AVAILABILITY
 from fedswe.cli.arguments import numbers, split
 from fedswe.errors import FedsweError
@@ -151,7 +151,7 @@ def figure(
 
 
 # the words of a command ------------------------------------------------------------------------------------
-def _subject(words: list[str] | None, horizon: int | None, needs_task: bool = False) -> Subject:
+def _subject(words: list[str] | None, horizon: int | None, needs_task: bool = False) -> Scenario:
     named = [word for word in words or [] if word in AVAILABILITY]
     rest = [word for word in words or [] if word not in AVAILABILITY]
     if len(named) > 1:
@@ -162,7 +162,7 @@ def _subject(words: list[str] | None, horizon: int | None, needs_task: bool = Fa
     table = read(file, [*(f"availability.name={name}" for name in named), *overrides])
     value = experiment(table)
     name = table.get("availability", {}).get("name", DEFAULT["availability"])
-    return subject(value, name, horizon, needs_task or "task" in table)
+    return scenario(value, name, horizon, needs_task or "task" in table)
 
 
 def _refuse_typo(word: str) -> None:
@@ -183,7 +183,7 @@ def _check(plot: Path | None) -> None:
         check_format(plot)  # before the work
 
 
-def _deliver(who: Subject | None, report: Report, as_json: bool, plot: Path | None) -> None:
+def _deliver(who: Scenario | None, report: Report, as_json: bool, plot: Path | None) -> None:
     if who is not None:
         report = report.introduced(who.values(), who.notes())
     if plot is not None:
@@ -194,7 +194,7 @@ def _deliver(who: Subject | None, report: Report, as_json: bool, plot: Path | No
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
     lead = len(who.notes()) if who is not None else 0
     _say(console, report.notes[:lead])
-    for sheet in report.sheets:
+    for sheet in report.tables:
         console.print(_table(sheet))
     _say(console, report.notes[lead:])
     if plot is not None:
@@ -206,7 +206,7 @@ def _say(console: Console, notes: Sequence[str]) -> None:
         console.print(note, markup=False)
 
 
-def _table(sheet: Sheet) -> Table:
+def _table(sheet: TextTable) -> Table:
     table = Table(title=sheet.title, title_justify="left")
     for i, column in enumerate(sheet.columns):
         table.add_column(column, justify="left" if i == 0 else "right", no_wrap=i == 0)

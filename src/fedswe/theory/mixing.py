@@ -25,7 +25,6 @@ from fedswe.theory.assumption import (
     check_k,
     chernoff_upper,
     probability_matrix,
-    window_means,
 )
 
 QUADRATURE_STEP = 0.3  # relative error exp(-π²/step), about 1e-13
@@ -110,15 +109,6 @@ def _expected_sandwich(
 def rho(prob: npt.ArrayLike, k: float) -> float:
     """ρ = λ2(E[W Wᵀ]) of the window ``prob`` [P, m]; 1 when a client is absent throughout."""
     return second_eigenvalue(expected_gram(prob, k), k)
-
-
-def rho_per_window(prob: npt.ArrayLike, k: float, period: int) -> FloatArray:
-    """ρ(n, k) for every complete window n of ``prob`` [T, m]; ρ_k is the maximum."""
-    table = probability_matrix(prob)
-    windows = table[: len(window_means(table, period)) * period].reshape(-1, period * table.shape[1])
-    distinct, which = np.unique(windows, axis=0, return_inverse=True)
-    values = np.array([rho(row.reshape(period, -1), k) for row in distinct])
-    return values[which.reshape(-1)]
 
 
 def realised_rho(trace: npt.ArrayLike, k: float) -> float:
