@@ -149,4 +149,4 @@ def test_a_read_only_folder_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(Figure, "savefig", read_only)
     monkeypatch.setattr("pathlib.Path.unlink", read_only)
     with pytest.raises(FedsweError, match=r"cannot write .*a\.png: Read-only file system"):
-        save(lambda figure: None, (2, 2), tmp_path / "a.png")
+        save(Figure.subplots, (2, 2), tmp_path / "a.png")

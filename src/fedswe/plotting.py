@@ -52,7 +52,7 @@ def save(draw: Draw, size: Size, *paths: Path) -> None:
     layout = figure.get_layout_engine()
     assert layout is not None
     layout.execute(figure)
-    figure.set_layout_engine("none")  # the layout is the same in every format: do not compute it again
+    figure.set_layout_engine(None)  # the layout is the same in every format: do not compute it again
     for path in paths:
         _write(figure, path)
 
@@ -214,7 +214,7 @@ def chart(panels: Sequence[Panel], plot: Callable[[Axes, Panel], None], title: s
             axes.set_axisbelow(True)
             for axis, name in ((axes.xaxis, panel.x), (axes.yaxis, panel.y)):
                 if name.startswith("round"):
-                    axis.set_major_locator(MaxNLocator(integer=True))
+                    axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
             if panel.series:
                 plot(axes, panel)
             else:
@@ -232,6 +232,7 @@ def curves(
 ) -> Chart:
     """Mean curves with a band of one std over seeds; `ordered` colours a family, such as the k of FedSWE."""
     styles = line_styles(panels, ordered)
+    alpha = 0.15 if len(styles) <= 6 else 0.06  # many bands hide the curves
 
     def plot(axes: Axes, panel: Panel) -> None:
         for series in panel.series:
@@ -239,9 +240,9 @@ def curves(
             # matplotlib leaves gaps at NaN only
             mean, low, high = (np.where(np.isfinite(v), v, np.nan) for v in (at.mean, at.low, at.high))
             axes.plot(series.x, mean, linewidth=1.3, label=series.label, **style)
-            axes.fill_between(series.x, low, high, color=style["color"], alpha=0.15, linewidth=0)
-        if panel.log:
-            axes.set_yscale("log")
+            axes.fill_between(series.x, low, high, color=style["color"], alpha=alpha, linewidth=0)
+        if panel.log and any(np.isfinite(spread(series, log=True).mean).any() for series in panel.series):
+            axes.set_yscale("log")  # matplotlib refuses it where there is no number to show
         if y_range is not None:
             axes.set_ylim(*y_range)
 
@@ -320,8 +321,8 @@ def _shared_legend(figure: Figure) -> None:
             named.setdefault(label, handle)
     if len(named) > 1:
         figure.legend(
-            named.values(), named.keys(), loc="outside lower center", ncols=min(len(named), _LEGEND_COLUMNS), fontsize=8,
-            frameon=False, handlelength=3,
+            named.values(), named.keys(), loc="outside lower center", ncols=min(len(named), _LEGEND_COLUMNS),
+            fontsize=8, frameon=False, handlelength=3,
         )  # fmt: skip
 
 

@@ -23,10 +23,11 @@ def against_k(panels: Sequence[Panel], clients: int) -> Chart:
             k, at, color = np.asarray(series.x, dtype=np.float64)[order], spread(series), styles[series.label]["color"]
             mean, high = at.mean[order], at.high[order]
             reached, never = np.isfinite(mean), np.isinf(mean)
-            axes.errorbar(
-                k[reached], mean[reached], high[reached] - mean[reached],
-                fmt="o-", color=color, markersize=4, linewidth=1.3, elinewidth=0.9, capsize=2, label=series.label,
-            )  # fmt: skip
+            if reached.any():
+                axes.errorbar(
+                    k[reached], mean[reached], high[reached] - mean[reached],
+                    fmt="o-", color=color, markersize=4, linewidth=1.3, elinewidth=0.9, capsize=2, label=series.label,
+                )  # fmt: skip
             if never.any():
                 axes.plot(
                     k[never], np.full(never.sum(), 0.97), "^", color=color, markersize=7,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ _KS = range(51)
 _RATE, _ROUNDS = 0.01, 400  # figure 5: one local step
 
 
+@cache
 def figure_report(number: int) -> Report:
     """One of the paper's figures."""
     if number not in FIGURES:
