@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIZE = (6.4, 4.2)
-_WINDOWS = [Column("window P", "period"), Column("windows", "windows")]
 _SMALLEST = "P_delta: the shortest window with that delta"
+_OR_NONE = or_else("none")
 
 
 def assumption_report(scenario: Scenario, deltas: Sequence[float], period: int | None, confidence: float) -> Report:
@@ -49,33 +49,25 @@ def assumption_report(scenario: Scenario, deltas: Sequence[float], period: int |
 def _of_probabilities(scenario: Scenario, deltas: Sequence[float], window: int) -> Report:
     prob, profile = scenario.prob, delta_profile(scenario.prob)
     here = window_delta(prob, window)  # refuses a window in which a client has probability 0 throughout
+
+    def rarest(period: int) -> int:
+        return int(window_means(prob, period).min(axis=0).argmin())
+
     values: dict[str, Any] = {
         "period": window,
         "delta": here,
         "delta_max": delta_max(prob),
         "windows": [
-            {
-                "period": p,
-                "windows": scenario.horizon // p,
-                "delta": profile[p - 1],
-                "client": int(window_means(prob, p).min(axis=0).argmin()),
-            }
+            {"period": p, "windows": scenario.horizon // p, "delta": profile[p - 1], "client": rarest(p)}
             for p in _shown(scenario.horizon, window)
         ],
         "smallest_periods": [{"delta": d, "period": smallest_period(profile, d)} for d in deltas],
         "profile": profile,
     }
+    title = "smallest mean probability of any client in any window"
     tables = [
-        table(
-            "smallest mean probability of any client in any window",
-            values["windows"],
-            [*_WINDOWS, Column("delta(P)", "delta"), Column("client", "client")],
-        ),
-        table(
-            _SMALLEST,
-            values["smallest_periods"],
-            [Column("delta", "delta", general), Column("P_delta", "period", or_else("none"))],
-        ),
+        table(title, values["windows"], [("window P", "period"), "windows", ("delta(P)", "delta"), "client"]),
+        table(_SMALLEST, values["smallest_periods"], [("delta", "delta", general), ("P_delta", "period", _OR_NONE)]),
     ]
     note = f"Assumption 1 holds with P = {window}, delta = {short(here)}; delta_max = {short(values['delta_max'])}"
     if scenario.known == "chains":
@@ -112,28 +104,19 @@ def _of_trace(scenario: Scenario, deltas: Sequence[float], window: int, confiden
         "smallest_periods": [asdict(trace_period(trace, d, confidence)) for d in deltas],
         "profile": profile,
     }
+    windows: list[Column] = [
+        ("window P", "period"),
+        "windows",
+        ("in its worst window", "delta.delta"),
+        (f"delta(P), {percent}", "delta", _ends),
+        ("over all windows", "delta_if_windows_repeat.delta"),
+        (f"if they repeat, {percent}", "delta_if_windows_repeat", _ends),
+    ]
+    found = {"in the trace": "period", "at least": "possible", "at most": "certified"}
+    periods: list[Column] = [("delta", "delta", general), *((name, key, _OR_NONE) for name, key in found.items())]
     tables = [
-        table(
-            "smallest share of rounds of any client",
-            values["windows"],
-            [
-                *_WINDOWS,
-                Column("in its worst window", "delta.delta"),
-                Column(f"delta(P), {percent}", "delta", _ends),
-                Column("over all windows", "delta_if_windows_repeat.delta"),
-                Column(f"if they repeat, {percent}", "delta_if_windows_repeat", _ends),
-            ],
-        ),
-        table(
-            _SMALLEST,
-            values["smallest_periods"],
-            [
-                Column("delta", "delta", general),
-                Column("in the trace", "period", or_else("none")),
-                Column("at least", "possible", or_else("none")),
-                Column("at most", "certified", or_else("none")),
-            ],
-        ),
+        table("smallest share of rounds of any client", values["windows"], windows),
+        table(_SMALLEST, values["smallest_periods"], periods),
     ]
     notes = [
         f"the intervals assume independent rounds; P_delta lies between the last two columns with {percent} confidence"
@@ -141,11 +124,11 @@ def _of_trace(scenario: Scenario, deltas: Sequence[float], window: int, confiden
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        periods = np.arange(1, len(trace) + 1)
-        alpha = (1 - confidence) / (2 * trace.shape[1] * (len(trace) // periods))
-        axes.plot(periods, profile, color=BLUE, linewidth=1.2, label="in the trace")
-        band = chernoff_lower(profile, periods, alpha), chernoff_upper(profile, periods, alpha)
-        axes.fill_between(periods, *band, color=BLUE, alpha=0.15, linewidth=0, label=f"{percent} for each P")
+        lengths = np.arange(1, len(trace) + 1)
+        alpha = (1 - confidence) / (2 * trace.shape[1] * (len(trace) // lengths))
+        axes.plot(lengths, profile, color=BLUE, linewidth=1.2, label="in the trace")
+        band = chernoff_lower(profile, lengths, alpha), chernoff_upper(profile, lengths, alpha)
+        axes.fill_between(lengths, *band, color=BLUE, alpha=0.15, linewidth=0, label=f"{percent} for each P")
         _finish(axes, scenario, deltas, float(band[1].max()), "upper right")
 
     return Report(values, draw, _SIZE, tables, notes)

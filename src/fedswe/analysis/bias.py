@@ -174,13 +174,13 @@ def _summary(limits: Sequence[dict[str, Any]], objective: _Objective) -> TextTab
         }
         for entry in limits
     ]
-    columns = [
-        Column("algorithm", "algorithm"),
-        Column("model", "model"),
-        Column("distance", "distance", _distance),
-        Column("worst round", "worst_distance", _distance),
-        Column("heaviest client", "heaviest"),
-        Column("weight × m", "times_m"),
+    columns: list[Column] = [
+        "algorithm",
+        "model",
+        ("distance", "distance", _distance),
+        ("worst round", "worst_distance", _distance),
+        ("heaviest client", "heaviest"),
+        ("weight × m", "times_m"),
     ]
     return table(f"limits of the expected models: {what}", rows, columns)
 
@@ -190,15 +190,10 @@ def _clients(values: dict[str, Any]) -> TextTable:
     order = np.argsort(-servers[0]["weights"], kind="stable")
     listed = order if m <= _ALL_LISTED else np.concatenate([order[:_LISTED], order[-_LISTED:]])
     rows = [
-        {
-            "client": int(i),
-            "presence": values["presence"][i],
-            **{entry["algorithm"]: _times_m(entry, i) for entry in servers},
-        }
+        {"client": int(i), "available": values["presence"][i], **{e["algorithm"]: _times_m(e, i) for e in servers}}
         for i in listed
     ]
-    columns = [Column("client", "client"), Column("available", "presence")]
-    columns += [Column(entry["algorithm"], entry["algorithm"]) for entry in servers]
+    columns = ["client", "available", *(entry["algorithm"] for entry in servers)]
     title = "weight × m of a client's optimum at the server (1 is fair)"
     return table(title if m <= _ALL_LISTED else f"{title}: the {_LISTED} heaviest and lightest", rows, columns)
 

@@ -119,16 +119,16 @@ def mixing_report(
         "limit_of_large_k": limit,
     }
     rows: list[dict[str, Any]] = values["rho"]
-    columns = [Column("k", "k", general), Column("rho_k", "rho")]
+    columns: list[Column] = [("k", "k", general), ("rho_k", "rho")]
     if found[0].estimate is not None:
-        columns.append(Column(f"{percent} interval", "interval", interval))
+        columns.append((f"{percent} interval", "interval", interval))
     if found[0].realised is not None:
-        columns.append(Column("worst window", "realised_worst_window"))
-    columns.append(Column("rounds to halve", "rounds_to_halve", or_else("never")))
+        columns.append(("worst window", "realised_worst_window"))
+    columns.append(("rounds to halve", "rounds_to_halve", or_else("never")))
     if any(row["bound"] is not None for row in rows):
-        columns.append(Column("spectral bound", "bound", _bound))
+        columns.append(("spectral bound", "bound", _bound))
     if any(row["bound"] != row["bound_as_printed"] for row in rows):
-        columns.append(Column("as printed", "bound_as_printed", _bound))
+        columns.append(("as printed", "bound_as_printed", _bound))
     last = [] if limit is None else [{"k": math.inf, "rho": limit, "rounds_to_halve": _rounds_to_halve(limit, window)}]
     title = f"rho_k = lambda_2(E[W W^T]) over windows of {window} round{'s' if window > 1 else ''}"
 

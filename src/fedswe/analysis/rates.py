@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedswe.analysis.constants import Constants, measure, models_of_a_run
 from fedswe.analysis.mixing import mixing_of
-from fedswe.analysis.report import Column, Report, general, or_else, short, table
+from fedswe.analysis.report import Report, TextTable, general, or_else, short, table
 from fedswe.analysis.scenario import Scenario
 from fedswe.errors import require
 from fedswe.experiment.experiment import assemble
@@ -74,39 +74,6 @@ def rates_report(
         "rates_of_the_run": {"local_lr": local_lr, "lr": lr},
         "by_k": [_of_k(scenario, f.k, f.rho, delta, largest, window, constants) for f in mixing],
     }
-    seen = f"at {constants.points} models of the run"
-    explained = {
-        "smoothness": ("L", f"curvature of client {smoothness.client}, {seen}"),
-        "sigma_squared": ("sigma^2", f"standard error {short(variance.standard_error)}; mean {short(variance.mean)}"),
-        "beta": ("beta", seen),
-        "zeta": ("zeta", seen),
-        "initial_gap": ("F(x^0) - F*", "exact" if constants.gap_is_exact else "at most: F* taken as 0"),
-        "delta": ("delta", f"window P = {window}"),
-        "delta_max": ("delta_max", "largest p_i^t"),
-    }
-    tables = [
-        table(
-            "constants",
-            [{"constant": name, "value": values[key], "how": how} for key, (name, how) in explained.items()],
-            [Column("constant", "constant"), Column("value", "value"), Column("how", "how")],
-        ),
-        table(
-            "learning rates the theorem admits, and from which T on it admits the corollary's rates",
-            values["by_k"],
-            [
-                Column("k", "k", general),
-                Column("rho_k", "rho"),
-                Column("eta_l eta_g up to", "rate_limits.product", or_else("none")),
-                Column("eta_l up to", "rate_limits.local", or_else("none")),
-                Column("from T", "corollary_rounds", or_else("never", lambda rounds: f"{rounds:.3g}")),
-            ],
-        ),
-        table(
-            f"the corollary's bound on the mean squared gradient after {experiment.rounds} rounds, constants 1",
-            values["by_k"],
-            [Column("k", "k", general), *(Column(title, f"bound.{key}") for key, (title, _) in _TERMS.items())],
-        ),
-    ]
     notes = [
         f"rates of the run: eta_l = {short(local_lr)}, eta_l eta_g = {short(local_lr * lr)}; the corollary's choice "
         f"for T = {experiment.rounds}: eta_l = {short(choice.local_lr)}, eta_g = {short(choice.lr)}",
@@ -133,7 +100,7 @@ def rates_report(
             message(axes, "no bound: the clients mix for none of these k")
         format_axes(axes, f"terms of the corollary after {experiment.rounds} rounds, constants 1", "k", "")
 
-    return Report(values, draw, _SIZE, tables, notes)
+    return Report(values, draw, _SIZE, _tables(values, constants), notes)
 
 
 def _of_k(
@@ -162,3 +129,39 @@ def _of_k(
         "corollary_rounds": corollary_rounds(**mixing, steps=steps, beta=beta),
         "bound": {**asdict(bound), "total": bound.total},
     }
+
+
+def _tables(values: dict[str, Any], constants: Constants) -> list[TextTable]:
+    variance, seen = constants.variance, f"at {constants.points} models of the run"
+    explained = {
+        "smoothness": ("L", f"curvature of client {constants.smoothness.client}, {seen}"),
+        "sigma_squared": ("sigma^2", f"standard error {short(variance.standard_error)}; mean {short(variance.mean)}"),
+        "beta": ("beta", seen),
+        "zeta": ("zeta", seen),
+        "initial_gap": ("F(x^0) - F*", "exact" if constants.gap_is_exact else "at most: F* taken as 0"),
+        "delta": ("delta", f"window P = {values['period']}"),
+        "delta_max": ("delta_max", "largest p_i^t"),
+    }
+    return [
+        table(
+            "constants",
+            [{"constant": name, "value": values[key], "how": how} for key, (name, how) in explained.items()],
+            ["constant", "value", "how"],
+        ),
+        table(
+            "learning rates the theorem admits, and from which T on it admits the corollary's rates",
+            values["by_k"],
+            [
+                ("k", "k", general),
+                ("rho_k", "rho"),
+                ("eta_l eta_g up to", "rate_limits.product", or_else("none")),
+                ("eta_l up to", "rate_limits.local", or_else("none")),
+                ("from T", "corollary_rounds", or_else("never", lambda rounds: f"{rounds:.3g}")),
+            ],
+        ),
+        table(
+            f"the corollary's bound on the mean squared gradient after {values['rounds']} rounds, constants 1",
+            values["by_k"],
+            [("k", "k", general), *((title, f"bound.{key}") for key, (title, _) in _TERMS.items())],
+        ),
+    ]

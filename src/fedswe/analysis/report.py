@@ -12,6 +12,8 @@ import numpy as np
 from fedswe.plotting import Draw, Size
 
 Row = Mapping[str, Any]
+Show = Callable[[Any], str]
+Column = str | tuple[str, str] | tuple[str, str, Show]  # the title, the key in a row if it differs, and the format
 
 
 @dataclass(frozen=True)
@@ -38,27 +40,21 @@ class Report:
         return replace(self, values={**values, **self.values}, notes=[*notes, *self.notes])
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its title, the key of its value in a row, and how to print the value."""
-
-    title: str
-    key: str  # "bound.noise" is row["bound"]["noise"]
-    show: Callable[[Any], str] | None = None  # None: `text`
-
-    def cell(self, row: Row) -> str:
-        """The printed value; empty if the row has no such key."""
-        value: Any = row
-        for key in self.key.split("."):
-            if value is not None and key not in value:
-                return ""
-            value = None if value is None else value[key]
-        return (self.show or text)(value)
-
-
 def table(title: str, rows: Iterable[Row], columns: Sequence[Column]) -> TextTable:
-    """Rows of values as a table for printing."""
-    return TextTable(title, [column.title for column in columns], [[c.cell(row) for c in columns] for row in rows])
+    """Rows of values as a table for printing, e.g. with columns ["client", ("mean p", "p"), ("k", "k", general)]."""
+    complete = [(c, c, text) if isinstance(c, str) else c if len(c) == 3 else (*c, text) for c in columns]
+    cells = [[_cell(row, key, show) for _, key, show in complete] for row in rows]
+    return TextTable(title, [title for title, _, _ in complete], cells)
+
+
+def _cell(row: Row, key: str, show: Show) -> str:
+    """The printed value; "bound.noise" is row["bound"]["noise"], and a key that a row does not have is left empty."""
+    value: Any = row
+    for part in key.split("."):
+        if value is not None and part not in value:
+            return ""
+        value = None if value is None else value[part]
+    return show(value)
 
 
 def text(value: Any) -> str:
@@ -78,7 +74,7 @@ def general(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:g}"
 
 
-def or_else(word: str, show: Callable[[Any], str] = text) -> Callable[[Any], str]:
+def or_else(word: str, show: Show = text) -> Show:
     """A format that prints `word` if there is no value or it is infinite."""
     return lambda value: word if value is None or math.isinf(value) else show(value)
 

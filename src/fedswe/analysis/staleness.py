@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedswe.analysis.report import Column, Report, TextTable, short, table
+from fedswe.analysis.report import Report, TextTable, short, table
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
 from fedswe.errors import FedsweError, require
@@ -81,25 +81,12 @@ def _of_probabilities(scenario: Scenario, levels: Sequence[float], window: int) 
         table(
             "staleness t - tau_i(t), exact",
             [{"moment": name, **values[f"{name}_moment"], **b} for name, b in zip(_MOMENTS, bounds, strict=True)],
-            [
-                Column("moment", "moment"),
-                Column("mean", "mean"),
-                Column("largest", "largest"),
-                Column("client", "client"),
-                Column("round", "round"),
-                Column("paper's bound", "paper"),
-                Column("for every t", "safe"),
-            ],
+            ["moment", "mean", "largest", "client", "round", ("paper's bound", "paper"), ("for every t", "safe")],
         ),
         _echo_table(values),
         _rarest_table(
             values["per_client"],
-            "mean_probability",
-            [
-                Column("mean p", "mean_probability"),
-                Column("mean staleness", "mean_staleness"),
-                Column("largest E", "largest_staleness"),
-            ],
+            {"mean p": "mean_probability", "mean staleness": "mean_staleness", "largest E": "largest_staleness"},
         ),
     ]
     notes = [note]
@@ -167,17 +154,12 @@ def _of_trace(scenario: Scenario, levels: Sequence[float]) -> Report:
         table(
             "the trace",
             [{"what": name, "value": values[key]} for key, name in _FACTS.items()],
-            [Column("what", "what"), Column("value", "value")],
+            ["what", "value"],
         ),
         _echo_table(values),
         _rarest_table(
             values["per_client"],
-            "participations",
-            [
-                Column("rounds available", "participations"),
-                Column("mean echo", "mean_echo"),
-                Column("longest absence", "longest_gap"),
-            ],
+            {"rounds available": "participations", "mean echo": "mean_echo", "longest absence": "longest_gap"},
         ),
     ]
 
@@ -220,10 +202,10 @@ def _of_chains(scenario: Scenario, levels: Sequence[float]) -> Report:
             f"staleness t - tau_i(t), {copies} simulated copies",
             [{"moment": name, **values[f"{name}_moment"]} for name in _MOMENTS],
             [
-                Column("moment", "moment"),
-                Column("mean", "mean"),
-                Column("standard error", "standard_error"),
-                Column("independent coins with the same p_i", "independent_coins"),
+                "moment",
+                "mean",
+                ("standard error", "standard_error"),
+                ("independent coins with the same p_i", "independent_coins"),
             ],
         ),
         _echo_table(values),
@@ -255,14 +237,15 @@ def _echo_table(values: dict[str, Any]) -> TextTable:
     return table(
         "echo t - tau_i of the clients that report",
         values["echo_quantiles"],
-        [Column("share of reports", "level", lambda q: f"{100 * q:g} %"), Column("at most", "echo")],
+        [("share of reports", "level", lambda q: f"{100 * q:g} %"), ("at most", "echo")],
     )
 
 
-def _rarest_table(per_client: dict[str, Any], by: str, columns: list[Column]) -> TextTable:
-    rarest = np.argsort(per_client[by], kind="stable")[:_RAREST]
+def _rarest_table(per_client: dict[str, Any], columns: dict[str, str]) -> TextTable:
+    """The clients with the smallest values in the first column."""
+    rarest = np.argsort(per_client[next(iter(columns.values()))], kind="stable")[:_RAREST]
     rows = [{"client": int(i), **{key: of_all[i] for key, of_all in per_client.items()}} for i in rarest]
-    return table("the rarest clients", rows, [Column("client", "client"), *columns])
+    return table("the rarest clients", rows, ["client", *columns.items()])
 
 
 def _draw_echoes(axes: Axes, counts: Floats | IntArray, color: str = BLUE, label: str | None = None) -> None:
