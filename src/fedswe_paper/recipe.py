@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from fedswe.plotting import Chart
 from fedswe_paper.cell import Cell
-from fedswe_paper.charts import Chart
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.selection import Selection
 from fedswe_paper.tables import VerdictTable

@@ -33,6 +33,10 @@ class Availability(ABC):
     def schedule(self, who: Population, seed: int) -> Schedule:
         """The rounds of one run."""
 
+    def cycle(self) -> int | None:
+        """The number of rounds after which the probabilities repeat; None if they do not, or it is not known."""
+        return None
+
 
 @dataclass(frozen=True)
 class Probabilistic(Availability):

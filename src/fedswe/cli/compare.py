@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,9 +19,9 @@ from fedswe.cli import arguments as command_words
 from fedswe.cli.arguments import Jobs, Out, Words
 from fedswe.comparison import TAIL, Cell, Comparison, compare
 from fedswe.errors import FedsweError, require
-from fedswe.experiment.configuration import experiment, override, read
+from fedswe.experiment.configuration import DEFAULT, experiment, override, read
 from fedswe.experiment.experiment import Experiment, assemble, populate
-from fedswe.plotting import plot_comparison
+from fedswe.plotting import Panel, Series, plot_comparison
 from fedswe.results.files import write_whole
 
 _console = Console(highlight=False, soft_wrap=True)
@@ -61,9 +62,10 @@ def compare_command(
         with _Display() as display:
             result = compare(values, seed_list, rates, tuning_seed, place, jobs or None, display)
         write_whole(place / "compare.csv", result.to_csv())
-        plot_comparison(result, place / "compare.png")
+        title = _title(read(file, overrides), seed_list, values[0][1].rounds)
+        plot_comparison(_panels(result), title, place / "compare.png")
         _print(result, seed_list, values[0][1].rounds, rates)
-        _console.print(f"results   {place}/compare.csv, compare.png, runs/")
+        _console.print(f"results   {place}/compare.csv, compare.png, compare.svg, runs/")
 
 
 def _experiment(label: str, file: str | None, overrides: list[str]) -> Experiment:
@@ -71,6 +73,27 @@ def _experiment(label: str, file: str | None, overrides: list[str]) -> Experimen
     name, *parameters = label.split(":")
     table = override(read(file, overrides), [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)])
     return experiment(table)
+
+
+def _panels(result: Comparison) -> list[Panel]:
+    """The headline score over the rounds, one panel per evaluated model."""
+    score = result.headline
+    panels = []
+    for model in dict.fromkeys(e.model for e in result.entries):
+        series = [
+            Series(e.label, e.histories[0]["round"].tolist(), [h[f"{model}_{score}"] for h in e.histories])
+            for e in result.entries
+            if e.model == model
+        ]
+        panels.append(Panel(model.replace("_", " "), series, score.replace("_", " "), log=score.endswith("loss")))
+    return panels
+
+
+def _title(table: dict[str, Any], seeds: list[int], rounds: int) -> str:
+    """Data set, availability, seeds and rounds, as the configuration names them."""
+    task, availability = ({"name": DEFAULT[part], **table.get(part, {})} for part in ("task", "availability"))
+    data = Path(task["file"]).name if "file" in task else task["name"]
+    return f"{data}, {availability['name']} availability, seeds {', '.join(map(str, seeds))}, {rounds} rounds"
 
 
 class _Display:

@@ -13,7 +13,7 @@ from fedswe.cli.console import console, print_json, print_table
 from fedswe.errors import FedsweError
 
 if TYPE_CHECKING:
-    from fedswe.analysis.subject import Subject
+    from fedswe.analysis.scenario import Scenario
 
 Words = Annotated[
     list[str] | None,
@@ -48,8 +48,8 @@ def assumption(
     from fedswe.analysis.assumption import assumption_report
 
     check_plot(plot)
-    subject = _subject(words, horizon)
-    deliver(assumption_report(subject, numbers(delta, "--delta"), period, confidence), as_json, plot, subject)
+    clients = _scenario(words, horizon)
+    deliver(assumption_report(clients, numbers(delta, "--delta"), period, confidence), as_json, plot, clients)
 
 
 def staleness(
@@ -64,8 +64,8 @@ def staleness(
     from fedswe.analysis.staleness import staleness_report
 
     check_plot(plot)
-    subject = _subject(words, horizon)
-    deliver(staleness_report(subject, numbers(quantiles, "--quantiles"), period), as_json, plot, subject)
+    clients = _scenario(words, horizon)
+    deliver(staleness_report(clients, numbers(quantiles, "--quantiles"), period), as_json, plot, clients)
 
 
 def mixing(
@@ -82,8 +82,8 @@ def mixing(
     from fedswe.analysis.mixing import mixing_report
 
     check_plot(plot)
-    subject = _subject(words, horizon)
-    deliver(mixing_report(subject, _ks(k), period, draws, confidence), as_json, plot, subject)
+    clients = _scenario(words, horizon)
+    deliver(mixing_report(clients, _ks(k), period, draws, confidence), as_json, plot, clients)
 
 
 def rates(
@@ -101,8 +101,8 @@ def rates(
     from fedswe.analysis.rates import rates_report
 
     check_plot(plot)
-    subject = _subject(words, horizon, needs_task=True)
-    deliver(rates_report(subject, _ks(k), period, draws, along, points), as_json, plot, subject)
+    clients = _scenario(words, horizon, needs_task=True)
+    deliver(rates_report(clients, _ks(k), period, draws, along, points), as_json, plot, clients)
 
 
 def bias(
@@ -122,13 +122,13 @@ def bias(
     from fedswe.analysis.bias import bias_of
 
     check_plot(plot)
-    subject = _subject(words, horizon)
-    deliver(bias_of(subject, None if k is None else _ks(k), step), as_json, plot, subject)
+    clients = _scenario(words, horizon)
+    deliver(bias_of(clients, None if k is None else _ks(k), step), as_json, plot, clients)
 
 
 # the arguments of a command --------------------------------------------------------------------------------
-def _subject(words: list[str] | None, horizon: int | None, needs_task: bool = False) -> Subject:
-    from fedswe.analysis.subject import subject
+def _scenario(words: list[str] | None, horizon: int | None, needs_task: bool = False) -> Scenario:
+    from fedswe.analysis.scenario import scenario
     from fedswe.availability import AVAILABILITY
     from fedswe.experiment.configuration import DEFAULT, experiment, read
 
@@ -145,7 +145,7 @@ def _subject(words: list[str] | None, horizon: int | None, needs_task: bool = Fa
     table = read(file, [*(f"availability.name={name}" for name in named), *overrides])
     value = experiment(table)
     name = table.get("availability", {}).get("name", DEFAULT["availability"])
-    return subject(value, name, horizon, needs_task or "task" in table)
+    return scenario(value, name, horizon, needs_task or "task" in table)
 
 
 def _ks(text: str) -> list[float]:
@@ -161,13 +161,13 @@ def check_plot(plot: Path | None) -> None:
         check_format(plot)
 
 
-def deliver(report: Report, as_json: bool, plot: Path | None, subject: Subject | None = None) -> None:
+def deliver(report: Report, as_json: bool, plot: Path | None, clients: Scenario | None = None) -> None:
     """Draw a report if asked for, and print it as tables and notes or as JSON."""
     from fedswe.plotting import save
 
-    lead = subject.notes() if subject is not None else []
-    if subject is not None:
-        report = report.introduced(subject.values(), lead)
+    lead = clients.notes() if clients is not None else []
+    if clients is not None:
+        report = report.introduced(clients.values(), lead)
     if plot is not None:
         save(report.draw, report.size, plot)
     if as_json:
@@ -175,7 +175,7 @@ def deliver(report: Report, as_json: bool, plot: Path | None, subject: Subject |
         return
     for note in report.notes[: len(lead)]:
         console.print(note)
-    for sheet in report.sheets:
+    for sheet in report.tables:
         print_table(sheet.title, sheet.columns, sheet.rows, numbers=True)
     for note in report.notes[len(lead) :]:
         console.print(note)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fedswe.plotting import Panel, Series, bars
 from fedswe_paper.cell import Cell
-from fedswe_paper.charts import Panel, Series, bars
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipe import Recipe, Report
 from fedswe_paper.recipes.labels import remarks

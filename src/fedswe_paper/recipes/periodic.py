@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fedswe.plotting import Panel, Series, curves
 from fedswe_paper.cell import Cell, Dynamics
-from fedswe_paper.charts import Panel, Series, against_k, curves
+from fedswe_paper.charts import against_k
 from fedswe_paper.illustrations import illustration
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipe import Recipe, Report
