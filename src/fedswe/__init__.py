@@ -1,7 +1,34 @@
 """Federated learning when clients come and go: FedSWE and its peers, one definition each."""
 
-from fedswe.errors import FedsweError
-from fedswe.experiment.experiment import Evaluate, Experiment, Record
-from fedswe.experiment.runner import resume, run
+from __future__ import annotations
 
-__all__ = ["Evaluate", "Experiment", "FedsweError", "Record", "resume", "run"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedswe.errors import FedsweError
+    from fedswe.experiment.experiment import Evaluate, Experiment, Record
+    from fedswe.experiment.runner import resume, run
+
+__version__ = "0.1.0"
+
+__all__ = ["Evaluate", "Experiment", "FedsweError", "Record", "__version__", "resume", "run"]
+
+_MODULES = {  # of the public names; imported when a name is first used, since most of them import torch
+    "Evaluate": "fedswe.experiment.experiment",
+    "Experiment": "fedswe.experiment.experiment",
+    "FedsweError": "fedswe.errors",
+    "Record": "fedswe.experiment.experiment",
+    "resume": "fedswe.experiment.runner",
+    "run": "fedswe.experiment.runner",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

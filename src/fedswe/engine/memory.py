@@ -14,7 +14,7 @@ from fedswe.engine.base import Engine, availability_of
 from fedswe.engine.batched import BatchedEngine
 from fedswe.engine.local_step import phase_end
 from fedswe.engine.work import Local, rows_at_a_time
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Setting
 from fedswe.tasks.quadratic import Quadratic
 

@@ -9,7 +9,7 @@ import torch
 from fedswe.core.algorithm import Job
 from fedswe.engine.work import Local, Stack, Work
 from fedswe.tasks.augment import Augmentation
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Labelled
 from fedswe.tasks.networks import NETWORKS, Network
 from fedswe.tasks.problem import Setting

@@ -13,7 +13,7 @@ from fedswe.core.records import Vector
 from fedswe.engine.local_step import phase_end
 from fedswe.tasks.augment import Augment
 from fedswe.tasks.batches import Batches
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 
 if TYPE_CHECKING:
     from fedswe.engine.work import Stack

@@ -10,7 +10,7 @@ from torch import nn
 
 from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn, Precision
 from fedswe.tasks.batches import Batches
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Resident
 
 if TYPE_CHECKING:
