@@ -10,12 +10,10 @@ import pytest
 import safetensors.numpy
 
 import fedswe as package
-from fedswe.algorithms import ALGORITHMS
-from fedswe.availability import AVAILABILITY
 from fedswe.cli.arguments import directory
 from fedswe.experiment.configuration import load
+from fedswe.registry import KINDS, find, names
 from fedswe.results.history import History
-from fedswe.tasks import TASKS
 from tests.cli.command import fedswe, process
 
 QUICK = ["task.clients=10", "task.alpha=1", "rounds=6", "evaluate.every=4", "local.steps=2"]
@@ -215,17 +213,17 @@ def test_a_run_that_diverged_says_so(tmp_path, monkeypatch, capsys):
 def test_list_names_everything(monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "list")
     assert code == 0
-    assert all(name in text for registry in (ALGORITHMS, AVAILABILITY, TASKS) for name in registry)
+    assert all(name in text for kind in KINDS for name in names(kind))
     assert "trains while unavailable" in text
 
 
-@pytest.mark.parametrize("name", [*ALGORITHMS, *AVAILABILITY, *TASKS])
+@pytest.mark.parametrize("name", [name for kind in KINDS for name in names(kind)])
 def test_show_explains(name, monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "show", name)
     assert code == 0
-    registry = next(r for r in (ALGORITHMS, AVAILABILITY, TASKS) if name in r)
-    assert registry[name].title.split()[0] in text
-    if name in ALGORITHMS:
+    [(kind, cls)] = find(name)
+    assert cls.title.split()[0] in text
+    if kind == "algorithm":
         assert "kept at" in text
         assert "Reference: " in text
 

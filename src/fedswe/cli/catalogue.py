@@ -10,40 +10,33 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedswe.algorithms import ALGORITHMS
+from fedswe import registry
 from fedswe.core.footprint import footprint, in_d
-from fedswe.errors import FedsweError
-from fedswe.experiment.configuration import NAMED
+
+_KINDS = ("algorithm", "availability", "task")
 
 _D = 1000  # any width larger than the number of scalars an algorithm keeps
 _console = Console(highlight=False, soft_wrap=True)
 
 
 def list_command() -> None:
-    for section, registry in NAMED.items():
-        table = Table("name", "what it is", title=section, title_justify="left", min_width=60)
-        for name, cls in registry.items():
-            table.add_row(name, cls.title)
+    for kind in _KINDS:
+        table = Table("name", "what it is", title=kind, title_justify="left", min_width=60)
+        for name in registry.names(kind):
+            table.add_row(name, registry.title_of(registry.resolve(kind, name)))
         _console.print(table)
     _console.print("fedswe show NAME explains one of them")
 
 
 def show_command(name: str) -> None:
-    found = [(section, registry[name]) for section, registry in NAMED.items() if name in registry]
-    if not found:
-        import difflib
-
-        known = [n for registry in NAMED.values() for n in registry]
-        close = difflib.get_close_matches(name, known, n=1)
-        raise FedsweError(f"unknown name {name!r}" + (f": did you mean {close[0]}?" if close else "; see fedswe list"))
-    for section, cls in found:
-        _console.print(f"[bold]{name}[/bold]  {cls.title}\n", markup=True)
+    for section, cls in registry.find(name):
+        _console.print(f"[bold]{name}[/bold]  {registry.title_of(cls)}\n", markup=True)
         _console.print(inspect.getdoc(cls), markup=False)
         _console.print()
         _parameters(section, cls)
-        if name in ALGORITHMS:
-            _memory(ALGORITHMS[name])
-            _console.print(f"\nReference: {cls.citation}", markup=False)
+        if section == "algorithm":
+            _memory(cls)
+            _console.print(f"\nReference: {getattr(cls, 'citation', 'none')}", markup=False)
 
 
 def _parameters(section: str, cls: type[Any]) -> None:
@@ -62,7 +55,7 @@ def _comments(cls: type[Any]) -> dict[str, str]:
     """The comment beside each field, which is where its meaning is written."""
     found: dict[str, str] = {}
     for owner in reversed(cls.__mro__):
-        if owner.__module__.startswith("fedswe"):
+        if owner.__module__ not in ("builtins", "abc", "typing"):
             found |= dict(re.findall(r"^    (\w+): [^\n]*?  # (.+)$", inspect.getsource(owner), re.MULTILINE))
     return found
 

@@ -20,11 +20,11 @@ from fedswe.analysis.rates import rates_report
 from fedswe.analysis.report import Report, Sheet, plain
 from fedswe.analysis.staleness import staleness_report
 from fedswe.analysis.subject import Subject, subject
-from fedswe.availability import AVAILABILITY
 from fedswe.cli.arguments import numbers, split
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import DEFAULT, experiment, read
 from fedswe.plotting import check_format, save
+from fedswe.registry import names
 from fedswe_paper.theory_figures import figure_report
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app = typer.Typer(
     help="The paper's quantities for your clients: connected, stale, biased? See docs/theory.md and docs/errata.md.",
 )
 
+AVAILABILITY = names("availability")
 _WIDTH = 120  # of tables that do not go to a terminal
 
 Words = Annotated[

@@ -4,37 +4,45 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-import torch
 
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Availability, Sine
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
 from fedswe.core.algorithm import AnyAlgorithm
-from fedswe.engine import ENGINES, Engine
-from fedswe.engine.outputs import Output
-from fedswe.engine.probes import Probe
 from fedswe.engine.work import Local
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
 from fedswe.tasks.problem import Problem, Setting
 
+if TYPE_CHECKING:
+    import torch
+
+    from fedswe.engine import Engine
+
+Output = Literal["server", "client_mean", "augmented_mean", "ema"]
+Probe = Literal["consensus", "auxiliary"]
+
+_LARGEST = {"rounds": 10**9, "local.steps": 10**6, "local.batch_size": 10**9}  # beyond these it is a mistake
+
 
 @dataclass(frozen=True)
 class Evaluate:
-    """When and at which models a run is judged."""
+    """When, and at which models, a run is evaluated."""
 
     every: int = 20  # rounds; round 0 and the last round are always evaluated
-    model: list[Output] = field(default_factory=lambda: ["server", "client_mean"])
+    model: list[Output] = field(default_factory=lambda: ["server", "client_mean"])  # also augmented_mean, ema
     ema_decay: float = 0.99  # of the exponential average of server models, "ema"
-    tail: int = 0  # so many final rounds, over which scores are averaged, are judged more often
-    tail_every: int = 2  # rounds between evaluations there
+    tail: int = 0  # number of last rounds, over which scores are averaged, that are evaluated more often; 0 = none
+    tail_every: int = 2  # rounds between evaluations in the tail
 
     def due(self, t: int, rounds: int) -> bool:
-        """Whether the models after t of so many rounds are judged."""
+        """Whether the models after t of so many rounds are evaluated."""
         return t % self.every == 0 or t == rounds or (t > rounds - self.tail and (rounds - t) % self.tail_every == 0)
 
     def __post_init__(self) -> None:
@@ -76,11 +84,17 @@ class Experiment:
     record: Record = field(default_factory=Record)
 
     def __post_init__(self) -> None:
+        check_types(self, "")
+        for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
+            check_types(getattr(self, section), f"{section}.")
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
-        _check_words(self, "")
-        for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
-            _check_words(getattr(self, section), f"{section}.")
+        for key, value in (
+            ("rounds", self.rounds),
+            ("local.steps", self.local.steps),
+            ("local.batch_size", self.local.batch_size),
+        ):
+            require(value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {value}")
         if "auxiliary" in self.record.probes:
             require(
                 isinstance(self.algorithm, FedSWE),
@@ -92,23 +106,68 @@ class Experiment:
             )
 
 
-def _check_words(part: Any, section: str) -> None:
-    """Refuse a word that is none of those a field may hold: from Python nothing else does, and it would be ignored."""
-    hints = get_type_hints(type(part))
+def check_types(part: Any, section: str) -> None:
+    """Refuse a value of another type than its field: from Python nothing else does, and it would fail much later."""
+    hints = types_of(type(part))
     for f in fields(part):
-        hint, words = hints[f.name], [getattr(part, f.name)]
-        if get_origin(hint) is list:
-            hint, words = get_args(hint)[0], *words
-        if get_origin(hint) is Literal:
-            for word in words:
-                require(
-                    word in get_args(hint),
-                    f"{section}{f.name} must be one of {', '.join(get_args(hint))}, not {word!r}",
-                )
+        wrong = _mismatch(getattr(part, f.name), hints.get(f.name, Any))
+        if wrong is not None:
+            value, hint = wrong
+            raise FedsweError(f"{section}{f.name} must be {_described(hint)}, not {_shown(value)}")
+
+
+_TYPES: dict[type[Any], dict[str, Any]] = {}  # kept, as reading the types takes longer than checking the values
+
+
+def types_of(cls: type[Any]) -> dict[str, Any]:
+    """The types of the fields of a dataclass; empty for a class whose types are not all defined."""
+    if cls not in _TYPES:
+        try:
+            _TYPES[cls] = get_type_hints(cls)
+        except NameError:
+            _TYPES[cls] = {}
+    return _TYPES[cls]
+
+
+def _mismatch(value: Any, hint: Any) -> tuple[Any, Any] | None:
+    """The part of a value that has another type, and the type it should have."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (list, tuple) and isinstance(value, list | tuple | np.ndarray):
+        return next((wrong for item in value if (wrong := _mismatch(item, arguments[0]))), None)
+    if origin in (Union, UnionType):
+        fits = any(_mismatch(value, argument) is None for argument in arguments)
+    elif origin is Literal:
+        fits = isinstance(value, str) and value in arguments
+    elif hint in (int, float):
+        fits = isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+    elif hint is bool:
+        fits = isinstance(value, bool | np.bool_)
+    else:
+        cls = origin or hint
+        fits = not isinstance(cls, type) or isinstance(value, cls)
+    return None if fits else (value, hint)
+
+
+def _described(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_described(argument) for argument in arguments)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, arguments))}"
+    if origin in (list, tuple):
+        return f"a list, each {_described(arguments[0])}"
+    known = {int: "a whole number", float: "a number", str: "text", bool: "True or False", NoneType: "None"}
+    return known.get(hint) or f"an instance of {(origin or hint).__name__}"
+
+
+def _shown(value: Any) -> str:
+    return f"the class {value.__name__}: write {value.__name__}()" if isinstance(value, type) else repr(value)
 
 
 def assemble(experiment: Experiment) -> Engine:
     """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
+    from fedswe.engine import ENGINES  # imports torch
+
     problem, schedule = populate(experiment)
     require(
         schedule.rounds is None or schedule.rounds >= experiment.rounds,
@@ -119,7 +178,9 @@ def assemble(experiment: Experiment) -> Engine:
 
 
 def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
-    """The clients of an experiment: what they hold and when they are there."""
+    """The clients of an experiment: what they hold, and when they are available."""
+    import torch
+
     wants_legacy = isinstance(experiment.availability, Probabilistic) and experiment.availability.stream == "legacy"
     legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
     setting = Setting(experiment.seed, getattr(torch, experiment.dtype), device_named(experiment.device), legacy)
@@ -129,12 +190,14 @@ def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
 
 
 def device_named(name: str) -> torch.device:
-    """A device that is there, or one line that says it is not."""
+    """The device with this name, or one line that says why it cannot be used."""
+    import torch
+
     known = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
     if known is None:
         raise FedsweError(f'device must be "cpu", "cuda" or "cuda:N", not "{name}"')
     if name != "cpu":
         require(torch.cuda.is_available(), f'device "{name}": no GPU is visible')
-        there = torch.cuda.device_count()
-        require(int(known[1] or 0) < there, f'device "{name}": GPUs are numbered from 0, and {there} are visible')
+        count = torch.cuda.device_count()
+        require(int(known[1] or 0) < count, f'device "{name}": GPUs are numbered from 0, and {count} are visible')
     return torch.device(name)
