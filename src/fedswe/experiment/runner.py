@@ -15,6 +15,7 @@ from fedswe.engine.probes import observe
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment, assemble
+from fedswe.registry import refuse_changed, sources
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
@@ -38,7 +39,7 @@ def run(
     with ExitStack() as held:
         if out is not None:
             directory = RunDirectory(Path(out))
-            directory.create(dump(experiment), provenance())
+            directory.create(dump(experiment), provenance(sources(experiment)))
             held.enter_context(directory.held())
             runner.keep_in(directory)
         advance([runner], watch)
@@ -55,7 +56,7 @@ def run_together(experiments: Sequence[Experiment], outs: Sequence[Path | None])
     for runner, out in zip(runners, outs, strict=True):
         if out is not None:
             directory = RunDirectory(out)
-            directory.create(dump(runner.experiment), provenance())
+            directory.create(dump(runner.experiment), provenance(sources(runner.experiment)))
             runner.keep_in(directory)
     advance(runners)
     return [runner.history for runner in runners]
@@ -102,9 +103,10 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
             "start a new run",
         )
         return history
+    refuse_changed(directory.sources(), experiment, directory.path)
     runner = Runner(experiment)
     with directory.held():
-        directory.note(provenance())
+        directory.note(provenance(sources(experiment)))
         runner.keep_in(directory, directory.load_checkpoint())
         advance([runner], watch)
     return runner.history
