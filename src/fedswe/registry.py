@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import os
 import sys
@@ -93,6 +92,17 @@ KINDS = {
 def names(kind: str) -> list[str]:
     """The built-in names and those of installed packages; nothing is imported."""
     return list(dict.fromkeys([*KINDS[kind].builtin, *(point.name for point in _published(kind))]))
+
+
+def titles(kind: str) -> dict[str, str]:
+    """One line about each name; for a class of an installed package that cannot be used, the reason."""
+    found = {}
+    for name in names(kind):
+        try:
+            found[name] = title_of(resolve(kind, name))
+        except FedsweError as error:
+            found[name] = f"cannot be used: {error}"
+    return found
 
 
 def resolve(kind: str, name: object) -> type[Any]:
@@ -197,19 +207,18 @@ def _import_module(name: str) -> ModuleType:
 
 def _import_file(path: Path, place: str) -> ModuleType:
     if not path.is_file():
-        raise FedsweError(f"there is no file {place} in {Path.cwd()}: correct the path, or change the directory")
+        raise FedsweError(f"{place}: there is no file {path}")
     name = f"{_FILE_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # it may import the files beside it
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise FedsweError(f"{place} is not a Python file: its name must end with .py")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path)
     sys.modules[name] = module  # dataclasses look up the module of a class by its name
     try:
-        spec.loader.exec_module(module)
+        # Compiled from the text itself: stored bytecode may be that of a version of the same second and length.
+        exec(compile(path.read_bytes(), path, "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise

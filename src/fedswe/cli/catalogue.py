@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fedswe import registry
 from fedswe.core.footprint import footprint, in_d
+from fedswe.errors import FedsweError
 
 _KINDS = ("algorithm", "availability", "task")
 
@@ -22,8 +23,8 @@ _console = Console(highlight=False, soft_wrap=True)
 def list_command() -> None:
     for kind in _KINDS:
         table = Table("name", "what it is", title=kind, title_justify="left", min_width=60)
-        for name in registry.names(kind):
-            table.add_row(name, registry.title_of(registry.resolve(kind, name)))
+        for name, title in registry.titles(kind).items():
+            table.add_row(name, title)
         _console.print(table)
     _console.print("fedswe show NAME explains one of them")
 
@@ -61,8 +62,11 @@ def _comments(cls: type[Any]) -> dict[str, str]:
 
 
 def _memory(cls: type[Any]) -> None:
-    algorithm = cls()
-    count = footprint(algorithm, _D)
+    try:
+        algorithm = cls()
+        count = footprint(algorithm, _D)
+    except Exception as error:  # of a user's own class, which may raise anything
+        raise FedsweError(f"{cls.__name__}: its messages cannot be counted ({registry.first_line(error)})") from None
     table = Table(
         "kept at the server",
         "kept at each client",
