@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from fedswe.availability.mask import Rows
+from fedswe.core.local import Local
 from fedswe.engine import ENGINES
-from fedswe.engine.work import Local
 from fedswe.tasks import Digits, Quadratic
 from fedswe.tasks.problem import Setting
 

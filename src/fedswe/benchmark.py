@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 from fedswe.algorithms import FedAvg
 from fedswe.availability.mask import Rows
+from fedswe.core.local import Local
 from fedswe.engine import BatchedEngine
-from fedswe.engine.work import Local
 from fedswe.tasks.augment import Augment, Augmentation
 from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Labelled

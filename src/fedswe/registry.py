@@ -13,7 +13,7 @@ import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -31,7 +31,7 @@ class Kind:
 
     base: str  # "module:Class" that every class of this kind derives from
     group: str  # entry points of installed packages
-    builtin: dict[str, str] = field(default_factory=dict)  # name to "module:Class"
+    builtin: dict[str, str]  # name to "module:Class"
 
 
 KINDS = {
@@ -52,6 +52,7 @@ KINDS = {
             "scaffold": "fedswe.algorithms.scaffold:Scaffold",
             "amplified_scaffold": "fedswe.algorithms.scaffold:AmplifiedScaffold",
             "fedpbc": "fedswe.algorithms.fedpbc:FedPBC",
+            "fedswe_variant": "fedswe.algorithms.fedswe_variant:FedSWEVariant",
         },
     ),
     "availability": Kind(
@@ -82,9 +83,37 @@ KINDS = {
             "fashion_mnist": "fedswe.tasks.images:FashionMnist",
         },
     ),
-    "transform": Kind("fedswe.core.transforms:Transform", "fedswe.transforms"),
-    "output": Kind("fedswe.engine.outputs:Output", "fedswe.outputs"),
-    "column": Kind("fedswe.engine.columns:Column", "fedswe.columns"),
+    "transform": Kind(
+        "fedswe.core.transforms:Transform",
+        "fedswe.transforms",
+        {
+            "clip": "fedswe.core.transforms:Clip",
+            "weight_decay": "fedswe.core.transforms:WeightDecay",
+            "prox": "fedswe.core.transforms:Prox",
+            "momentum": "fedswe.core.transforms:Momentum",
+            "adagrad": "fedswe.core.transforms:Adagrad",
+            "adam": "fedswe.core.transforms:Adam",
+            "yogi": "fedswe.core.transforms:Yogi",
+        },
+    ),
+    "output": Kind(
+        "fedswe.engine.outputs:Output",
+        "fedswe.outputs",
+        {
+            "server": "fedswe.engine.outputs:ServerModel",
+            "client_mean": "fedswe.engine.outputs:ClientMean",
+            "augmented_mean": "fedswe.engine.outputs:AugmentedMean",
+            "ema": "fedswe.engine.outputs:Ema",
+        },
+    ),
+    "column": Kind(
+        "fedswe.engine.columns:Column",
+        "fedswe.columns",
+        {
+            "consensus": "fedswe.engine.columns:Consensus",
+            "auxiliary": "fedswe.engine.columns:Auxiliary",
+        },
+    ),
 }
 
 
@@ -314,7 +343,10 @@ def _foreign(value: Any) -> Iterator[type[Any]]:
         if type(value).__module__.partition(".")[0] not in ("fedswe", "fedswe_paper"):
             yield type(value)
         for f in fields(value):
-            yield from _foreign(getattr(value, f.name))
+            held = getattr(value, f.name)
+            if kind := f.metadata.get("kind"):  # a list of names
+                held = [resolve(kind, name)() for name in held]
+            yield from _foreign(held)
 
 
 def _place(cls: type[Any]) -> str:

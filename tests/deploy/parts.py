@@ -2,8 +2,8 @@
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import Stationary
+from fedswe.core.local import Local
 from fedswe.deploy import ClientEndpoint, Deployment, ServerEndpoint
-from fedswe.engine.work import Local
 from fedswe.experiment.experiment import Experiment
 from fedswe.tasks import Digits, Quadratic
 from tests import problems as bench

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from fedswe.algorithms import ALGORITHMS, FedSWE
+from fedswe.core.local import Local
 from fedswe.engine.memory import copies_of_the_biggest, distinct_rows, private_columns
-from fedswe.engine.work import Local
 from tests import problems as bench
 from tests.engine.solvers.workbench import problem as images
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedswe import Evaluate, Experiment, Record, run
 from fedswe.algorithms import ALGORITHMS, MIFA, FedAWE, FedSWE
-from fedswe.engine.work import Local
+from fedswe.core.local import Local
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, experiment, load, load_text
 from fedswe.tasks import Digits, Quadratic

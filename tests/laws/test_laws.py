@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from fedswe.algorithms import ALGORITHMS, FedAWE, FedSWE
 from fedswe.availability.mask import Rows
 from fedswe.core.footprint import footprint, in_d
+from fedswe.core.local import Local
 from fedswe.core.records import parts
 from fedswe.engine import ENGINES, BatchedEngine
-from fedswe.engine.work import Local
 from fedswe.tasks import Quadratic
 from tests import problems as bench
 from tests.laws.cases import CASES, make

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fedswe.core import keys
-from fedswe.engine.work import Local
+from fedswe.core.local import Local
 from tests import problems as bench
 from tests.laws.cases import CASES, make
 from tests.laws.literal import LITERAL

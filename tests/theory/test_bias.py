@@ -11,8 +11,8 @@ import torch
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability.schedule import Bernoulli
+from fedswe.core.local import Local
 from fedswe.engine import ENGINES
-from fedswe.engine.work import Local
 from fedswe.errors import FedsweError
 from fedswe.tasks.quadratic import QuadraticProblem
 from fedswe.theory.aggregation_weights import aggregation_weights

@@ -5,8 +5,8 @@ import pytest
 
 from fedswe.algorithms import FedAvg, FedAvgAll, FedSWE
 from fedswe.availability.mask import Rows
+from fedswe.core.local import Local
 from fedswe.engine import ENGINES, BatchedEngine
-from fedswe.engine.work import Local
 from fedswe.tasks import Quadratic
 from tests import problems as bench
 

@@ -6,12 +6,12 @@ import signal
 import numpy as np
 import pytest
 import torch
+from fedswe.engine.probes import auxiliary, observe
 
 from fedswe import Experiment, FedsweError, Record, resume, run
 from fedswe.algorithms import FedAvg, FedAWE, FedSWE
+from fedswe.core.local import Local
 from fedswe.engine import ENGINES
-from fedswe.engine.probes import auxiliary, observe
-from fedswe.engine.work import Local
 from fedswe.experiment.configuration import dump, load, load_text
 from fedswe.theory.mixing import mixing_matrix
 from fedswe.theory.sequences import (

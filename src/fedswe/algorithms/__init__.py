@@ -5,13 +5,14 @@ from fedswe.algorithms.fedau import FedAU
 from fedswe.algorithms.fedavg import FedAvg, FedAvgAll, FedAvgKnown
 from fedswe.algorithms.fedpbc import FedPBC
 from fedswe.algorithms.fedswe import FedAWE, FedSWE
+from fedswe.algorithms.fedswe_variant import FedSWEVariant
 from fedswe.algorithms.fedvarp import FedVARP
 from fedswe.algorithms.gfedavg import GFedAvg
 from fedswe.algorithms.mifa import MIFA
 from fedswe.algorithms.scaffold import AmplifiedScaffold, Scaffold
-from fedswe.core.algorithm import AnyAlgorithm
+from fedswe.core.algorithm import Algorithm
 
-ALGORITHMS: dict[str, type[AnyAlgorithm]] = {
+ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedswe": FedSWE,
     "fedawe": FedAWE,
     "fedavg": FedAvg,
@@ -25,6 +26,7 @@ ALGORITHMS: dict[str, type[AnyAlgorithm]] = {
     "scaffold": Scaffold,
     "amplified_scaffold": AmplifiedScaffold,
     "fedpbc": FedPBC,
+    "fedswe_variant": FedSWEVariant,
 }
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "FedAvgKnown",
     "FedPBC",
     "FedSWE",
+    "FedSWEVariant",
     "FedVARP",
     "GFedAvg",
     "Scaffold",

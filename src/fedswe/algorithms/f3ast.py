@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
-from fedswe.core.records import Model, Nothing, Scalar, Vector
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.core.records import Model, Scalar, Vector
 from fedswe.errors import require
 
 
@@ -19,7 +17,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class F3AST(Algorithm[Model, Client, Model, Model, Nothing]):
+class F3AST(Algorithm):
     """Exponential averages of who took part; at most `budget` available clients train, least-seen first.
 
         r_i = (1 - beta) r_i + beta 1{i in S}         S: the `budget` available clients with smallest r_i
@@ -45,7 +43,7 @@ class F3AST(Algorithm[Model, Client, Model, Model, Nothing]):
         require(0 < self.initial_rate <= 1, f"initial_rate must be in (0, 1], not {self.initial_rate:g}")
 
     def client_init(self, x0: Vector) -> Client:
-        one = torch.ones_like(x0[..., :1])
+        one = x0.new_ones((*x0.shape[:-1], 1))
         return Client(rate=self.initial_rate * one, last=-one)
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
@@ -53,8 +51,8 @@ class F3AST(Algorithm[Model, Client, Model, Model, Nothing]):
         rate = c.rate * (1 - self.beta) ** (at.t - c.last) + self.beta
         return Client(rate, last=at.t), Model((done.end - job.start) / rate)
 
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Nothing]:
-        return Model(s.x + self.lr / at.m * total.x), Nothing()
+    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
+        return Update(s, s.x, total.x if count else None, over=at.m)
 
     def seats(self) -> int:
         return self.budget
@@ -62,4 +60,4 @@ class F3AST(Algorithm[Model, Client, Model, Model, Nothing]):
     def bid(self, c: Client, at: ClientView) -> Scalar:
         # In units of a thousandth of one participation, so that equal histories tie whatever the rounding.
         rate = c.rate * (1 - self.beta) ** (at.t - c.last)
-        return torch.round(rate / self.beta * 1000)
+        return (rate / self.beta * 1000).round()

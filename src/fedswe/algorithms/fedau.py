@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
-from fedswe.core.records import Model, Nothing, Scalar, Vector
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.core.records import Model, Scalar, Vector
 from fedswe.errors import require
 
 
@@ -19,7 +17,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class FedAU(Algorithm[Model, Client, Model, Model, Nothing]):
+class FedAU(Algorithm):
     """Weight each client by the mean of its recorded participation intervals, an online estimate of 1/p_i.
 
         x = x + lr (1/m) sum_A omega_i (end_i - x)
@@ -41,17 +39,17 @@ class FedAU(Algorithm[Model, Client, Model, Model, Nothing]):
         require(self.cutoff >= 1, f"cutoff must be at least 1 round, not {self.cutoff}")
 
     def client_init(self, x0: Vector) -> Client:
-        one = torch.ones_like(x0[..., :1])
+        one = x0.new_ones((*x0.shape[:-1], 1))
         return Client(last=-one, intervals=0 * one)
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
         # The published counter runs while the client is absent. Recorded intervals tile the rounds, so their
         # sum is known at the next visit: last + 1 rounds, and `cut` full cutoffs since.
-        cut = torch.floor((at.t - c.last - 1) / self.cutoff)
+        cut = ((at.t - c.last - 1) / self.cutoff).floor()
         recorded = c.intervals + cut
         mean = (c.last + 1 + cut * self.cutoff) / recorded.clamp(min=1)
-        omega = torch.where(recorded > 0, mean, torch.ones_like(mean))
+        omega = mean.where(recorded > 0, 1.0)
         return Client(last=at.t, intervals=recorded + 1), Model(omega * (done.end - job.start))
 
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Nothing]:
-        return Model(s.x + self.lr / at.m * total.x), Nothing()
+    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
+        return Update(s, s.x, total.x if count else None, over=at.m)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
-from fedswe.core.records import Model, Nothing, Vector, clipped
-from fedswe.errors import require
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.core.records import Model, Nothing, Vector
 
 
 @dataclass(frozen=True)
-class Averaging(Algorithm[Model, Nothing, Model, Model, Nothing]):
+class Averaging(Algorithm):
     """Train from the server's model, send the progress; the three rules differ in how progress is weighted."""
 
-    clip: float = 0.0  # not FedAvg's: L2 bound of the averaged progress, as FedAWE's released code has it; 0 = off
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
+    home: ClassVar[Literal["client", "server"]] = "client"  # there is no client state
 
     def report(self, c: Nothing, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Nothing, Model]:
         return c, Model(self.weigh(done.end - job.start, at))
@@ -28,22 +22,21 @@ class Averaging(Algorithm[Model, Nothing, Model, Model, Nothing]):
     def weigh(self, progress: Vector, at: ClientView) -> Vector:
         return progress
 
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Nothing]:
-        step = self.lr / self.divisor(count, at) * total.x
-        return Model(s.x + (clipped(step, self.lr * self.clip) if self.clip else step)), Nothing()
+    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
+        return Update(s, s.x, total.x if count else None, over=self.divisor(count, at))
 
     @abstractmethod
     def divisor(self, count: int, at: ServerView) -> int:
-        """What the summed progress is divided by."""
+        """What the sum of the progress is divided by."""
 
 
 @dataclass(frozen=True)
 class FedAvg(Averaging):
-    """Average the progress of whoever is there.
+    """Average the progress of the clients that report.
 
         x = x + lr (1/|A|) sum_A (end_i - x)
 
-    Biased towards clients that are often available. Nobody there: x stays.
+    Biased towards clients that are often available. With no report, x stays.
     """
 
     title: ClassVar[str] = "FedAvg over active clients"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Vector
+from fedswe.errors import require
 
 
 @dataclass(frozen=True)
-class FedPBC(Algorithm[Model, Model, Nothing, Model, Model | Nothing]):
+class FedPBC(Algorithm):
     """Every client trains in every round from its own model; only the available ones are averaged and answered.
 
         x_i = x_i + lr (end_i - x_i) for all i;   x = (1/|A|) sum_A x_i;   x_i = x for i in A
@@ -24,7 +25,12 @@ class FedPBC(Algorithm[Model, Model, Nothing, Model, Model | Nothing]):
         "Xiang, Ioannidis, Yeh, Joe-Wong, Su. Towards Bias Correction of FedAvg over Nonuniform and "
         "Time-Varying Communications. CDC 2023."
     )
+    home: ClassVar[Literal["client", "server"]] = "client"
     trains_while_absent: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(not self.transforms, "fedpbc averages models and has no server step: leave out clip and chain")
 
     def client_init(self, x0: Vector) -> Model:
         return Model(x0)
@@ -39,15 +45,11 @@ class FedPBC(Algorithm[Model, Model, Nothing, Model, Model | Nothing]):
         trained = Model(job.start + self.lr * (done.end - job.start))
         return trained, trained
 
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> tuple[Model, Model | Nothing]:
-        if count == 0:
-            return s, Nothing()
-        x = total.x / count
-        return Model(x), Model(x)
+    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
+        return Update(s, total.x / count if count else s.x)
+
+    def finish(self, s: Model, count: int, at: ServerView) -> tuple[Model, Model | Nothing]:
+        return s, s if count else Nothing()
 
     def settle(self, c: Model, r: Model | Nothing, at: ClientView) -> Model:
         return r if isinstance(r, Model) else c
-
-    def received(self, d: Nothing, r: Model | Nothing) -> Vector:
-        assert isinstance(r, Model)  # whoever reported was answered
-        return r.x

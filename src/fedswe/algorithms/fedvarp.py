@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
-
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
-from fedswe.core.records import Model, Nothing, Vector
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.core.records import Model, Vector
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class FedVARP(Algorithm[Server, Client, Model, Model, Nothing]):
+class FedVARP(Algorithm):
     """Reduce the variance of partial participation with a memory of updates.
 
         v = mean(y) + (1/|A|) sum_A (end_i - x - y_i);   x = x + lr v;   y_i = end_i - x for i in A
@@ -32,7 +30,7 @@ class FedVARP(Algorithm[Server, Client, Model, Model, Nothing]):
     keeps its own and sends the difference. Unbiased when all clients are equally available.
     """
 
-    empty: Literal["skip", "memory"] = "skip"  # nobody there: no step (released code), or a step along mean(y)
+    empty: Literal["skip", "memory"] = "skip"  # without reports: no step (released code), or a step along mean(y)
 
     title: ClassVar[str] = "FedVARP: variance reduction for partial participation"
     citation: ClassVar[str] = (
@@ -41,17 +39,17 @@ class FedVARP(Algorithm[Server, Client, Model, Model, Nothing]):
     )
 
     def server_init(self, x0: Vector) -> Server:
-        return Server(x0, mean=torch.zeros_like(x0))
+        return Server(x0, mean=x0.new_zeros(x0.shape))
 
     def client_init(self, x0: Vector) -> Client:
-        return Client(y=torch.zeros_like(x0))
+        return Client(y=x0.new_zeros(x0.shape))
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
         y = done.end - job.start
         return Client(y), Model(y - c.y)
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> tuple[Server, Nothing]:
+    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
         if count == 0 and self.empty == "skip":
-            return s, Nothing()
+            return Update(s, s.x)
         v = s.mean + total.x / max(count, 1)
-        return Server(s.x + self.lr * v, s.mean + total.x / at.m), Nothing()
+        return Update(Server(s.x, s.mean + total.x / at.m), s.x, v)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Vector
 from fedswe.errors import require
 
@@ -28,19 +28,20 @@ def check_window(amplification: float, period: int) -> None:
 
 
 @dataclass(frozen=True)
-class GFedAvg(Algorithm[Server, Nothing, Model, Model, Nothing]):
+class GFedAvg(Algorithm):
     """FedAvg over active clients; after every P rounds their joint displacement is multiplied.
 
         each round          x = x + lr (1/|A|) sum_A (end_i - x)
         every P rounds      x = anchor + amplification (x - anchor);   anchor = x
 
-    The window's clock also runs in rounds with nobody there. Use a local rate about `amplification` times
+    Rounds without reports count in the window. Use a local rate about `amplification` times
     smaller than FedAvg's (as the authors do).
     """
 
-    amplification: float = 10.0
-    period: int = 100  # P
+    amplification: float = 10.0  # factor of a window's displacement
+    period: int = 100  # P, rounds of a window
 
+    home: ClassVar[Literal["client", "server"]] = "client"  # there is no client state
     title: ClassVar[str] = "gFedAvg: generalised FedAvg with amplified updates"
     citation: ClassVar[str] = (
         "Wang, Ji. A Unified Analysis of Federated Learning with Arbitrary Client Participation. NeurIPS 2022."
@@ -56,9 +57,11 @@ class GFedAvg(Algorithm[Server, Nothing, Model, Model, Nothing]):
     def report(self, c: Nothing, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Nothing, Model]:
         return c, Model(done.end - job.start)
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> tuple[Server, Nothing]:
-        x = s.x + self.lr / max(count, 1) * total.x
+    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
+        return Update(s, s.x, total.x if count else None, over=max(count, 1))
+
+    def finish(self, s: Server, count: int, at: ServerView) -> tuple[Server, Nothing]:
         if (at.t + 1) % self.period:
-            return Server(x, s.anchor), Nothing()
-        x = amplified(x, s.anchor, self.amplification)
+            return s, Nothing()
+        x = amplified(s.x, s.anchor, self.amplification)
         return Server(x, anchor=x), Nothing()

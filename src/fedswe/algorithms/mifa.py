@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
-
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
-from fedswe.core.records import Model, Nothing, Scalar, Vector
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.core.records import Model, Scalar, Vector
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class MIFA(Algorithm[Server, Client, Model, Change, Nothing]):
+class MIFA(Algorithm):
     """Replace the absent by their last update.
 
         U_i = end_i - x for i in A;   x = x + lr (1/m) sum_{all i} U_i    every round, even when nobody is there
@@ -52,21 +50,20 @@ class MIFA(Algorithm[Server, Client, Model, Change, Nothing]):
     )
 
     def server_init(self, x0: Vector) -> Server:
-        return Server(x0, mean=torch.zeros_like(x0), seen=torch.zeros_like(x0[..., :1]))
+        return Server(x0, mean=x0.new_zeros(x0.shape), seen=x0.new_zeros((*x0.shape[:-1], 1)))
 
     def client_init(self, x0: Vector) -> Client:
-        return Client(update=torch.zeros_like(x0), seen=torch.zeros_like(x0[..., :1]))
+        return Client(update=x0.new_zeros(x0.shape), seen=x0.new_zeros((*x0.shape[:-1], 1)))
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Change]:
         update = done.end - job.start
         if self.store == "delta_over_lr":
             update = update / done.lr
-        return Client(update, seen=torch.ones_like(c.seen)), Change(update - c.update, first=1 - c.seen)
+        return Client(update, seen=c.seen.new_ones(c.seen.shape)), Change(update - c.update, first=1 - c.seen)
 
-    def merge(self, s: Server, total: Change, count: int, at: ServerView) -> tuple[Server, Nothing]:
+    def merge(self, s: Server, total: Change, count: int, at: ServerView) -> Update:
         mean, seen = s.mean + total.update / at.m, s.seen + total.first
-        scale = self.lr * (at.local_lr if self.store == "delta_over_lr" else 1.0)
-        x = s.x + scale * mean
+        step = mean * at.local_lr if self.store == "delta_over_lr" else mean
         if self.start == "wait":
-            x = torch.where(seen >= at.m, x, s.x)
-        return Server(x, mean, seen), Nothing()
+            step = step.where(seen >= at.m, 0.0)
+        return Update(Server(s.x, mean, seen), s.x, step)

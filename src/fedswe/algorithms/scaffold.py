@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-
 from fedswe.algorithms.gfedavg import amplified, check_window
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Nothing, Scalar, Vector
 
 
@@ -32,7 +30,7 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Scaffold(Algorithm[Broadcast, Control, Broadcast, Broadcast, Nothing]):
+class Scaffold(Algorithm):
     """Correct every local gradient by the difference of the server's and the client's control variate.
 
         local steps with gradient + c - c_i;   c_i+ = c_i - c + (x - end_i) / (s eta_l)       (option II)
@@ -42,6 +40,7 @@ class Scaffold(Algorithm[Broadcast, Control, Broadcast, Broadcast, Nothing]):
     of the clipped gradients.
     """
 
+    needs_plain_sgd: ClassVar[bool] = True
     title: ClassVar[str] = "SCAFFOLD (option II)"
     citation: ClassVar[str] = (
         "Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. SCAFFOLD: Stochastic Controlled Averaging for "
@@ -49,10 +48,10 @@ class Scaffold(Algorithm[Broadcast, Control, Broadcast, Broadcast, Nothing]):
     )
 
     def server_init(self, x0: Vector) -> Broadcast:
-        return Broadcast(x0, c=torch.zeros_like(x0))
+        return Broadcast(x0, c=x0.new_zeros(x0.shape))
 
     def client_init(self, x0: Vector) -> Control:
-        return Control(torch.zeros_like(x0))
+        return Control(x0.new_zeros(x0.shape))
 
     def downlink(self, s: Broadcast, at: ServerView) -> Broadcast:
         return s
@@ -64,8 +63,9 @@ class Scaffold(Algorithm[Broadcast, Control, Broadcast, Broadcast, Nothing]):
         new = mean_gradient(job, done)
         return Control(new), Broadcast(x=done.end - job.start, c=new - c.c)
 
-    def merge(self, s: Broadcast, total: Broadcast, count: int, at: ServerView) -> tuple[Broadcast, Nothing]:
-        return Broadcast(s.x + self.lr / max(count, 1) * total.x, s.c + total.c / at.m), Nothing()
+    def merge(self, s: Broadcast, total: Broadcast, count: int, at: ServerView) -> Update:
+        after = Broadcast(s.x, s.c + total.c / at.m)
+        return Update(after, s.x, total.x if count else None, over=max(count, 1))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class WindowServer:
 
 
 @dataclass(frozen=True)
-class AmplifiedScaffold(Algorithm[WindowServer, WindowControl, Broadcast, Broadcast, Nothing]):
+class AmplifiedScaffold(Algorithm):
     """SCAFFOLD whose control variates are means over windows of P rounds, with gFedAvg's amplification.
 
         local steps with gradient + c - c_i;   x = x + lr (1/|A|) sum_A (end_i - x)     each round
@@ -96,9 +96,10 @@ class AmplifiedScaffold(Algorithm[WindowServer, WindowControl, Broadcast, Broadc
     the running means, which add up to the reset.
     """
 
-    amplification: float = 1.5  # gamma
-    period: int = 100  # P
+    amplification: float = 1.5  # gamma, factor of a window's displacement
+    period: int = 100  # P, rounds of a window
 
+    needs_plain_sgd: ClassVar[bool] = True
     title: ClassVar[str] = "Amplified SCAFFOLD"
     citation: ClassVar[str] = (
         "Crawshaw, Liu. Federated Learning under Periodic Client Participation and Heterogeneous Data: A New "
@@ -110,11 +111,11 @@ class AmplifiedScaffold(Algorithm[WindowServer, WindowControl, Broadcast, Broadc
         check_window(self.amplification, self.period)
 
     def server_init(self, x0: Vector) -> WindowServer:
-        zero = torch.zeros_like(x0)
+        zero = x0.new_zeros(x0.shape)
         return WindowServer(x0, c=zero, anchor=x0, pending=zero)
 
     def client_init(self, x0: Vector) -> WindowControl:
-        zero, none = torch.zeros_like(x0), torch.zeros_like(x0[..., :1])
+        zero, none = x0.new_zeros(x0.shape), x0.new_zeros((*x0.shape[:-1], 1))
         return WindowControl(c=zero, mean=zero, visits=none, window=none)
 
     def downlink(self, s: WindowServer, at: ServerView) -> Broadcast:
@@ -122,12 +123,12 @@ class AmplifiedScaffold(Algorithm[WindowServer, WindowControl, Broadcast, Broadc
 
     def _entered(self, c: WindowControl, at: ClientView) -> WindowControl:
         """The state at the first visit of a new window: the last window's mean has become c_i."""
-        window = torch.floor(at.t / self.period)
+        window = (at.t / self.period).floor()
         fresh = window > c.window
         return WindowControl(
-            c=torch.where(fresh, c.mean, c.c),
+            c=c.mean.where(fresh, c.c),
             mean=c.mean,
-            visits=torch.where(fresh, torch.zeros_like(c.visits), c.visits),
+            visits=c.visits.where(~fresh, 0.0),
             window=window,
         )
 
@@ -144,10 +145,12 @@ class AmplifiedScaffold(Algorithm[WindowServer, WindowControl, Broadcast, Broadc
         after = WindowControl(c.c, mean, visits, c.window)
         return after, Broadcast(x=done.end - job.start, c=mean - c.mean)
 
-    def merge(self, s: WindowServer, total: Broadcast, count: int, at: ServerView) -> tuple[WindowServer, Nothing]:
-        x = s.x + self.lr / max(count, 1) * total.x
-        pending = s.pending + total.c / at.m
+    def merge(self, s: WindowServer, total: Broadcast, count: int, at: ServerView) -> Update:
+        after = replace(s, pending=s.pending + total.c / at.m)
+        return Update(after, s.x, total.x if count else None, over=max(count, 1))
+
+    def finish(self, s: WindowServer, count: int, at: ServerView) -> tuple[WindowServer, Nothing]:
         if (at.t + 1) % self.period:
-            return WindowServer(x, s.c, s.anchor, pending), Nothing()
-        x = amplified(x, s.anchor, self.amplification)
-        return WindowServer(x, s.c + pending, anchor=x, pending=torch.zeros_like(x)), Nothing()
+            return s, Nothing()
+        x = amplified(s.x, s.anchor, self.amplification)
+        return WindowServer(x, s.c + s.pending, anchor=x, pending=x.new_zeros(x.shape)), Nothing()

@@ -102,7 +102,7 @@ def _objective(subject: Subject, step: float | None) -> _Objective:
 
 def _own_k(subject: Subject) -> list[float]:
     algorithm = subject.experiment.algorithm
-    k = algorithm.virtual_clients() if isinstance(algorithm, FedSWE) else float(subject.m)
+    k = algorithm.k if isinstance(algorithm, FedSWE) else float(subject.m)
     return sorted({0.0, k})
 
 

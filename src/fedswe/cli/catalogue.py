@@ -14,14 +14,12 @@ from fedswe import registry
 from fedswe.core.footprint import footprint, in_d
 from fedswe.errors import FedsweError
 
-_KINDS = ("algorithm", "availability", "task")
-
 _D = 1000  # any width larger than the number of scalars an algorithm keeps
 _console = Console(highlight=False, soft_wrap=True)
 
 
 def list_command() -> None:
-    for kind in _KINDS:
+    for kind in registry.KINDS:
         table = Table("name", "what it is", title=kind, title_justify="left", min_width=60)
         for name, title in registry.titles(kind).items():
             table.add_row(name, title)

@@ -7,11 +7,12 @@ One round, for the clients available in it::
 Three rules keep one definition valid in every engine:
 
 * the server sees only the *sum* of the reports and their *count*;
-* an absent client runs no code, so counters of absence are clocks read at the next visit (``at.t - c.last``);
-* an algorithm never trains: ``plan`` says where to start and what to add to each gradient, ``report`` says
-  what to make of the result.
+* an absent client runs no code: a count of missed rounds is a clock read at the next visit (``at.t - c.last``);
+* an algorithm never trains: ``plan`` says where to start and what to add to each gradient, ``report`` says what to send
+  of the result.
 
-All arithmetic is along the last axis, so the same function serves one client and a stack of n.
+All arithmetic is along the last axis, so that the same function serves one client and a stack of n. A record field
+called ``x`` is a model.
 """
 
 from __future__ import annotations
@@ -19,23 +20,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Literal
 
-import torch
-
-from fedswe.core.records import Model, Nothing, Scalar, Vector, zeros
+from fedswe.core.records import Model, Nothing, Scalar, Vector, parts, zeros
+from fedswe.core.transforms import Clip, Transform
 from fedswe.errors import require
-
-S = TypeVar("S")  # server state
-C = TypeVar("C")  # client state
-D = TypeVar("D")  # downlink: server -> client, before the work
-U = TypeVar("U")  # uplink: the report
-R = TypeVar("R")  # reply: server -> reporting clients, after the merge
 
 
 @dataclass(frozen=True)
 class Job:
-    """Where local training starts, and what is added to every (clipped) stochastic gradient."""
+    """Where local training starts, and what is added to the direction of every local step (after the chain)."""
 
     start: Vector
     drift: Vector | None = None
@@ -52,7 +46,7 @@ class Done:
 
 @dataclass(frozen=True)
 class ClientView:
-    """What a client knows besides its own state: the round, and its own p_i^t where an oracle grants it."""
+    """What a client knows besides its own state: the round, and its own p_i^t where an oracle tells it."""
 
     t: Scalar
     p: Scalar
@@ -68,75 +62,96 @@ class ServerView:
 
 
 @dataclass(frozen=True)
-class Algorithm(ABC, Generic[S, C, D, U, R]):
+class Update:
+    """What a merge says: the new model is base + lr (step / over), with the chain applied to the step.
+
+    Without a step the new model is the base, and the chain is not applied.
+    """
+
+    state: Any  # the server's state; everything but its model x is already that of the next round
+    base: Vector
+    step: Vector | None = None
+    over: float = 1.0
+
+
+@dataclass(frozen=True)
+class Algorithm(ABC):
     """Hyper-parameters only: all state is in the records that are passed in and returned."""
 
     lr: float = 1.0  # eta_g, the global rate
+    clip: float = 0.0  # L2 bound of the round's step, short for a chain that begins with clip; 0 = off
+    chain: tuple[Transform, ...] = ()  # transforms of the round's step, e.g. momentum, adam, yogi
 
     title: ClassVar[str]
     citation: ClassVar[str]
+    home: ClassVar[Literal["client", "server"]] = "server"  # where a deployment keeps the state of a client: with the
+    # client only if that state is a function of its last reply and the round of it, so that the server can check it
     needs_probabilities: ClassVar[bool] = False  # reads ClientView.p, which no real client knows
+    needs_plain_sgd: ClassVar[bool] = False  # reads gradients off the local progress: no local chain but clip
     trains_while_absent: ClassVar[bool] = False  # breaks the second rule above; FedPBC only
 
     def __post_init__(self) -> None:
         require(0 < self.lr < math.inf, f"lr must be positive, not {self.lr:g}")
+        require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
+        for transform in self.chain:
+            name = type(transform).__name__
+            require(transform.at_server, f"chain: {name} has no meaning at the server: put it into local.chain")
+
+    @property
+    def transforms(self) -> tuple[Transform, ...]:
+        """The server's whole chain, the short form `clip` included."""
+        return (Clip(self.clip), *self.chain) if self.clip else self.chain
 
     # at the server -------------------------------------------------------------------------------------
-    def server_init(self, x0: Vector) -> S:
-        return Model(x0)  # type: ignore[return-value]
+    def server_init(self, x0: Vector) -> Any:
+        return Model(x0)
 
-    def downlink(self, s: S, at: ServerView) -> D:
-        return Model(self.model(s))  # type: ignore[return-value]
+    def downlink(self, s: Any, at: ServerView) -> Any:
+        """What every client is sent before its work."""
+        return Model(s.x)
 
     @abstractmethod
-    def merge(self, s: S, total: U, count: int, at: ServerView) -> tuple[S, R]:
-        """The new server state and the reply to those who reported; called every round, also with count 0."""
+    def merge(self, s: Any, total: Any, count: int, at: ServerView) -> Update:
+        """What the server makes of the sum of the reports; called in every round, also with count 0."""
 
-    def model(self, s: S) -> Vector:
-        """The server's model x^t."""
-        x: Vector = s.x  # type: ignore[attr-defined]
-        return x
+    def finish(self, s: Any, count: int, at: ServerView) -> tuple[Any, Any]:
+        """The server's state and the reply to the clients that reported, once the new model is in s.x."""
+        return s, Nothing()
 
     # at an available client ----------------------------------------------------------------------------
-    def client_init(self, x0: Vector) -> C:
-        return Nothing()  # type: ignore[return-value]
+    def client_init(self, x0: Vector) -> Any:
+        return Nothing()
 
-    def plan(self, c: C, d: D, at: ClientView) -> Job:
-        return Job(d.x)  # type: ignore[attr-defined]
+    def plan(self, c: Any, d: Any, at: ClientView) -> Job:
+        return Job(d.x)
 
     @abstractmethod
-    def report(self, c: C, d: D, job: Job, done: Done, at: ClientView) -> tuple[C, U]:
+    def report(self, c: Any, d: Any, job: Job, done: Done, at: ClientView) -> tuple[Any, Any]:
         """The client's state after its work, and what it sends."""
 
-    def settle(self, c: C, r: R, at: ClientView) -> C:
+    def settle(self, c: Any, r: Any, at: ClientView) -> Any:
         """The client's state once the reply has arrived ("postponed multicast")."""
         return c
 
-    def received(self, d: D, r: R) -> Vector:
-        """The last model a client that reported in this round was sent."""
-        x: Vector = d.x  # type: ignore[attr-defined]
-        return x
-
-    # selection and analysis ----------------------------------------------------------------------------
+    # selection -----------------------------------------------------------------------------------------
     def seats(self) -> int:
         """How many of the available clients may report in a round; 0 means all of them."""
         return 0
 
-    def bid(self, c: C, at: ClientView) -> Scalar:
-        """With seats: the lowest bids get them, ties at random."""
+    def bid(self, c: Any, at: ClientView) -> Scalar:
+        """With seats: the clients with the lowest bids report, ties are broken at random."""
         return at.t * 0
 
-    def virtual_clients(self) -> float:
-        """Weight of the server's own model in the average, FedSWE's k: the analysis counts m + k clients."""
-        return 0.0
+
+def received(down: Any, reply: Any) -> Vector:
+    """The last model sent to a client that reported: the reply's, or the one it was sent before its work."""
+    x: Vector = reply.x if "x" in parts(reply) else down.x
+    return x
 
 
-AnyAlgorithm = Algorithm[Any, Any, Any, Any, Any]
-
-
-def empty_report(algorithm: AnyAlgorithm, x0: Vector) -> Any:
-    """The sum over nobody: a report of the right shape, all zeros (an algorithm never trains, so this is free)."""
-    one = torch.ones(1, dtype=x0.dtype, device=x0.device)
+def empty_report(algorithm: Algorithm, x0: Vector) -> Any:
+    """The sum of no reports: a report of the right shape, all zeros."""
+    one = x0.new_ones((1,))
     client, at = algorithm.client_init(x0), ClientView(t=one, p=one)
     down = algorithm.downlink(algorithm.server_init(x0), ServerView(t=1, m=1, local_lr=1.0))
     job = algorithm.plan(client, down, at)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
-from fedswe.core.algorithm import AnyAlgorithm, ClientView, ServerView, empty_report
-from fedswe.core.records import floats
+from fedswe.core.aggregation import aggregate, begin
+from fedswe.core.algorithm import Algorithm, ClientView, ServerView, empty_report
+from fedswe.core.records import Vector, floats
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Numbers (not bytes) held and moved per client and round, for a model of d parameters."""
+    """Numbers (not bytes) held and sent per client and round, for a model of d parameters."""
 
     server: int  # persistent state at the server
     client: int  # persistent state at each client
@@ -21,25 +20,64 @@ class Footprint:
     reply: int  # reply after the merge
 
 
-def footprint(algorithm: AnyAlgorithm, d: int) -> Footprint:
-    """Run the definition once on empty records and count."""
-    x0 = torch.zeros(d)
-    server, at = algorithm.server_init(x0), ServerView(t=1, m=1, local_lr=1.0)
-    one = torch.ones(1)
+def footprint(algorithm: Algorithm, d: int) -> Footprint:
+    """Run the definition once on vectors without numbers, and count."""
+    try:
+        return _counted(algorithm, Shape((d,)))  # type: ignore[arg-type]
+    except (AttributeError, TypeError):  # it uses functions of torch that only a tensor has
+        import torch
+
+        return _counted(algorithm, torch.zeros(d))
+
+
+def _counted(algorithm: Algorithm, x0: Vector) -> Footprint:
+    server, at = begin(algorithm, x0), ServerView(t=1, m=1, local_lr=1.0)
+    one = x0.new_ones((1,))
     report = empty_report(algorithm, x0)
-    reply = algorithm.merge(server, report, 1, at)[1]
+    down = algorithm.downlink(server.state, at)
+    after, reply = aggregate(algorithm, server, report, 1, at)
     client = algorithm.settle(algorithm.client_init(x0), reply, ClientView(one, one))
     return Footprint(
-        server=floats(server),
+        server=sum(value.numel() for value in after.tensors().values()),
         client=floats(client),
-        down=floats(algorithm.downlink(server, at)),
+        down=floats(down),
         up=floats(report),
         reply=floats(reply),
     )
 
 
+class Shape:
+    """A tensor without numbers: enough to count, and no need to import torch for it."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape, self.ndim = shape, len(shape)
+
+    def numel(self) -> int:
+        return self.shape[0] if self.shape else 1
+
+    def new_zeros(self, shape: tuple[int, ...]) -> Shape:
+        return Shape(tuple(shape))
+
+    new_ones = new_zeros
+
+    def _wider(self, *others: object, **_: object) -> Shape:
+        shapes = [self.shape, *(other.shape for other in others if isinstance(other, Shape))]
+        return Shape(max(shapes))
+
+    def norm(self, dim: int, keepdim: bool) -> Shape:
+        return Shape((1,))
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _wider
+    __pow__ = __rpow__ = __neg__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _wider
+    clamp = floor = round = sqrt = sign = where = _wider
+
+
 def in_d(count: int, d: int) -> str:
     """``2003`` at d = 1000 reads ``2d + 3``."""
     models, rest = divmod(count, d)
-    words = [f"{models if models > 1 else ''}d"] * (models > 0) + [str(rest)] * (rest > 0)
+    words = []
+    if models:
+        words.append("d" if models == 1 else f"{models}d")
+    if rest:
+        words.append(str(rest))
     return " + ".join(words) or "0"

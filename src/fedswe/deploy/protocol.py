@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from fedswe.core.algorithm import AnyAlgorithm, ClientView, Done, ServerView, empty_report
+from fedswe.core.algorithm import Algorithm, ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
 from fedswe.deploy.codec import digest
 from fedswe.deploy.deployment import Deployment
@@ -40,7 +40,7 @@ class RunProtocol:
                 not np.isnan(self.schedule.prob(0)).any(),
                 f"{name} needs the true probabilities: give availability.prob_file with the mask",
             )
-        self.home = home_of(self.algorithm)
+        self.home = self.algorithm.home
         # One record of each kind, to check what arrives against.
         server, view = self.algorithm.server_init(self.start), self.at_server(0)
         self.client = self.algorithm.client_init(self.start)
@@ -76,7 +76,7 @@ class RunProtocol:
         return self.start.new_full((1,), float(value))
 
 
-def home_of(algorithm: AnyAlgorithm) -> Literal["client", "server"]:
+def home_of(algorithm: Algorithm) -> Literal["client", "server"]:
     """Two clients of different pasts, merged in the same round with the same reply: do they differ afterwards?"""
     x0 = torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64)
     reply = algorithm.merge(algorithm.server_init(x0), empty_report(algorithm, x0), 1, ServerView(5, 2, 0.1))[1]
@@ -88,7 +88,7 @@ def home_of(algorithm: AnyAlgorithm) -> Literal["client", "server"]:
     return "client" if forgets else "server"
 
 
-def _after_round(algorithm: AnyAlgorithm, state: Any, x: Vector, end: Vector, reply: Any, t: Scalar) -> Any:
+def _after_round(algorithm: Algorithm, state: Any, x: Vector, end: Vector, reply: Any, t: Scalar) -> Any:
     at = ClientView(t, p=torch.full_like(t, 0.5))
     down = algorithm.downlink(algorithm.server_init(x), ServerView(int(t), 1, 1.0))
     job = algorithm.plan(state, down, at)

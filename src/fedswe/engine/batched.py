@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedswe.core.algorithm import ClientView, Done
+from fedswe.core.aggregation import aggregate
+from fedswe.core.algorithm import ClientView, Done, received
 from fedswe.core.records import Vector, parts, take, total
 from fedswe.core.transfer import to_device
-from fedswe.engine.base import Engine, Ids
+from fedswe.engine import solvers
+from fedswe.engine.base import Attendance, Engine
 from fedswe.engine.shared_rows import SharedRows
-from fedswe.engine.work import Work
+from fedswe.engine.work import Ids, Work
 
 _RECEIVED = "received"  # the column of the model each client last received
 
@@ -35,13 +37,18 @@ class BatchedEngine(Engine):
         self.scalars = {n: v.expand(self.m, 1).clone() for n, v in fields.items() if n not in wide}
         self.rows = SharedRows(self.m, {**wide, _RECEIVED: x0})
 
-    def _round(self, chosen: Ids) -> Generator[Work, Done, None]:
+    def step(self) -> Attendance:
+        return step_together([self])[0]
+
+    def round(self) -> Generator[Work, Done, Attendance]:
+        """Round t in two halves: it yields the local training to be done, and continues with the result."""
         algorithm, server_view = self.algorithm, self._at_server()
-        down = algorithm.downlink(self.server, server_view)
+        available, chosen = self._select()
+        down = algorithm.downlink(self.server.state, server_view)
         working = self._working(chosen)
         if not len(working):
-            self.server, _ = algorithm.merge(self.server, self._nobody, 0, server_view)
-            return
+            self.server, _ = aggregate(algorithm, self.server, self._empty, 0, server_view)
+            return self._advance(available, chosen)
         before, at = self._client_state(working), self._at_clients(working)
         job = algorithm.plan(before, down, at)
         done = yield Work(self.problem, job, working, self.t, self.local)
@@ -51,11 +58,12 @@ class BatchedEngine(Engine):
             rows = to_device(chosen, done.end.device)
             after, reports = take(after, rows), take(reports, rows)
             before, at = after, ClientView(at.t, at.p[rows])
-        summed = total(reports, len(chosen)) if len(chosen) else self._nobody
-        self.server, reply = algorithm.merge(self.server, summed, len(chosen), server_view)
+        summed = total(reports, len(chosen)) if len(chosen) else self._empty
+        self.server, reply = aggregate(algorithm, self.server, summed, len(chosen), server_view)
         if len(chosen):
             self._write(chosen, before, algorithm.settle(after, reply, at))
-            self.rows.write(_RECEIVED, chosen, algorithm.received(down, reply))
+            self.rows.write(_RECEIVED, chosen, received(down, reply))
+        return self._advance(available, chosen)
 
     def _client_state(self, ids: Ids) -> Any:
         rows = to_device(ids, self.problem.start.device)
@@ -86,3 +94,24 @@ class BatchedEngine(Engine):
         device = self.problem.start.device
         self.scalars = {n: state[f"scalars.{n}"].to(device) for n in self.scalars}
         self.rows.load(state)
+
+
+def step_together(engines: Sequence[Engine]) -> list[Attendance]:
+    """One round of each engine, their local training as one stack: this fills a GPU, and a CPU's vector units."""
+    rounds = {i: engine.round() for i, engine in enumerate(engines) if isinstance(engine, BatchedEngine)}
+    seen: dict[int, Attendance] = {i: engine.step() for i, engine in enumerate(engines) if i not in rounds}
+    works: dict[int, Work] = {}
+    # Bids for seats wait for a GPU to finish the round before. Engines without seats start first and draw meanwhile.
+    for i in sorted(rounds, key=lambda i: engines[i].algorithm.seats()):
+        try:
+            works[i] = next(rounds[i])
+            works[i].batches  # noqa: B018
+        except StopIteration as ended:  # no client trained
+            seen[i] = ended.value
+    works = dict(sorted(works.items()))
+    for i, done in zip(works, solvers.train_all(list(works.values())), strict=True):
+        try:
+            rounds[i].send(done)
+        except StopIteration as ended:
+            seen[i] = ended.value
+    return [seen[i] for i in range(len(engines))]

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
+from fedswe.core import transforms
 from fedswe.core.records import Vector
-from fedswe.tasks.problem import Precision, Problem
-
-
-def descended(
-    x: Vector, gradient: Vector, drift: Vector | None, lr: float | torch.Tensor, clip: float | torch.Tensor
-) -> Vector:
-    """One step: x - lr (clipped gradient + drift)."""
-    if isinstance(clip, torch.Tensor) or clip < math.inf:
-        norm = gradient.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(gradient.dtype).tiny)
-        gradient = gradient * (clip / norm).clamp(max=1.0)
-    if drift is not None:  # after the clip: a control variate is not a stochastic gradient
-        gradient = gradient + drift
-    return torch.addcmul(x, gradient, lr, value=-1) if isinstance(lr, torch.Tensor) else x - lr * gradient
+from fedswe.core.transforms import Transform
 
 
 def phase_end(
-    problem: Problem,
+    gradient: Callable[[Vector, Any], Vector],
     x: Vector,
     batches: Iterable[Any],
     drift: Vector | None,
-    lr: torch.Tensor,
-    clip: float | torch.Tensor,
-    precision: Precision,
+    lr: float | torch.Tensor,
+    chain: Sequence[Transform] = (),
 ) -> Vector:
-    """Where n clients end, [n, d], one step per batch; lr and clip are [n, 1]."""
+    """Where local training ends, one step per batch: x - lr (chain(gradient) + drift); for a stack, lr is [n, 1]."""
+    start, states = x, transforms.begin(chain, x)
     for batch in batches:
-        x = descended(x, problem.gradients(x, batch, precision), drift, lr, clip)
+        v, states = transforms.apply(chain, gradient(x, batch), states, x, start)
+        if drift is not None:  # after the chain: a control variate is not a stochastic gradient
+            v = v + drift
+        x = torch.addcmul(x, v, lr, value=-1) if isinstance(lr, torch.Tensor) else x - lr * v
     return x

@@ -1,18 +1,19 @@
-"""The readable oracle: one client at a time."""
+"""The readable engine: one client at a time. The batched engine is tested against it."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedswe.core.algorithm import ClientView, Done
+from fedswe.core.aggregation import aggregate
+from fedswe.core.algorithm import ClientView, received
 from fedswe.core.records import Vector, add, parts
-from fedswe.engine.base import Engine, Ids
-from fedswe.engine.work import Work, train_one
+from fedswe.engine.base import Attendance, Engine
+from fedswe.engine.work import Ids, Work, train_one
 
 
 class LoopEngine(Engine):
@@ -24,10 +25,11 @@ class LoopEngine(Engine):
         self.clients: list[Any] = [self.algorithm.client_init(x0) for _ in range(self.m)]
         self.models: list[Vector] = [x0] * self.m  # the model each client last received
 
-    def _round(self, chosen: Ids) -> Generator[Work, Done, None]:
+    def step(self) -> Attendance:
         algorithm, server_view = self.algorithm, self._at_server()
-        down = algorithm.downlink(self.server, server_view)
-        total = self._nobody
+        available, chosen = self._select()
+        down = algorithm.downlink(self.server.state, server_view)
+        total = self._empty
         reporting = {int(i) for i in chosen}
         for i in self._working(chosen):
             at = self._at_client(i)
@@ -36,11 +38,11 @@ class LoopEngine(Engine):
             self.clients[i], report = algorithm.report(self.clients[i], down, job, done, at)
             if i in reporting:
                 total = add(total, report)
-        self.server, reply = algorithm.merge(self.server, total, len(chosen), server_view)
+        self.server, reply = aggregate(algorithm, self.server, total, len(chosen), server_view)
         for i in chosen:
             self.clients[i] = algorithm.settle(self.clients[i], reply, self._at_client(i))
-            self.models[i] = algorithm.received(down, reply)
-        yield from ()  # all training was done on the way, one client after another
+            self.models[i] = received(down, reply)
+        return self._advance(available, chosen)
 
     def _at_client(self, i: int) -> ClientView:
         return ClientView(t=self._scalar(self.t), p=self._scalar(self.schedule.prob(self.t)[i]))

@@ -15,7 +15,7 @@ import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
 from fedswe import registry
-from fedswe.engine.work import Local
+from fedswe.core.local import Local
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import Evaluate, Experiment, Record, types_of
 

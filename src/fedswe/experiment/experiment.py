@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from fedswe import registry
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Availability, Sine
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
-from fedswe.core.algorithm import AnyAlgorithm
-from fedswe.engine.work import Local
+from fedswe.core.algorithm import Algorithm
+from fedswe.core.local import Local
+from fedswe.core.transforms import Clip
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
 from fedswe.tasks.problem import Problem, Setting
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
     import torch
 
     from fedswe.engine import Engine
-
-Output = Literal["server", "client_mean", "augmented_mean", "ema"]
-Probe = Literal["consensus", "auxiliary"]
+    from fedswe.engine.outputs import Output
 
 _LARGEST = {"rounds": 10**9, "local.steps": 10**6, "local.batch_size": 10**9}  # beyond these it is a mistake
 
@@ -36,10 +36,17 @@ class Evaluate:
     """When, and at which models, a run is evaluated."""
 
     every: int = 20  # rounds; round 0 and the last round are always evaluated
-    model: list[Output] = field(default_factory=lambda: ["server", "client_mean"])  # also augmented_mean, ema
+    model: list[str] = field(default_factory=lambda: ["server", "client_mean"], metadata={"kind": "output"})
     ema_decay: float = 0.99  # of the exponential average of server models, "ema"
     tail: int = 0  # number of last rounds, over which scores are averaged, that are evaluated more often; 0 = none
     tail_every: int = 2  # rounds between evaluations in the tail
+
+    def outputs(self) -> dict[str, Output]:
+        """The models that are evaluated, by name."""
+        from fedswe.engine.outputs import Ema
+
+        found = {name: registry.resolve("output", name) for name in self.model}
+        return {name: Ema(self.ema_decay) if cls is Ema else cls() for name, cls in found.items()}
 
     def due(self, t: int, rounds: int) -> bool:
         """Whether the models after t of so many rounds are evaluated."""
@@ -47,7 +54,8 @@ class Evaluate:
 
     def __post_init__(self) -> None:
         require(self.every >= 1, f"every must be at least 1 round, not {self.every}")
-        require(self.model, "model is empty: name at least one of server, client_mean, augmented_mean, ema")
+        _check_names(self.model, "model", "output")
+        require(self.model, f"model is empty: name at least one of {', '.join(registry.names('output'))}")
         require(len(set(self.model)) == len(self.model), "model names one model twice")
         require(0 <= self.ema_decay < 1, f"ema_decay must be in [0, 1), not {self.ema_decay:g}")
         require(self.tail >= 0, f"tail must be 0 (off) or positive, not {self.tail}")
@@ -60,11 +68,19 @@ class Record:
 
     trajectory: bool = False  # the server model after every round
     checkpoint: int = 50  # rounds between checkpoints; 0 = none
-    probes: list[Probe] = field(default_factory=list)  # more columns of history.csv: consensus, auxiliary
+    probes: list[str] = field(default_factory=list, metadata={"kind": "column"})  # additional columns of history.csv
 
     def __post_init__(self) -> None:
         require(self.checkpoint >= 0, f"checkpoint must be 0 (off) or positive, not {self.checkpoint}")
+        _check_names(self.probes, "probes", "column")
         require(len(set(self.probes)) == len(self.probes), "probes names one probe twice")
+
+
+def _check_names(names: Any, key: str, kind: str) -> None:
+    """Refuse anything but a list of names of a kind."""
+    require(isinstance(names, list | tuple), f"{key} must be a list of names, not {names!r}")
+    for name in names:
+        registry.resolve(kind, name)
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ class Experiment:
     engine: Literal["batched", "loop"] = "batched"
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
-    algorithm: AnyAlgorithm = field(default_factory=FedSWE)
+    algorithm: Algorithm = field(default_factory=FedSWE)
     availability: Availability = field(default_factory=Sine)
     task: Task = field(default_factory=Digits)
     local: Local = field(default_factory=Local)
@@ -95,15 +111,14 @@ class Experiment:
             ("local.batch_size", self.local.batch_size),
         ):
             require(value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {value}")
-        if "auxiliary" in self.record.probes:
-            require(
-                isinstance(self.algorithm, FedSWE),
-                'record.probes: the auxiliary sequence belongs to fedswe and fedawe: leave "auxiliary" out for others',
-            )
-            require(
-                self.local.schedule == "constant",
-                "record.probes: the auxiliary sequence needs a constant local rate: set local.schedule=constant",
-            )
+        for name in self.record.probes:
+            registry.resolve("column", name)().check(self.algorithm, self.local)
+        require(
+            not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),
+            f"{type(self.algorithm).__name__} reads gradients off the local progress: local.chain may hold only clip",
+        )
+        if self.local.schedule == "cosine" and not self.local.decay_rounds:
+            object.__setattr__(self, "local", replace(self.local, decay_rounds=self.rounds))
 
 
 def check_types(part: Any, section: str) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from fedswe.engine.base import Attendance, step_together
+from fedswe.engine.base import Attendance
+from fedswe.engine.batched import step_together
 from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
-from fedswe.engine.probes import observe
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment, assemble
-from fedswe.registry import refuse_changed, sources
+from fedswe.registry import refuse_changed, resolve, sources
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
@@ -118,7 +118,7 @@ class Runner:
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.engine = assemble(experiment)
-        self.outputs = Outputs(self.engine, experiment.evaluate.model, experiment.evaluate.ema_decay)
+        self.outputs = Outputs(self.engine, experiment.evaluate.outputs())
         self.history = History()
         self._directory: RunDirectory | None = None
         self._trajectory: Trajectory | None = None
@@ -182,7 +182,8 @@ class Runner:
         self._tally = Tally()
         for name, x in self.outputs.models().items():
             row |= {f"{name}_{score}": value for score, value in self.engine.evaluate(x).items()}
-        row |= observe(self.engine, self.experiment.record.probes)
+        for name in self.experiment.record.probes:
+            row |= resolve("column", name)().values(self.engine)
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
         if self._directory is not None:

@@ -7,8 +7,9 @@ import json
 
 import torch
 
+from fedswe.core.local import Local
 from fedswe.engine.solvers.fused_cnn import solver
-from fedswe.engine.work import Local, train_stacked
+from fedswe.engine.solvers.stacked import train as train_stacked
 from fedswe.tasks.networks import paper_cnn
 from tests.engine.solvers.workbench import problem, stack
 

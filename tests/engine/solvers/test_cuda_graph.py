@@ -8,11 +8,13 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fedswe.core.local import Local
 from fedswe.engine.local_step import phase_end
 from fedswe.engine.memory import general
 from fedswe.engine.solvers import cuda_graph as captured
 from fedswe.engine.solvers.cuda_graph import Graphs, HeldPhase, suits, train
-from fedswe.engine.work import Local, rows_at_a_time, train_stacked
+from fedswe.engine.solvers.stacked import train as train_stacked
+from fedswe.engine.work import rows_at_a_time
 from fedswe.tasks.augment import Augment
 from fedswe.tasks.batches import Batches
 from fedswe.tasks.networks import NETWORKS

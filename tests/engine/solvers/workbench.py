@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from fedswe.core.algorithm import Job
-from fedswe.engine.work import Local, Stack, Work
+from fedswe.core.local import Local
+from fedswe.engine.work import Stack, Work
 from fedswe.tasks.augment import Augmentation
 from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Labelled

@@ -1,25 +1,26 @@
-"""Local training replayed as a CUDA graph: small kernels cost more to launch one by one than to run."""
+"""Local training replayed as a CUDA graph: launching small kernels one by one takes longer than running them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
+from fedswe.core import transforms
+from fedswe.core.local import Local
 from fedswe.core.records import Vector
 from fedswe.engine.local_step import phase_end
+from fedswe.engine.solvers import stacked
+from fedswe.engine.work import Stack, rows_at_a_time
 from fedswe.tasks.augment import Augment
 from fedswe.tasks.batches import Batches
 from fedswe.tasks.classification_problem import ClassificationProblem
-
-if TYPE_CHECKING:
-    from fedswe.engine.work import Stack
+from fedswe.tasks.problem import Problem
 
 _CHANGES = ("shift_y", "shift_x", "flip")
-_KEPT = 4  # families of runs whose graphs are kept
+_KEPT = 4  # families whose graphs are kept
 
 
 class Graphs:
@@ -51,13 +52,12 @@ class HeldPhase:
     """The local phases of one family of runs, read from and written to buffers that stay in place."""
 
     def __init__(self, stack: Stack, batches: Batches, room: int, width: int) -> None:
-        self.problem, self.precision = stack.problem, stack.local.precision
+        self.gradient, self.chain = stack.gradient, stack.chain
         self.room, self.width = room, width
         steps = stack.local.steps
         self.x = stack.start.new_zeros(room, stack.start.shape[1])
         self.drift = None if stack.drift is None else torch.zeros_like(self.x)
         self.lr = self.x.new_zeros(room, 1)
-        self.clip = self.x.new_zeros(room, 1) if stack.clips else math.inf
         changes, dropout = batches.augment, batches.dropout
         self.batches = Batches(
             batches.index.new_zeros(room, steps, width),
@@ -74,8 +74,6 @@ class HeldPhase:
         n, width = len(stack.start[part]), batches.index.shape[2]
         self.x[:n] = stack.start[part]
         self.lr[:n] = stack.lr[part]
-        if isinstance(self.clip, torch.Tensor):
-            self.clip[:n] = stack.clip[part]
         if self.drift is not None and stack.drift is not None:
             self.drift[:n] = stack.drift[part]
         held = self.batches
@@ -95,12 +93,9 @@ class HeldPhase:
         return self.x[:n]
 
     def _phase(self, rows: int) -> None:
-        """Train the first rows; those behind the clients of the day hold earlier clients, and nobody reads them."""
+        """Train the first rows; rows from n on are padding, and their output is ignored."""
         drift = None if self.drift is None else self.drift[:rows]
-        clip = self.clip[:rows] if isinstance(self.clip, torch.Tensor) else self.clip
-        self.x[:rows] = phase_end(
-            self.problem, self.x[:rows], self.batches[:rows], drift, self.lr[:rows], clip, self.precision
-        )
+        self.x[:rows] = phase_end(self.gradient, self.x[:rows], self.batches[:rows], drift, self.lr[:rows], self.chain)
 
 
 def _rounded(n: int) -> int:
@@ -114,13 +109,11 @@ _HELD: dict[Hashable, HeldPhase] = {}
 
 
 def _held(stack: Stack, batches: Batches, n: int) -> HeldPhase:
-    local = stack.local
-    shape = (local.steps, local.batch_size, local.precision, stack.drift is None, stack.clips)
-    key = (stack.problem.family(), shape)
+    key = (stack.works[0].family, stack.drift is None)
     held = _HELD.pop(key, None)
     room, width = (held.room, held.width) if held is not None else (0, 0)
     if held is None or room < n or width < batches.index.shape[2]:
-        # Twofold steps, so that a run whose crowd grows begins anew only a few times.
+        # Grow by doubling, to reallocate rarely.
         room = max(room, min(1 << (n - 1).bit_length(), stack.rows))
         held = HeldPhase(stack, batches, room, max(width, batches.index.shape[2]))
     _HELD[key] = held
@@ -129,14 +122,14 @@ def _held(stack: Stack, batches: Batches, n: int) -> HeldPhase:
     return held
 
 
-def suits(stack: Stack) -> bool:
-    problem = stack.problem
-    on_gpu = stack.start.device.type == "cuda"
-    return on_gpu and isinstance(problem, ClassificationProblem) and known(problem.network.module)
+def suits(problem: Problem, local: Local) -> bool:
+    on_gpu = problem.start.device.type == "cuda"
+    ours = all(type(transform).__module__ == transforms.__name__ for transform in local.transforms)
+    return on_gpu and ours and isinstance(problem, ClassificationProblem) and known(problem.network.module)
 
 
 def known(module: nn.Module) -> bool:
-    """Whether all layers are torch's own: these never wait for the device, which would end a capture."""
+    """Whether all layers are torch's own: they never wait for the device, which would break a capture."""
     return all(type(layer).__module__.startswith("torch.nn.") for layer in module.modules())
 
 
@@ -149,3 +142,16 @@ def train(stack: Stack, graph: bool = True) -> Vector:
         part = slice(at, at + stack.rows)
         ends[part] = held.run(stack, part, batches[part], graph)
     return ends
+
+
+def scores(problem: Problem, x: Vector) -> dict[str, float] | None:
+    return None
+
+
+def needs(problem: Problem, local: Local, clients: int) -> int | None:
+    """The buffers of the held phase, and what the general solver needs for a step."""
+    step = stacked.needs(problem, local, clients)
+    if step is None:
+        return None
+    at_a_time = min(clients, rows_at_a_time(problem, local.batch_size) or clients)
+    return step + (1 << max(0, at_a_time - 1).bit_length()) * problem.start.nbytes

@@ -1,36 +1,50 @@
-"""Fast local training and scoring on a GPU: the paper's CNNs with weights of their own for every client."""
+"""Fast local training and scoring on a GPU: the paper's CNNs, each client with its own weights.
+
+Covers chains that are empty or one clip; others take the next solver. The kernels need Triton, which comes with torch
+for CUDA, so they are imported when a GPU is in use.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 if TYPE_CHECKING:
+    from fedswe.core.local import Local
     from fedswe.engine.work import Stack
+    from fedswe.tasks.classification_problem import ClassificationProblem
     from fedswe.tasks.problem import Problem
 
 
-def suits(stack: Stack) -> bool:
-    """Whether the fused kernels can train this stack; everything else takes the general path."""
-    if stack.start.device.type != "cuda" or stack.start.dtype != torch.float32:
-        return False
-    from fedswe.engine.solvers.fused_cnn import solver  # needs Triton, which comes with torch for CUDA
+def _on_gpu(x: torch.Tensor) -> bool:
+    return x.device.type == "cuda" and x.dtype == torch.float32
 
-    return solver.suits(stack)
+
+def suits(problem: Problem, local: Local) -> bool:
+    if not _on_gpu(problem.start):
+        return False
+    from fedswe.engine.solvers.fused_cnn import solver
+
+    return solver.fits(problem, local)
 
 
 def train(stack: Stack) -> torch.Tensor:
-    """The end models, [N, d]."""
     from fedswe.engine.solvers.fused_cnn import solver
 
     return solver.train(stack)
 
 
-def scores(problem: Problem, x: torch.Tensor) -> dict[str, float]:
-    """The problem's scores of a model, by the fused kernels where they can."""
-    if x.device.type != "cuda" or x.dtype != torch.float32:
-        return problem.evaluate(x)
+def scores(problem: Problem, x: torch.Tensor) -> dict[str, float] | None:
+    if not _on_gpu(x):
+        return None
     from fedswe.engine.solvers.fused_cnn import forward
 
     return forward.scores(problem, x)
+
+
+def needs(problem: Problem, local: Local, clients: int) -> int | None:
+    from fedswe.engine.solvers.fused_cnn import forward, solver
+
+    known = cast("ClassificationProblem", problem)  # as `suits` has found
+    return solver.needs(known, local, clients) + forward.needs(known)

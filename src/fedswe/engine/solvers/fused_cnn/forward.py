@@ -51,10 +51,10 @@ class Forward:
         return h + (0.0 * x).sum()  # the kernels' maxima would hide a NaN among the weights
 
 
-def scores(problem: Problem, x: torch.Tensor) -> dict[str, float]:
+def scores(problem: Problem, x: torch.Tensor) -> dict[str, float] | None:
     if isinstance(problem, ClassificationProblem) and (dense := dense_part(problem.network.module)):
         return problem.evaluate(x, _forward(dense[0], x.device).logits)
-    return problem.evaluate(x)
+    return None
 
 
 def needs(problem: ClassificationProblem) -> int:

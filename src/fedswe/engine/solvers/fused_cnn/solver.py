@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
+from fedswe.core.local import Local
+from fedswe.core.transforms import Clip
 from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn, Precision
+from fedswe.engine.work import Stack
 from fedswe.tasks.batches import Batches
 from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Resident
-
-if TYPE_CHECKING:
-    from fedswe.engine.work import Local, Stack
-    from fedswe.tasks.problem import Problem
+from fedswe.tasks.problem import Problem
 
 _CHUNK = 128  # clients at a time; the rate is level from 64 on
 _GRAIN = 8  # a chunk holds a multiple of this many, so that a handful of graphs serves every round
 
 
-def suits(stack: Stack) -> bool:
-    return fits(stack.problem, stack.local)
-
-
 def fits(problem: Problem, local: Local) -> bool:
+    """Whether the kernels know the network and the chain: none, or one clip."""
     if local.precision == "fp32":  # Triton's float32 products are slower than the library's convolutions
         return False
-    return isinstance(problem, ClassificationProblem) and dense_part(problem.network.module) is not None
+    chain = local.transforms
+    known = not chain or (len(chain) == 1 and type(chain[0]) is Clip)
+    return known and isinstance(problem, ClassificationProblem) and dense_part(problem.network.module) is not None
 
 
 def needs(problem: ClassificationProblem, local: Local, clients: int) -> int:
@@ -78,15 +77,16 @@ def train(stack: Stack, graph: bool = True) -> torch.Tensor:
     cnn.border[:3] = problem.border
     ends = torch.empty_like(stack.start)
     labels = problem.data.y_train
+    bound = stack.chain[0].norm if stack.chain and isinstance(stack.chain[0], Clip) else math.inf
     for at in range(0, len(ends), _CHUNK):
         part = slice(at, at + _CHUNK)
         n = len(ends[part])
         _fill(cnn, batches[part], labels, n, width)
         cnn.phase.lr[:n] = stack.lr[part, 0]
-        cnn.phase.clip[:n] = stack.clip[part, 0]
+        cnn.phase.clip[:n] = bound
         drift = None if stack.drift is None else stack.drift[part]
         rounded = min(-(-n // _GRAIN) * _GRAIN, _CHUNK)
-        ends[part] = cnn.run(stack.start[part], drift, stack.clips, rounded, graph)
+        ends[part] = cnn.run(stack.start[part], drift, bool(stack.chain), rounded, graph)
     return ends
 
 

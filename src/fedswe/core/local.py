@@ -1,0 +1,52 @@
+"""Local training as a value: steps, batches, the rate and its schedule, and the chain of each stochastic gradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from fedswe.core.transforms import Clip, Transform
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Local:
+    """How a client trains in one round: s steps of SGD along the chain's direction."""
+
+    steps: int = 10  # s, local steps per round
+    batch_size: int = 32  # samples per step
+    lr: float = 0.1  # eta_0, the rate of round 0
+    schedule: Literal["inverse_sqrt", "constant", "cosine", "step"] = "inverse_sqrt"  # eta_l(t), see docs/configuration
+    clip: float = 0.0  # L2 bound of each stochastic gradient, short for a chain that begins with clip; 0 = off
+    chain: tuple[Transform, ...] = ()  # transforms of each stochastic gradient; their state starts anew each round
+    decay_rounds: int = 0  # cosine: rounds until the rate is 0, 0 = those of the experiment; step: rounds per step
+    decay: float = 0.1  # step: factor of the rate after every decay_rounds rounds
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # of the arithmetic in training; weights stay in dtype
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, f"steps must be at least 1, not {self.steps}")
+        require(self.batch_size >= 1, f"batch_size must be at least 1, not {self.batch_size}")
+        require(0 < self.lr < math.inf, f"lr must be positive, not {self.lr:g}")
+        require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
+        require(self.decay_rounds >= 0, f"decay_rounds must be 0 or more, not {self.decay_rounds}")
+        require(0 < self.decay <= 1, f"decay must be in (0, 1], not {self.decay:g}")
+        require(
+            self.schedule != "step" or self.decay_rounds,
+            "schedule=step needs decay_rounds: after how many rounds the rate is multiplied by decay",
+        )
+
+    @property
+    def transforms(self) -> tuple[Transform, ...]:
+        """The whole chain, the short form `clip` included."""
+        return (Clip(self.clip), *self.chain) if self.clip else self.chain
+
+    def lr_at(self, t: int) -> float:
+        """eta_l of round t."""
+        if self.schedule == "inverse_sqrt":
+            return self.lr / math.sqrt(t / 10 + 1)
+        if self.schedule == "cosine":
+            return self.lr * 0.5 * (1 + math.cos(math.pi * min(t / max(self.decay_rounds, 1), 1.0)))
+        if self.schedule == "step":
+            return self.lr * self.decay ** (t // self.decay_rounds)
+        return self.lr

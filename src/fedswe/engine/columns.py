@@ -1,0 +1,115 @@
+"""Additional columns of the history: quantities of the analysis, computed at every evaluation.
+
+A column is a function of the engine's present state, so it neither changes a run nor has to be saved with it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from fedswe.algorithms.fedswe import FedSWE
+from fedswe.core.algorithm import Algorithm
+from fedswe.core.local import Local
+from fedswe.engine.outputs import virtual_clients
+from fedswe.errors import require
+
+if TYPE_CHECKING:
+    import torch
+
+    from fedswe.engine.base import Engine
+    from fedswe.theory.assumption import FloatArray
+
+_CLIENTS_AT_A_TIME = 32  # full gradients read all data of these clients at once
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """One or more columns of history.csv."""
+
+    title: ClassVar[str]
+
+    def check(self, algorithm: Algorithm, local: Local) -> None:
+        """Refuse, in one line, a run for which the quantity is not defined."""
+        return
+
+    @abstractmethod
+    def values(self, engine: Engine) -> dict[str, float]:
+        """The columns by name, after the round that was run last."""
+
+
+@dataclass(frozen=True)
+class Consensus(Column):
+    """How far the clients' models are apart, where the models are: they need not leave a GPU for two numbers.
+
+    consensus_clients      (1/m) sum ||x_i - mean||^2 over the m clients
+    consensus_augmented    (1/M) sum over clients and k virtual ones, M = m + k
+    """
+
+    title: ClassVar[str] = "consensus errors of the clients' models"
+
+    def values(self, engine: Engine) -> dict[str, float]:
+        k, m = virtual_clients(engine.algorithm), engine.m
+        models, server = engine.client_models().double(), engine.server_model().double()
+        mean = models.mean(0)
+        clients = float((models - mean).square().sum()) / m
+        # k copies of the server's model move the mean by k/M of their distance (parallel axes).
+        moved = float((mean - server).square().sum()) * m * k / (m + k) ** 2
+        return {"consensus_clients": clients, "consensus_augmented": clients * m / (m + k) + moved}
+
+
+@dataclass(frozen=True)
+class Auxiliary(Column):
+    """FedSWE's auxiliary sequence z_i, for a constant local rate.
+
+    approximation_error    (1/M) sum ||x_i - z_i||^2
+    consensus_auxiliary    (1/M) sum ||z_i - mean||^2 over clients and virtual ones
+    """
+
+    title: ClassVar[str] = "distances of FedSWE's auxiliary sequence"
+
+    def check(self, algorithm: Algorithm, local: Local) -> None:
+        require(
+            isinstance(algorithm, FedSWE),
+            'record.columns: the auxiliary sequence belongs to fedswe and fedawe: leave "auxiliary" out for others',
+        )
+        require(
+            local.schedule == "constant",
+            "record.columns: the auxiliary sequence needs a constant local rate: set local.schedule=constant",
+        )
+
+    def values(self, engine: Engine) -> dict[str, float]:
+        from fedswe.theory import sequences
+
+        k = virtual_clients(engine.algorithm)
+        models, server = _float64(engine.client_models()), _float64(engine.server_model())
+        z = auxiliary(engine, models)
+        return {
+            "approximation_error": sequences.approximation_error(models, z, k),
+            "consensus_auxiliary": sequences.augmented_consensus_error(z, server, k),
+        }
+
+
+def auxiliary(engine: Engine, models: FloatArray) -> FloatArray:
+    """z_i^t of FedSWE for the clients' models x_i^t [m, d], with eta_l the constant local rate."""
+    import numpy as np
+    import torch
+
+    from fedswe.theory import sequences
+
+    staleness = engine.t - engine.last
+    gradients = np.zeros_like(models)
+    away = np.flatnonzero(staleness > 1)  # the others have z_i = x_i: their gradients are not needed
+    for first in range(0, len(away), _CLIENTS_AT_A_TIME):
+        ids = away[first : first + _CLIENTS_AT_A_TIME]
+        x = torch.as_tensor(models[ids]).to(engine.problem.start)  # the run's own precision, so the same x_i
+        gradients[ids] = _float64(engine.problem.full_gradients(x, torch.as_tensor(ids)))
+    rate = engine.local.lr * engine.algorithm.lr
+    return sequences.auxiliary_models(models, gradients, staleness, rate, engine.local.steps)
+
+
+def _float64(x: torch.Tensor) -> FloatArray:
+    import numpy as np
+
+    return np.asarray(x.detach().double().cpu().numpy())
