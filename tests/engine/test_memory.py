@@ -6,7 +6,8 @@ import torch
 
 from fedswe.algorithms import ALGORITHMS, FedSWE
 from fedswe.core.local import Local
-from fedswe.engine.memory import copies_of_the_biggest, distinct_rows, private_columns
+from fedswe.engine.memory import distinct_rows, private_columns
+from fedswe.engine.solvers.stacked import copies_of_the_largest
 from tests import problems as bench
 from tests.engine.solvers.workbench import problem as images
 
@@ -54,7 +55,7 @@ def test_the_fused_solver_needs_more_for_more_clients_up_to_a_chunk(model):
 def test_clients_tried_for_memory_can_be_copied_to_pinned_memory():
     """A copy keeps the layout: clients that share one place in memory cannot be written there."""
     task = images("softmax")
-    tried = copies_of_the_biggest(task, 6)
+    tried = copies_of_the_largest(task, 6)
     pinned = torch.empty_strided(tried.size(), tried.stride(), dtype=tried.dtype)
     assert pinned.copy_(tried).tolist() == [int(task.sizes.argmax())] * 6
     assert task.draw(pinned, 0, 1, 16).index.shape == (6, 1, 16)

@@ -5,7 +5,7 @@ import pytest
 
 from fedswe import Evaluate
 from fedswe.algorithms import FedSWE
-from fedswe.engine.outputs import Outputs
+from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Outputs, ServerModel
 from tests import problems as bench
 
 ROUNDS, M, K, DECAY = 12, 6, 3, 0.8
@@ -13,7 +13,8 @@ ROUNDS, M, K, DECAY = 12, 6, 3, 0.8
 
 def test_each_name_is_its_model():
     engine = bench.engine("batched", FedSWE(k=K), bench.quadratic(M), bench.mask(ROUNDS + 20, M))
-    outputs = Outputs(engine, ["server", "client_mean", "augmented_mean", "ema"], DECAY)
+    named = {"server": ServerModel(), "client_mean": ClientMean(), "augmented_mean": AugmentedMean(), "ema": Ema(DECAY)}
+    outputs = Outputs(engine, named)
     average = engine.server_model().numpy()  # starts at x^0
     for _ in range(ROUNDS):
         engine.step()

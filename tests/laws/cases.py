@@ -1,15 +1,16 @@
 """One table of algorithms: every law holds for every row."""
 
 from fedswe.algorithms import ALGORITHMS
+from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, WeightDecay, Yogi
 
 # name of the row -> (registry name, hyper-parameters); lr is not 1, so that forgetting it shows
 CASES = {
     "fedswe": ("fedswe", {"lr": 0.8, "k": 5.0}),
     "fedswe real k": ("fedswe", {"lr": 0.8, "k": 0.5}),
     "fedswe clip": ("fedswe", {"lr": 0.8, "k": 2.0, "clip": 0.2}),
-    "fedswe echo cap": ("fedswe", {"lr": 0.8, "k": 2.0, "echo_cap": 3.0}),
-    "fedswe active progress": ("fedswe", {"lr": 0.8, "k": 2.0, "progress_over": "active"}),
-    "fedswe active progress, clip": ("fedswe", {"lr": 0.8, "k": 2.0, "progress_over": "active", "clip": 0.2}),
+    "fedswe echo cap": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "echo_cap": 3.0}),
+    "fedswe active progress": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "progress_over": "active"}),
+    "fedswe active progress, clip": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "progress_over": "active", "clip": 0.2}),
     "fedawe": ("fedawe", {"lr": 0.8}),
     "fedawe clip": ("fedawe", {"lr": 0.8, "clip": 0.2}),
     "fedavg": ("fedavg", {"lr": 0.8}),
@@ -29,6 +30,13 @@ CASES = {
     "scaffold": ("scaffold", {"lr": 0.8}),
     "amplified_scaffold": ("amplified_scaffold", {"lr": 0.8, "amplification": 1.3, "period": 7}),
     "fedpbc": ("fedpbc", {"lr": 0.8}),
+    "fedavg momentum": ("fedavg", {"lr": 0.3, "chain": (Momentum(0.5),)}),
+    "fedavg_known adam": ("fedavg_known", {"lr": 0.05, "chain": (Adam(eps=1e-3, correct_bias=False),)}),
+    "fedswe clip, adam": ("fedswe", {"lr": 0.05, "k": 2.0, "chain": (Clip(0.5), Adam(eps=1e-3))}),
+    "fedau adagrad": ("fedau", {"lr": 0.1, "chain": (Adagrad(),)}),
+    "mifa yogi": ("mifa", {"lr": 0.05, "chain": (Yogi(),)}),
+    "scaffold decay": ("scaffold", {"lr": 0.8, "chain": (WeightDecay(0.01),)}),
+    "amplified_scaffold momentum": ("amplified_scaffold", {"lr": 0.3, "period": 7, "chain": (Momentum(0.5),)}),
 }
 
 

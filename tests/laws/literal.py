@@ -334,4 +334,5 @@ LITERAL = {
     "scaffold": scaffold,
     "amplified_scaffold": amplified_scaffold,
     "fedpbc": fedpbc,
+    "fedswe_variant": fedswe,
 }

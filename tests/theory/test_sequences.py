@@ -6,12 +6,12 @@ import signal
 import numpy as np
 import pytest
 import torch
-from fedswe.engine.probes import auxiliary, observe
 
 from fedswe import Experiment, FedsweError, Record, resume, run
 from fedswe.algorithms import FedAvg, FedAWE, FedSWE
 from fedswe.core.local import Local
 from fedswe.engine import ENGINES
+from fedswe.engine.columns import Auxiliary, Consensus, auxiliary
 from fedswe.experiment.configuration import dump, load, load_text
 from fedswe.theory.mixing import mixing_matrix
 from fedswe.theory.sequences import (
@@ -83,14 +83,14 @@ def test_the_auxiliary_sequence_moves_by_gradients_and_mixing_alone(kind, k, tas
 @pytest.mark.parametrize("algorithm", [FedSWE(k=3), FedAWE(), FedAvg()])
 def test_probes_are_the_definitions(kind, algorithm):
     engine = bench.engine(kind, algorithm, bench.quadratic(), bench.mask(), CONSTANT)
-    k = int(algorithm.virtual_clients())
+    k = int(getattr(algorithm, "k", 0))
     for _ in range(25):
         engine.step()
     x, server = engine.client_models().numpy(), engine.server_model().numpy()
     everyone = with_virtual(x, server, k)
     clients = np.mean([np.sum((row - x.mean(0)) ** 2) for row in x])
     augmented = np.mean([np.sum((row - everyone.mean(0)) ** 2) for row in everyone])
-    seen = observe(engine, ["consensus"])
+    seen = Consensus().values(engine)
     assert seen == pytest.approx({"consensus_clients": clients, "consensus_augmented": augmented}, rel=1e-12)
     assert clients > 0
     assert (clients == pytest.approx(augmented)) == (k == 0)
@@ -98,7 +98,7 @@ def test_probes_are_the_definitions(kind, algorithm):
         missed = engine.t - engine.last - 1
         z = x - 0.05 * 4 * missed[:, None] * full_gradients(engine)
         all_z = with_virtual(z, server, k)
-        assert observe(engine, ["auxiliary"]) == pytest.approx(
+        assert Auxiliary().values(engine) == pytest.approx(
             {
                 "approximation_error": np.sum((x - z) ** 2) / (8 + k),
                 "consensus_auxiliary": np.mean([np.sum((row - all_z.mean(0)) ** 2) for row in all_z]),

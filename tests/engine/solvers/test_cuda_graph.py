@@ -10,9 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedswe.core.local import Local
 from fedswe.engine.local_step import phase_end
-from fedswe.engine.memory import general
 from fedswe.engine.solvers import cuda_graph as captured
-from fedswe.engine.solvers.cuda_graph import Graphs, HeldPhase, suits, train
+from fedswe.engine.solvers.cuda_graph import Graphs, HeldPhase, needs, suits, train
 from fedswe.engine.solvers.stacked import train as train_stacked
 from fedswe.engine.work import rows_at_a_time
 from fedswe.tasks.augment import Augment
@@ -93,7 +92,7 @@ class Own(nn.Linear):
 
 
 def test_only_layers_known_not_to_wait_are_captured():
-    assert not suits(stack([problem()], [1]))  # on a CPU there is nothing to capture
+    assert not suits(problem(), Local())  # on a CPU there is nothing to capture
     module = nn.Sequential(nn.Flatten(), Own(192, 10))
     assert not captured.known(module)
     assert captured.known(NETWORKS["cinic10_cnn"]((3, 32, 32), 10))
@@ -132,9 +131,9 @@ def test_a_phase_asks_nothing_of_the_device(monkeypatch, dropout):
     changes = Augment(*map(absent, vars(drawn.augment).values()))
     batches = Batches(absent(drawn.index), absent(drawn.weight), changes, absent(drawn.dropout) if dropout else None)
     one._train, one.border = tuple(map(absent, one._train)), absent(one.border)
-    row = [absent(x) for x in (mine.start, mine.drift, mine.lr, mine.clip)]
+    row = [absent(x) for x in (mine.start, mine.drift, mine.lr)]
     with Strangers() as strangers:
-        end = phase_end(one, row[0], batches, *row[1:], "fp32")
+        end = phase_end(mine.gradient, row[0], batches, *row[1:], mine.chain)
     assert end.shape == mine.start.shape
     assert not strangers.seen
 
@@ -167,7 +166,7 @@ def test_memory_of_a_step_is_foreseen():
     mine = stack([one] * 40, list(range(9)), local=Local(steps=2, batch_size=40))
     clients = len(mine.start)
     assert rows_at_a_time(one, 40) >= clients
-    foreseen = general(one, mine.local, clients)
+    foreseen = needs(one, mine.local, clients)
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     train(mine)

@@ -44,6 +44,6 @@ def stack(problems, ids, t=0, drifting=False, clip=0.0, local=None):
         generator = torch.Generator().manual_seed(100 * t + number)
         noise = 0.1 * torch.randn(2, len(ids), len(one.start), generator=generator).to(one.start.device)
         job = Job(one.start + noise[0], noise[1] if drifting else None)
-        own = replace(local, lr=local.lr / (1 + number), clip=clip * (1 + number))
+        own = replace(local, lr=local.lr / (1 + number), clip=clip)
         works.append(Work(one, job, np.array(ids), t, own))
     return Stack(works)

@@ -1,0 +1,21 @@
+"""A column of your own in history.csv, here the norm of the server model and its distance to the client mean.
+
+    fedswe run record.columns=./examples/own_column.py:Norms
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedswe.engine import Engine
+from fedswe.engine.columns import Column
+
+
+@dataclass(frozen=True)
+class Norms(Column):
+    title: ClassVar[str] = "norm of the server model and its distance to the client mean"
+
+    def values(self, engine: Engine) -> dict[str, float]:
+        server, mean = engine.server_model(), engine.client_mean()
+        return {"server_norm": float(server.norm()), "server_to_client_mean": float((server - mean).norm())}

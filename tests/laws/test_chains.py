@@ -1,0 +1,208 @@
+"""Chains of transforms: the published server optimisers, torch's local ones, and where they are refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedswe.algorithms import ALGORITHMS, FedAvg, FedPBC, FedSWE, Scaffold
+from fedswe.core import keys
+from fedswe.core.footprint import footprint
+from fedswe.core.local import Local
+from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, Prox, WeightDecay, Yogi
+from fedswe.errors import FedsweError
+from fedswe.experiment.experiment import Experiment
+from tests import problems as bench
+
+ROUNDS, M, STEPS = 30, 6, 4
+PRESENT = bench.mask(ROUNDS, M)
+
+
+def local_sgd(i, start, t, rate=0.05, direction=None):
+    """One client's local phase on the quadratic, in numpy; `direction(gradient, x, start)` may change each step."""
+    u, a = np.array(bench.centers(M)), np.array(bench.curvatures(M))
+    x = np.array(start)
+    for step in range(STEPS):
+        noise = 0.1 * keys.normal(bench.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
+        gradient = a[i] * (x - u[i]) + noise
+        x = x - rate / np.sqrt(t / 10 + 1) * (gradient if direction is None else direction(gradient, x, start))
+    return x
+
+
+def fedopt(kind, lr, beta1, beta2, tau, initial):
+    """Reddi and others 2021, Algorithm 2: Delta is the mean progress, v starts at `initial`, no bias correction."""
+    x = np.full(3, 0.3)
+    m, v = np.zeros(3), np.full(3, initial)
+    models = [x.copy()]
+    for t in range(ROUNDS):
+        there = np.flatnonzero(PRESENT[t])
+        if len(there):
+            delta = np.mean([local_sgd(i, x, t) - x for i in there], axis=0)
+            m = beta1 * m + (1 - beta1) * delta
+            if kind == "adagrad":
+                v = v + delta**2
+            elif kind == "yogi":
+                v = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
+            else:
+                v = beta2 * v + (1 - beta2) * delta**2
+            x = x + lr * m / (np.sqrt(v) + tau)
+        models.append(x.copy())
+    return np.stack(models)
+
+
+def fedavgm(lr, beta):
+    """Hsu and others 2019: v = beta v + Delta, x = x + lr v."""
+    x, v = np.full(3, 0.3), np.zeros(3)
+    models = [x.copy()]
+    for t in range(ROUNDS):
+        there = np.flatnonzero(PRESENT[t])
+        if len(there):
+            v = beta * v + np.mean([local_sgd(i, x, t) - x for i in there], axis=0)
+            x = x + lr * v
+        models.append(x.copy())
+    return np.stack(models)
+
+
+@pytest.mark.parametrize("kind", ["loop", "batched"])
+@pytest.mark.parametrize(
+    ("chain", "published"),
+    [
+        ((Momentum(0.7),), lambda: fedavgm(0.2, 0.7)),
+        ((Adam(0.9, 0.99, 1e-3, correct_bias=False),), lambda: fedopt("adam", 0.2, 0.9, 0.99, 1e-3, 0.0)),
+        ((Yogi(0.9, 0.99, 1e-3, 1e-6),), lambda: fedopt("yogi", 0.2, 0.9, 0.99, 1e-3, 1e-6)),
+        ((Adagrad(1e-3, 1e-6),), lambda: fedopt("adagrad", 0.2, 0.0, 0.0, 1e-3, 1e-6)),
+    ],
+    ids=["fedavgm", "fedadam", "fedyogi", "fedadagrad"],
+)
+def test_server_chains_are_the_published_optimisers(chain, published, kind):
+    engine = bench.engine(kind, FedAvg(lr=0.2, chain=chain), bench.quadratic(M), PRESENT, Local(steps=STEPS, lr=0.05))
+    want = published()
+    assert np.ptp(want, axis=0).max() > 0.1
+    np.testing.assert_allclose(bench.trajectory(engine, ROUNDS), want, rtol=1e-9, atol=1e-10)
+
+
+def test_fedprox():
+    """Li and others 2020: the local objective has (mu/2) ||x - x^t||^2 added."""
+    mu, x = 0.7, np.full(3, 0.3)
+    models = [x.copy()]
+    for t in range(ROUNDS):
+        there = np.flatnonzero(PRESENT[t])
+        pulled = [local_sgd(i, x, t, direction=lambda g, y, start: g + mu * (y - start)) for i in there]
+        x = np.mean(pulled, axis=0) if len(there) else x
+        models.append(x.copy())
+    local = Local(steps=STEPS, lr=0.05, chain=(Prox(mu),))
+    for kind in ("loop", "batched"):
+        engine = bench.engine(kind, FedAvg(), bench.quadratic(M), PRESENT, local)
+        np.testing.assert_allclose(bench.trajectory(engine, ROUNDS), np.stack(models), rtol=1e-9, atol=1e-10)
+
+
+OPTIMISERS = {
+    "momentum": ((Momentum(0.9),), lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)),
+    "decay": ((WeightDecay(0.3),), lambda p: torch.optim.SGD(p, lr=0.05, weight_decay=0.3)),
+    "both": ((WeightDecay(0.3), Momentum(0.5)), lambda p: torch.optim.SGD(p, lr=0.05, weight_decay=0.3, momentum=0.5)),
+    "adam": ((Adam(0.8, 0.95, 1e-6),), lambda p: torch.optim.Adam(p, lr=0.05, betas=(0.8, 0.95), eps=1e-6)),
+    "adagrad": ((Adagrad(1e-3, 0.2),), lambda p: torch.optim.Adagrad(p, 0.05, initial_accumulator_value=0.2, eps=1e-3)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_local_chains_are_torchs_optimisers(name):
+    """One round of FedAvg over everybody: each client runs the optimiser anew from the server's model."""
+    chain, make = OPTIMISERS[name]
+    u, a = (torch.tensor(values(M), dtype=torch.float64) for values in (bench.centers, bench.curvatures))
+    ends = []
+    for i in range(M):
+        x = torch.full((3,), 0.3, dtype=torch.float64, requires_grad=True)
+        optimiser = make([x])
+        for step in range(STEPS):
+            noise = 0.1 * keys.normal(bench.SEED, "gradient noise", i, 0, step, torch.arange(3))
+            x.grad = (a[i] * (x - u[i]) + noise).detach()
+            optimiser.step()
+        ends.append(x.detach().numpy())
+    everybody = np.ones((1, M), dtype=bool)
+    local = Local(steps=STEPS, lr=0.05, schedule="constant", chain=chain)
+    for kind in ("loop", "batched"):
+        engine = bench.engine(kind, FedAvg(), bench.quadratic(M), everybody, local)
+        np.testing.assert_allclose(bench.trajectory(engine, 1)[1], np.mean(ends, axis=0), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("chain", [(Momentum(0.8),), (Clip(0.2), Adam(eps=1e-3)), (Prox(0.5), Yogi())], ids=str)
+@pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
+def test_stacked_and_one_by_one_agree(model, chain):
+    present = bench.mask(26, 6)[:5]
+    local = Local(steps=3, batch_size=16, lr=0.02, chain=chain)
+    runs = [
+        bench.trajectory(bench.engine(kind, FedSWE(k=2), bench.digits(6, model), present, local), 5)
+        for kind in ("loop", "batched")
+    ]
+    assert np.abs(runs[0][-1] - runs[0][0]).max() > 1e-3
+    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-8, atol=1e-10)
+
+
+def test_clip_is_short_for_a_chain():
+    for short, long in (
+        (FedSWE(k=2, clip=0.1), FedSWE(k=2, chain=(Clip(0.1),))),
+        (FedAvg(clip=0.1), FedAvg(chain=(Clip(0.1),))),
+    ):
+        ends = [bench.trajectory(bench.engine("batched", a, bench.quadratic(M), PRESENT), 10) for a in (short, long)]
+        np.testing.assert_array_equal(*ends)
+    locals_ = Local(clip=0.1), Local(chain=(Clip(0.1),))
+    ends = [bench.trajectory(bench.engine("loop", FedAvg(), bench.quadratic(M), PRESENT, x), 10) for x in locals_]
+    np.testing.assert_array_equal(*ends)
+
+
+def test_an_identity_chain_changes_only_the_message():
+    """Weight decay of 0 is the identity: start and progress are sent apart, and add up to the same model."""
+    for name in ("fedswe", "fedavg", "mifa", "scaffold", "gfedavg"):
+        plain, chained = ALGORITHMS[name](lr=0.7), ALGORITHMS[name](lr=0.7, chain=(WeightDecay(0.0),))
+        ends = [bench.trajectory(bench.engine("batched", a, bench.quadratic(M), PRESENT), 20) for a in (plain, chained)]
+        np.testing.assert_allclose(*ends, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("chain", "server", "up"),
+    [((), 1000, 1000), ((Clip(1.0),), 1000, 2000), ((Momentum(),), 2000, 2000), ((Adam(),), 3001, 2000)],
+)
+def test_what_a_chain_costs(chain, server, up):
+    kept = footprint(FedSWE(chain=chain), 1000)
+    assert (kept.server, kept.up) == (server, up)
+    assert footprint(FedAvg(chain=chain), 1000).up == 1000
+
+
+@pytest.mark.parametrize("kind", ["loop", "batched"])
+def test_a_chain_resumes_exactly(kind):
+    algorithm = FedSWE(k=2, lr=0.1, chain=(Clip(0.3), Adam()))
+    whole, first, second = (bench.engine(kind, algorithm, bench.quadratic(M), PRESENT) for _ in range(3))
+    want = bench.trajectory(whole, 20)
+    bench.trajectory(first, 9)
+    second.load({name: value.clone() for name, value in first.state().items()}, 9)
+    np.testing.assert_array_equal(bench.trajectory(second, 11), want[9:])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FedPBC(chain=(Momentum(),)), "fedpbc averages models"),
+        (lambda: FedAvg(chain=(Prox(),)), "Prox has no meaning at the server: put it into local.chain"),
+        (lambda: Experiment(algorithm=Scaffold(), local=Local(chain=(Momentum(),))), "local.chain may hold only clip"),
+        (lambda: Clip(0.0), "clip: norm must be positive"),
+        (lambda: Momentum(1.0), "momentum: beta must be in"),
+        (lambda: Adam(beta2=1.5), "adam: beta1 and beta2 must be in"),
+        (lambda: Yogi(eps=0.0), "yogi: eps must be positive"),
+    ],
+)
+def test_chains_that_make_no_sense(make, message):
+    with pytest.raises(FedsweError, match=message):
+        make()
+
+
+def test_schedules():
+    def rates(**options):
+        return [Local(lr=0.5, **options).lr_at(t) for t in (0, 5, 10, 20)]
+
+    assert rates(schedule="constant") == [0.5] * 4
+    np.testing.assert_allclose(rates(schedule="inverse_sqrt"), 0.5 / np.sqrt([1, 1.5, 2, 3]))
+    np.testing.assert_allclose(rates(schedule="cosine", decay_rounds=10), [0.5, 0.25, 0, 0], atol=1e-15)
+    np.testing.assert_allclose(rates(schedule="step", decay_rounds=10, decay=0.2), [0.5, 0.5, 0.1, 0.02])
+    assert Experiment(rounds=40, local=Local(schedule="cosine")).local.decay_rounds == 40
+    with pytest.raises(FedsweError, match="schedule=step needs decay_rounds"):
+        Local(schedule="step")
