@@ -1,6 +1,6 @@
 """A column of your own in history.csv, here the norm of the server model and its distance to the client mean.
 
-    fedswe run record.columns=./examples/own_column.py:Norms
+fedswe run record.columns=./examples/own_column.py:Norms
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A model of your own to evaluate, here the plain average of all server models so far.
 
-    fedswe run "evaluate.model=[server,./examples/own_output.py:RunningMean]"
+fedswe run "evaluate.model=[server,./examples/own_output.py:RunningMean]"
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A transform of your own, here sign descent with a threshold.
 
-    fedswe run local.chain=./examples/own_transform.py:Sign local.lr=0.01
-    fedswe run algorithm.name=fedavg algorithm.chain=./examples/own_transform.py:Sign:0.1 algorithm.lr=0.01
+fedswe run local.chain=./examples/own_transform.py:Sign local.lr=0.01
+fedswe run algorithm.name=fedavg algorithm.chain=./examples/own_transform.py:Sign:0.1 algorithm.lr=0.01
 """
 
 from __future__ import annotations

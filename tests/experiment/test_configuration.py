@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedswe import Evaluate, Experiment, Record, run
-from fedswe.algorithms import ALGORITHMS, MIFA, FedAU, FedAWE, FedSWE
+from fedswe.algorithms import ALGORITHMS, MIFA, FedAU, FedAWE, FedSWE, FedSWEVariant
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adam, Clip
 from fedswe.errors import FedsweError
@@ -67,7 +67,7 @@ def test_a_value_of_another_type_is_refused_from_python_too(parts, message):
         (Evaluate, {"model": ["server", "best"]}, "unknown output 'best': known are server, client_mean"),
         (Evaluate, {"model": "server"}, "model must be a list of names, not 'server'"),
         (Evaluate, {"model": [3]}, "unknown output 3"),
-        (Record, {"probes": ["consenus"]}, "unknown column 'consenus': did you mean consensus?"),
+        (Record, {"columns": ["consenus"]}, "unknown column 'consenus': did you mean consensus?"),
     ],
 )
 def test_names_of_outputs_and_columns_are_checked(cls, names, message):
@@ -104,7 +104,18 @@ def test_a_list_of_names_needs_no_quotes(text):
 def test_one_name_stands_for_a_list_of_one(tmp_path):
     (tmp_path / "a.toml").write_text('[evaluate]\nmodel = "server"\n')
     assert load(tmp_path / "a.toml").evaluate.model == ["server"]
-    assert load(None, ["record.probes=consensus"]).record.probes == ["consensus"]
+    assert load(None, ["record.columns=consensus"]).record.columns == ["consensus"]
+
+
+def test_keys_of_earlier_versions():
+    """Stored results have them."""
+    assert load(None, ["record.probes=consensus"]).record == Record(columns=["consensus"])
+    assert load(None, ["algorithm.echo_cap=0", "algorithm.progress_over=all", "algorithm.k=2"]).algorithm == FedSWE(k=2)
+    capped = load(None, ["algorithm.echo_cap=3", "algorithm.k=2"])
+    assert capped.algorithm == FedSWEVariant(k=2, echo_cap=3)
+    assert load_text(dump(capped), "x") == capped
+    words = ["algorithm.name=fedawe", "algorithm.echo_cap=3"]
+    assert load(None, words).algorithm == FedSWEVariant(k=0, echo_cap=3)
 
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):

@@ -23,6 +23,7 @@ T = TypeVar("T")
 Table = dict[str, Any]
 
 DEFAULT = {"algorithm": "fedswe", "availability": "sine", "task": "digits"}  # sections with a name, by kind
+_VARIANT = {"echo_cap": 0.0, "progress_over": "all"}  # were parameters of fedswe, now of fedswe_variant
 PLAIN: Mapping[str, type[Any]] = {"local": Local, "evaluate": Evaluate, "record": Record}
 
 
@@ -93,6 +94,7 @@ def _parse(text: str, name: str) -> Table:
 # validating ----------------------------------------------------------------------------------------------
 def experiment(table: Table) -> Experiment:
     """Validate a table."""
+    table = _current(table)
     values = {f.name: table[f.name] for f in fields(Experiment) if f.name in table}
     for key in table:
         if key not in values:
@@ -105,6 +107,20 @@ def experiment(table: Table) -> Experiment:
     if "rounds" not in values and "availability" in values and (rounds := values["availability"].rounds()):
         values["rounds"] = rounds
     return build(Experiment, values, "")
+
+
+def _current(table: Table) -> Table:
+    """The table with the keys of earlier versions as they are written now: stored results have the earlier ones."""
+    table, record, algorithm = dict(table), table.get("record"), table.get("algorithm")
+    if isinstance(record, dict) and "probes" in record:
+        table["record"] = {"columns" if key == "probes" else key: value for key, value in record.items()}
+    if isinstance(algorithm, dict) and (name := algorithm.get("name", DEFAULT["algorithm"])) in ("fedswe", "fedawe"):
+        moved = {key: algorithm[key] for key in _VARIANT if key in algorithm}
+        table["algorithm"] = {key: value for key, value in algorithm.items() if key not in moved}
+        if any(moved[key] != _VARIANT[key] for key in moved):
+            k = {"k": 0.0} if name == "fedawe" else {}
+            table["algorithm"] |= {"name": "fedswe_variant", **k, **moved}
+    return table
 
 
 def named(kind: str, table: Table, section: str) -> Any:

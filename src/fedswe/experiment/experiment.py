@@ -68,12 +68,12 @@ class Record:
 
     trajectory: bool = False  # the server model after every round
     checkpoint: int = 50  # rounds between checkpoints; 0 = none
-    probes: list[str] = field(default_factory=list, metadata={"kind": "column"})  # additional columns of history.csv
+    columns: list[str] = field(default_factory=list, metadata={"kind": "column"})  # additional columns of history.csv
 
     def __post_init__(self) -> None:
         require(self.checkpoint >= 0, f"checkpoint must be 0 (off) or positive, not {self.checkpoint}")
-        _check_names(self.probes, "probes", "column")
-        require(len(set(self.probes)) == len(self.probes), "probes names one probe twice")
+        _check_names(self.columns, "columns", "column")
+        require(len(set(self.columns)) == len(self.columns), "columns names one column twice")
 
 
 def _check_names(names: Any, key: str, kind: str) -> None:
@@ -111,7 +111,7 @@ class Experiment:
             ("local.batch_size", self.local.batch_size),
         ):
             require(value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {value}")
-        for name in self.record.probes:
+        for name in self.record.columns:
             registry.resolve("column", name)().check(self.algorithm, self.local)
         require(
             not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),

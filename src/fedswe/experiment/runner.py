@@ -182,7 +182,7 @@ class Runner:
         self._tally = Tally()
         for name, x in self.outputs.models().items():
             row |= {f"{name}_{score}": value for score, value in self.engine.evaluate(x).items()}
-        for name in self.experiment.record.probes:
+        for name in self.experiment.record.columns:
             row |= resolve("column", name)().values(self.engine)
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
