@@ -20,7 +20,8 @@ from fedswe.availability.mask import Rows
 from fedswe.core.local import Local
 from fedswe.engine import BatchedEngine
 from fedswe.tasks.augment import Augment, Augmentation
-from fedswe.tasks.classification import ClassificationProblem, Labelled
+from fedswe.tasks.classification_problem import ClassificationProblem
+from fedswe.tasks.labelled_data import Labelled
 from fedswe.tasks.networks import NETWORKS, Network
 from fedswe.tasks.problem import Precision, Setting
 

@@ -105,7 +105,7 @@ class Cell:
                 "tail": scale.tail_of(self.periodic),
                 "tail_every": scale.tail_every_of(self.periodic),
             },
-            "record": {"checkpoint": 0, "probes": ["consensus"] * self.periodic},
+            "record": {"checkpoint": 0, "columns": ["consensus"] * self.periodic},
         }
         if not images:
             table["task"]["model"] = scale.model

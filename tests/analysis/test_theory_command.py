@@ -8,9 +8,9 @@ import torch
 
 from fedswe.analysis.constants import measure, models_of_a_run
 from fedswe.analysis.scenario import scenario
-from fedswe.availability import AVAILABILITY
 from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import assemble, populate
+from fedswe.registry import names
 from fedswe.theory.assumption import delta_profile, smallest_period
 from fedswe.theory.limits import fedavg_bias_map
 from fedswe.theory.mixing import realised_rho, rho, rho_homogeneous, rho_limit, rho_monte_carlo
@@ -59,7 +59,7 @@ def mask(tmp_path):
 
 
 # whom a command is about -----------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", [n for n in AVAILABILITY if n != "mask"])
+@pytest.mark.parametrize("name", [n for n in names("availability") if n != "mask"])
 def test_the_clients_are_those_of_a_run(name):
     value = load(None, [f"availability.name={name}", *DIGITS, "rounds=60"])
     run, here = assemble(value).schedule, scenario(value, name, 60, True)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedswe.availability import (
-    AVAILABILITY,
     Alternating,
+    Always,
     Cyclic,
     InterleavedSine,
     Markov,
@@ -22,18 +22,19 @@ from fedswe.errors import FedsweError
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
 
 unit = st.floats(0, 1)
+positive = st.floats(0, 1, exclude_min=True)
 models = st.one_of(
-    st.builds(Stationary, p=unit),
-    st.builds(Staircase, p=unit, period=st.integers(1, 30), low=unit),
-    st.builds(Sine, p=unit, gamma=st.floats(0, 0.5), period=st.integers(1, 30)),
-    st.builds(InterleavedSine, p=unit, gamma=st.floats(0, 0.5), cutoff=unit),
-    st.builds(Alternating, p=unit, period=st.integers(1, 20).map(lambda h: 2 * h)),
+    st.builds(Stationary, p=positive),
+    st.builds(Staircase, p=positive, period=st.integers(1, 30), low=unit),
+    st.builds(Sine, p=positive, gamma=st.floats(0, 0.5), period=st.integers(1, 30)),
+    st.builds(InterleavedSine, p=positive, gamma=st.floats(0, 0.5), cutoff=unit),
+    st.builds(Alternating, p=positive, period=st.integers(1, 20).map(lambda h: 2 * h)),
     st.builds(
-        lambda p, h: Alternating(p=p, period=2 * h, inside="staircase", stair_period=h), unit, st.integers(2, 20)
+        lambda p, h: Alternating(p=p, period=2 * h, inside="staircase", stair_period=h), positive, st.integers(2, 20)
     ),
-    st.builds(Cyclic, p=unit, groups=st.integers(1, 9)),
-    st.builds(Markov, p=unit, on=st.floats(0.01, 1)),
-    st.builds(AVAILABILITY["always"]),
+    st.builds(Cyclic, p=positive, groups=st.integers(1, 9)),
+    st.builds(Markov, p=positive, on=st.floats(0.01, 1)),
+    st.builds(Always),
 )
 
 

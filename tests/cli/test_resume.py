@@ -171,7 +171,7 @@ def test_another_configuration_is_refused(tmp_path, monkeypatch, capsys):
         ("lr = 0.1", "lr = 0.2", "(local.lr = 0.1 there, 0.2 here)"),
         ("rounds = 120", "rounds = 200", "(rounds = 120 there, 200 here)"),
         ("clients = 20", "clients = 21", "(task.clients = 20 there, 21 here)"),
-        ("probes = []", 'probes = ["consensus"]', "(record.probes = [] there, ['consensus'] here)"),
+        ("columns = []", 'columns = ["consensus"]', "(record.columns = [] there, ['consensus'] here)"),
     ],
 )
 def test_a_configuration_edited_in_between_is_refused(tmp_path, monkeypatch, capsys, old, new, message):

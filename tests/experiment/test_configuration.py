@@ -2,18 +2,19 @@
 
 import re
 import tomllib
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedswe import Evaluate, Experiment, Record, run
-from fedswe.algorithms import ALGORITHMS, MIFA, FedAWE, FedSWE
+from fedswe.algorithms import ALGORITHMS, MIFA, FedAU, FedAWE, FedSWE, FedSWEVariant
 from fedswe.core.local import Local
+from fedswe.core.transforms import Adam, Clip
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, experiment, load, load_text
 from fedswe.tasks import Digits, Quadratic
-from tests.cli.command import fedswe
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -42,14 +43,36 @@ def test_numbers_of_numpy_are_written_as_plain_ones():
         ({"dtype": "float16"}, "dtype must be one of float32, float64, not 'float16'"),
         ({"algorithm": MIFA(store="deltas")}, "algorithm.store must be one of delta, delta_over_lr"),
         ({"task": Digits(partition="iid")}, "task.partition must be one of"),
-        ({"local": Local(schedule="cosine")}, "local.schedule must be one of inverse_sqrt, constant, not 'cosine'"),
-        ({"evaluate": Evaluate(model=["server", "best"])}, "evaluate.model must be one of server, .*, not 'best'"),
-        ({"record": Record(probes=["consenus"])}, "record.probes must be one of consensus, auxiliary"),
+        ({"local": Local(schedule="linear")}, "local.schedule must be one of inverse_sqrt, .*, not 'linear'"),
+        ({"rounds": 2.5}, "rounds must be a whole number, not 2.5"),
+        ({"rounds": "5"}, "rounds must be a whole number, not '5'"),
+        ({"rounds": True}, "rounds must be a whole number, not True"),
+        ({"seed": None}, "seed must be a whole number, not None"),
+        ({"device": 0}, "device must be text, not 0"),
+        ({"algorithm": FedSWE}, r"algorithm must be an instance of Algorithm, not the class FedSWE: write FedSWE\(\)"),
+        ({"task": "digits"}, "task must be an instance of Task, not 'digits'"),
+        ({"local": {"lr": 1}}, "local must be an instance of Local, not {'lr': 1}"),
+        ({"local": Local(chain=("clip",))}, "local.chain must be an instance of Transform, not 'clip'"),
+        ({"task": Quadratic(centers=[[1.0, "x"]])}, "task.centers must be a list, .* or None, not"),
     ],
 )
-def test_a_word_nobody_knows_is_refused_from_python_too(parts, message):
+def test_a_value_of_another_type_is_refused_from_python_too(parts, message):
     with pytest.raises(FedsweError, match=message):
         Experiment(**parts)
+
+
+@pytest.mark.parametrize(
+    ("cls", "names", "message"),
+    [
+        (Evaluate, {"model": ["server", "best"]}, "unknown output 'best': known are server, client_mean"),
+        (Evaluate, {"model": "server"}, "model must be a list of names, not 'server'"),
+        (Evaluate, {"model": [3]}, "unknown output 3"),
+        (Record, {"columns": ["consenus"]}, "unknown column 'consenus': did you mean consensus?"),
+    ],
+)
+def test_names_of_outputs_and_columns_are_checked(cls, names, message):
+    with pytest.raises(FedsweError, match=re.escape(message)):
+        cls(**names)
 
 
 def test_overrides(tmp_path):
@@ -62,10 +85,99 @@ def test_overrides(tmp_path):
     assert load(file, ["algorithm.name=fedawe"]).algorithm == FedAWE()
 
 
+def test_the_order_of_overrides_does_not_matter():
+    words = ["algorithm.cutoff=10", "algorithm.name=fedau", "task.noise=1", "task.name=quadratic"]
+    for order in permutations(words):
+        value = load(None, order)
+        assert (value.algorithm, value.task) == (FedAU(cutoff=10), Quadratic(noise=1))
+    with pytest.raises(FedsweError, match=r"unknown key algorithm.mu of fedavg"):
+        load(None, ["algorithm.mu=0.1", "algorithm.name=fedavg"])
+
+
+@pytest.mark.parametrize(
+    "text", ["server,ema", "[server,ema]", "[server, ema]", '["server","ema"]', "['server', 'ema']"]
+)
+def test_a_list_of_names_needs_no_quotes(text):
+    assert load(None, [f"evaluate.model={text}"]).evaluate.model == ["server", "ema"]
+
+
+def test_one_name_stands_for_a_list_of_one(tmp_path):
+    (tmp_path / "a.toml").write_text('[evaluate]\nmodel = "server"\n')
+    assert load(tmp_path / "a.toml").evaluate.model == ["server"]
+    assert load(None, ["record.columns=consensus"]).record.columns == ["consensus"]
+
+
+def test_keys_of_earlier_versions():
+    """Stored results have them."""
+    assert load(None, ["record.probes=consensus"]).record == Record(columns=["consensus"])
+    assert load(None, ["algorithm.echo_cap=0", "algorithm.progress_over=all", "algorithm.k=2"]).algorithm == FedSWE(k=2)
+    capped = load(None, ["algorithm.echo_cap=3", "algorithm.k=2"])
+    assert capped.algorithm == FedSWEVariant(k=2, echo_cap=3)
+    assert load_text(dump(capped), "x") == capped
+    words = ["algorithm.name=fedawe", "algorithm.echo_cap=3"]
+    assert load(None, words).algorithm == FedSWEVariant(k=0, echo_cap=3)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "a.toml").write_text("rounds = 7\n", encoding="utf-8-sig")
+    assert load(tmp_path / "a.toml").rounds == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "clip:5,adam:0.8:beta2=0.99",
+        "[clip:5,adam:0.8:beta2=0.99]",
+        '["clip:norm=5", {name="adam",beta1=0.8,beta2=0.99}]',
+    ],
+)
+def test_a_chain_in_short_and_in_full(text):
+    chain = (Clip(5.0), Adam(beta1=0.8, beta2=0.99))
+    value = load(None, [f"local.chain={text}", f"algorithm.chain={text}"])
+    assert value.local.chain == value.algorithm.chain == chain
+    table = tomllib.loads(dump(value))["local"]["chain"]
+    assert table[0] == {"name": "clip", "norm": 5.0}
+    assert load_text(dump(value), "x") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("clpi:5", "unknown transform 'clpi': did you mean clip?"),
+        ("clip:-1", "norm must be positive, not -1"),
+        ("clip:nrm=1", "unknown key local.chain.nrm of clip: did you mean norm?"),
+        ("clip:1:2", "local.chain: clip takes no value '2': write key=value"),
+        ("clip:much", "local.chain.norm: input should be a valid number"),
+        ("3", "local.chain: input should be a valid tuple, not 3"),
+        ("[3]", "local.chain: each element must be a table with a name, or NAME:VALUE, not 3"),
+        ("[{norm=3}]", "local.chain: each element must be a table with a name, or NAME:VALUE, not {'norm': 3}"),
+    ],
+)
+def test_mistakes_in_a_chain(text, message):
+    with pytest.raises(FedsweError) as caught:
+        load(None, [f"local.chain={text}"])
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_rounds_of_a_mask_are_the_default(tmp_path):
+    (tmp_path / "mask.csv").write_text("1,0\n" * 4)
+    words = ["availability.name=mask", f"availability.file={tmp_path}/mask.csv", "task.name=quadratic"]
+    assert load(None, words).rounds == 4
+    assert load(None, [*words, "rounds=3"]).rounds == 3
+    assert run(load(None, words)).last["round"] == 4
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["algoritm.k=1"], "unknown key algoritm: did you mean algorithm?"),
+        (["lr=0.1"], "unknown key lr: did you mean local.lr or algorithm.lr?"),
+        (["k=3"], "unknown key k: did you mean algorithm.k?"),
+        (["cutoff=3", "algorithm.name=fedau"], "unknown key cutoff: did you mean algorithm.cutoff?"),
+        (["stpes=3"], "unknown key stpes: did you mean local.steps?"),
+        (["name=fedavg"], "did you mean algorithm.name or availability.name or task.name?"),
+        (["xyzzy=3"], "unknown key xyzzy: known are rounds, seed"),
         (["algorithm.kk=1"], "unknown key algorithm.kk of fedswe: did you mean k?"),
         (["algorithm.name=fedsw"], "unknown algorithm 'fedsw': did you mean fedswe?"),
         (["algorithm.name=fedawe", "algorithm.k=3"], "unknown key algorithm.k of fedawe"),
@@ -74,15 +186,20 @@ def test_overrides(tmp_path):
         (["algorithm.k=nan"], "algorithm: k must be 0 or more, not nan"),
         (["algorithm.k=many"], "algorithm.k: input should be a valid number"),
         (["algorithm.lr=0"], "algorithm: lr must be positive"),
-        (["algorithm.echo_cap=0.5"], "echo_cap must be 0 (off) or at least 1"),
+        (["algorithm.name=fedswe_variant", "algorithm.echo_cap=0.5"], "echo_cap must be 0 (off) or at least 1"),
         (["availability.p=1.5"], "availability: p must be within [0, 1], not 1.5"),
         (["availability.p=[0.5,-0.1]"], "availability: p must be within [0, 1], not -0.1"),
         (["availability.p=often"], "availability.p"),
+        (["availability.p=0"], "p is 0: no client would ever be available"),
+        (["availability.p=[0.0,0.0]"], "p is 0: no client would ever be available"),
         (["availability.gamma=0.9"], "gamma must be within [0, 0.5]"),
         (["availability.name=alternating", "availability.period=5"], "period must be even"),
         (["availability.name=mask"], "availability.file is missing"),
         (["availability.name=markov", "availability.stream=legacy"], "no legacy stream"),
         (["rounds=0"], "rounds must be at least 1"),
+        (["rounds=1e12"], "rounds must be at most 1000000000"),
+        (["local.steps=1e12"], "local.steps must be at most 1000000"),
+        (["local.batch_size=1e12"], "local.batch_size must be at most 1000000000"),
         (["rounds=2.5"], "rounds: input should be a valid integer"),
         (["seed=-1"], "seed must be from 0"),
         (["engine=fast"], "engine: input should be 'batched' or 'loop'"),
@@ -91,7 +208,7 @@ def test_overrides(tmp_path):
         (["local.steps=0"], "steps must be at least 1"),
         (["local=3"], "local must be a section"),
         (["evaluate.model=[]"], "model is empty"),
-        (["evaluate.model=['best']"], "evaluate.model"),
+        (["evaluate.model=['best']"], "evaluate: unknown output 'best'"),
         (["task.clients=0"], "clients must be at least 1"),
         (["task.alpha=0"], "alpha must be positive"),
         (["task.name=quadratic", "task.noise=-1"], "noise must be 0 or more"),
@@ -104,49 +221,6 @@ def test_mistakes(words, message):
         load(None, words)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-OWN = """
-from dataclasses import dataclass
-from typing import ClassVar
-
-from fedswe.tasks import Quadratic, Task
-
-
-@dataclass(frozen=True)
-class Own(Task):
-    title: ClassVar[str] = "a task without train_loss"
-    clients: int = 3
-
-    def build(self, setting):
-        problem = Quadratic(centers=[[float(i)] for i in range(self.clients)]).build(setting)
-        problem.evaluate = lambda x: {"gap": float(x.abs().sum())}
-        return problem
-
-
-class Unfinished(Task):
-    pass
-"""
-
-
-def test_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
-    (tmp_path / "mine.py").write_text(OWN)
-    monkeypatch.syspath_prepend(tmp_path)
-    value = load(None, ["task.name=mine:Own", "task.clients=4", "availability.p=0.5", "rounds=2"])
-    assert load_text(dump(value), "x") == value
-    assert "server_gap" in run(value).columns
-    for name, message in (
-        ("mine:Other", "cannot import mine:Other"),
-        ("yours:Own", "cannot import yours:Own"),
-        ("mine:dataclass", "is not a dataclass derived from fedswe.tasks.Task"),
-        ("mine:Unfinished", "with a method build"),
-    ):
-        with pytest.raises(FedsweError, match=message):
-            load(None, [f"task.name={name}"])
-    words = ["compare", "task.name=mine:Own", "availability.p=0.5", "--out", tmp_path / "out"]
-    code, _, err = fedswe(monkeypatch, capsys, *words)
-    assert (code, err) == (2, "error: compare needs the score train_loss; this task has gap\n")
-    assert not (tmp_path / "out").exists()
 
 
 def test_files_that_cannot_be_read(tmp_path):

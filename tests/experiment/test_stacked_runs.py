@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fedswe.algorithms import F3AST, FedAvg, FedSWE
 from fedswe.core.local import Local
 from fedswe.engine import BatchedEngine
-from fedswe.engine.base import step_together
+from fedswe.engine.batched import step_together
 from tests import problems as bench
 from tests.engine.solvers.workbench import problem
 

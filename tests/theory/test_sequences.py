@@ -136,7 +136,7 @@ WORDS = [
     "task.clients=8", "task.alpha=1", "rounds=24", "evaluate.every=5", "record.checkpoint=4", "local.steps=2",
     "local.schedule=constant", "algorithm.k=3", "record.trajectory=true",
 ]  # fmt: skip
-WITH = [*WORDS, "record.probes=['auxiliary','consensus']"]
+WITH = [*WORDS, "record.columns=['auxiliary','consensus']"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -174,11 +174,11 @@ def test_a_killed_run_resumes_with_its_probes(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["record.probes=['auxiliary']"], "set local.schedule=constant"),
-        (["record.probes=['auxiliary']", "local.schedule=constant", "algorithm.name=mifa"], "fedswe and fedawe"),
-        (["record.probes=['consensus','consensus']"], "one probe twice"),
-        (["record.probes=['consent']"], "record.probes: input should be 'consensus' or 'auxiliary'"),
-        (["record.probes=consensus"], "record.probes: input should be a valid list"),
+        (["record.columns=['auxiliary']"], "set local.schedule=constant"),
+        (["record.columns=['auxiliary']", "local.schedule=constant", "algorithm.name=mifa"], "fedswe and fedawe"),
+        (["record.columns=['consensus','consensus']"], "one column twice"),
+        (["record.columns=['consent']"], "record: unknown column 'consent': did you mean consensus?"),
+        (["record.columns=3"], "record.columns: input should be a valid list"),
     ],
 )
 def test_probes_that_make_no_sense(words, message):
@@ -189,6 +189,6 @@ def test_probes_that_make_no_sense(words, message):
 
 
 def test_probes_are_part_of_the_configuration():
-    value = Experiment(record=Record(probes=["consensus"]))
+    value = Experiment(record=Record(columns=["consensus"]))
     assert load_text(dump(value), "dumped") == value
-    assert Experiment().record.probes == []
+    assert Experiment().record.columns == []

@@ -1,4 +1,4 @@
-"""Dynamics that every client follows: always, stationary, staircase, sine, interleaved sine."""
+"""Models that every client follows in the same way: always, stationary, staircase, sine, interleaved sine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedswe.errors import require
 
 @dataclass(frozen=True)
 class Always(Availability):
-    """Everybody, in every round."""
+    """Every client is available in every round."""
 
     title: ClassVar[str] = "full availability: p_i^t = 1"
 
@@ -43,8 +43,8 @@ class Stationary(Probabilistic):
 class Staircase(Probabilistic):
     """Full probability in the first half of each period, a lower step in the second."""
 
-    period: int = 20
-    low: float = 0.4  # height of the lower step
+    period: int = 20  # rounds of one period
+    low: float = 0.4  # factor of p_i in the second half of a period
 
     title: ClassVar[str] = "p_i^t = p_i in the first half of each period, low * p_i in the second"
 
@@ -62,10 +62,10 @@ class Staircase(Probabilistic):
 
 @dataclass(frozen=True)
 class Sine(Probabilistic):
-    """A wave between 1 - 2 gamma and 1."""
+    """p_i times a sine between 1 - 2 gamma and 1."""
 
-    gamma: float = 0.3
-    period: int = 20
+    gamma: float = 0.3  # amplitude of the sine: the factor of p_i moves between 1 - 2 gamma and 1
+    period: int = 20  # rounds of one period
 
     title: ClassVar[str] = "p_i^t = p_i (gamma sin(2 pi t / period) + 1 - gamma)"
 
@@ -83,9 +83,9 @@ class Sine(Probabilistic):
 
 @dataclass(frozen=True)
 class InterleavedSine(Sine):
-    """The sine, cut to zero where it falls below a threshold: rare clients vanish for part of each period."""
+    """The sine, set to zero below a threshold: rarely available clients are absent for part of each period."""
 
-    cutoff: float = 0.1
+    cutoff: float = 0.1  # probabilities below it become 0
 
     title: ClassVar[str] = "the sine's p_i^t where it is at least cutoff, else 0"
 

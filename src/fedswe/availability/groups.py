@@ -1,4 +1,4 @@
-"""Groups that take turns: two alternating groups, and cyclic groups."""
+"""Groups of clients that are available in turns: two alternating groups, and cyclic groups."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fedswe.errors import require
 class Alternating(Probabilistic):
     """The first half of the clients in the first half of each period, the others in the second half."""
 
-    period: int = 100  # P; each group's window has P/2 rounds
-    inside: Literal["static", "staircase"] = "static"
-    low: float = 0.4  # height of the lower step of the staircase
-    stair_period: int = 50  # one full stair inside the window; the paper does not say, 50 fills its window once
+    period: int = 100  # P, rounds of one period; the window of each group has P/2 rounds
+    inside: Literal["static", "staircase"] = "static"  # p_i in the own window, or p_i and low * p_i in turns
+    low: float = 0.4  # factor of p_i on the lower step of the staircase
+    stair_period: int = 50  # rounds of one full stair inside the window; the paper gives none, 50 fills its window
 
     title: ClassVar[str] = "two groups, available in turns of period/2 rounds; p_i^t = p_i f(t) in the own window"
 
@@ -47,9 +47,9 @@ class Alternating(Probabilistic):
 
 @dataclass(frozen=True)
 class Cyclic(Probabilistic):
-    """Client i belongs to group i mod `groups`; in round t only group t mod `groups` can be there."""
+    """Client i belongs to group i mod `groups`; in round t only group t mod `groups` can be available."""
 
-    groups: int = 5
+    groups: int = 5  # number of groups, each available in every such round
 
     title: ClassVar[str] = "p_i^t = p_i when i mod groups = t mod groups, else 0"
 

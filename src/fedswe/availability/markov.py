@@ -1,4 +1,4 @@
-"""Markov on/off clients: availability that persists."""
+"""Markov on/off clients: availability that persists from round to round."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Bools, Floats, Schedule, Sequential
@@ -16,13 +15,13 @@ from fedswe.errors import require
 
 @dataclass(frozen=True)
 class Markov(Probabilistic):
-    """Each client turns on with probability `on` and off with on (1/p_i - 1), so it is there a share p_i of time.
+    """Each client turns on with probability `on` and off with on (1/p_i - 1): it is available in a share p_i of rounds.
 
-    Where the off-probability would exceed 1 both are scaled down. ``prob`` is the stationary p_i, not the chance
-    given yesterday's state.
+    Where the off-probability would exceed 1 both are scaled down. ``prob`` is the stationary p_i, not the probability
+    given the state of the round before.
     """
 
-    on: float = 0.05
+    on: float = 0.05  # probability that an unavailable client becomes available in the next round
 
     title: ClassVar[str] = "two-state chains with stationary probability p_i"
 
@@ -47,10 +46,10 @@ class Chains(Sequential):
     def __init__(self, base: Floats, seed: int, on: float) -> None:
         super().__init__(len(base), lambda t: base)
         # on (1/p - 1) without dividing by p: where it exceeds 1 (p = 0 included) both are scaled down by it.
-        off, there = on * (1.0 - base), base
-        scale = np.maximum(off, there)
-        self._turn_on, self._turn_off = on * there / scale, off / scale
-        self._base, self._seed, self._clients = base, seed, torch.arange(len(base))
+        off = on * (1.0 - base)
+        scale = np.maximum(off, base)
+        self._turn_on, self._turn_off = on * base / scale, off / scale
+        self._base, self._seed, self._clients = base, seed, np.arange(len(base))
         self._state: Bools = np.zeros(len(base), dtype=bool)
 
     def restart(self) -> None:

@@ -1,4 +1,4 @@
-"""Availability read from a file: who was there, round by round."""
+"""Availability read from a file: the available clients of every round."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from fedswe.errors import FedsweError, require
 class Mask(Availability):
     """A CSV of 0 and 1 without header, one row per round, one column per client."""
 
-    file: str = ""
-    prob_file: str = ""  # the same shape (or one row for all rounds), probabilities for the known-p oracle
+    file: str = ""  # path of the CSV: 1 where a client is available, 0 where it is not
+    prob_file: str = ""  # CSV of probabilities, one row for each round or one for all; fedavg_known needs it
 
-    title: ClassVar[str] = "the rounds of a file"
+    title: ClassVar[str] = "the available clients of each round, from a file"
 
     def __post_init__(self) -> None:
-        require(self.file, "availability.file is missing: name the CSV of 0 and 1")
+        require(self.file, "availability.file is missing: give the path of the CSV of 0 and 1")
+
+    def rounds(self) -> int:
+        return len(read_table(self.file, "availability.file"))
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         mask = read_table(self.file, "availability.file", who.m)
@@ -50,12 +53,12 @@ class Mask(Availability):
 
 
 def read_table(path: str, key: str, columns: int | None = None) -> Floats:
-    """A CSV of numbers, one column per client; any number of columns unless one is asked for."""
+    """A CSV of numbers, one column per client; `columns` says how many there must be."""
     if not Path(path).is_file():
         raise FedsweError(f"{key}: there is no file {path}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # numpy warns of an empty file; it is refused below
+            warnings.simplefilter("ignore", UserWarning)  # numpy warns about an empty file, which is refused below
             table = np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64, encoding="utf-8-sig")
     except (ValueError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]

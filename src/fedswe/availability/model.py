@@ -25,13 +25,17 @@ class Population:
 
 @dataclass(frozen=True)
 class Availability(ABC):
-    """A named model with its parameters; ``schedule`` binds it to clients and a seed."""
+    """A named model with its parameters; ``schedule`` applies it to clients and a seed."""
 
     title: ClassVar[str]
 
     @abstractmethod
     def schedule(self, who: Population, seed: int) -> Schedule:
-        """The rounds of one run."""
+        """The available clients of one run."""
+
+    def rounds(self) -> int | None:
+        """How many rounds the model knows, which a run then has by default; None: any number."""
+        return None
 
     def cycle(self) -> int | None:
         """The number of rounds after which the probabilities repeat; None if they do not, or it is not known."""
@@ -48,9 +52,12 @@ class Probabilistic(Availability):
 
     def __post_init__(self) -> None:
         require(self.p != [], "p is an empty list: give one number per client, or one for all")
-        values = [] if self.p == "labels" else self.p if isinstance(self.p, list) else [self.p]
+        if self.p == "labels":
+            return
+        values = self.p if isinstance(self.p, list) else [self.p]
         for value in values:
             require(isinstance(value, int | float) and 0 <= value <= 1, f"p must be within [0, 1], not {value}")
+        require(any(values), "p is 0: no client would ever be available; give a probability above 0")
 
     @abstractmethod
     def factor(self, t: int, m: int) -> Floats | float:

@@ -1,8 +1,8 @@
-"""Who is there: the schedule an engine asks, round by round.
+"""Schedules: which clients are available, round by round.
 
 A schedule answers two questions for any round, in any order: ``prob(t)``, the probabilities p_i^t, and
-``sample(t)``, the clients that are there. The draws are a stream of their own, so all algorithms with one seed
-see the same clients in the same rounds.
+``sample(t)``, the clients that are available. The draws are a random stream of their own, so all algorithms with one
+seed see the same clients in the same rounds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from fedswe.core import keys
 
@@ -23,10 +22,10 @@ Bools = npt.NDArray[np.bool_]
 
 class Schedule(Protocol):
     m: int
-    rounds: int | None  # how many rounds there are to replay; None when any round can be asked for
+    rounds: int | None  # how many rounds there are; None when any round can be asked for
 
     def prob(self, t: int) -> Floats:
-        """p_i^t for all clients, NaN where nobody knows it."""
+        """p_i^t for all clients, NaN where it is not known."""
 
     def sample(self, t: int) -> Bools:
         """The available clients of round t."""
@@ -39,7 +38,7 @@ class Bernoulli:
 
     def __init__(self, m: int, seed: int, prob: Callable[[int], Floats]) -> None:
         self.m, self.seed, self.prob = m, seed, prob
-        self._clients = torch.arange(m)
+        self._clients = np.arange(m)
 
     def sample(self, t: int) -> Bools:
         coins = keys.uniform(self.seed, "availability", t, self._clients).numpy()
@@ -47,7 +46,7 @@ class Bernoulli:
 
 
 class Sequential(ABC):
-    """Draws in which a round depends on the ones before it; asked for an earlier round, it starts over."""
+    """Draws in which a round depends on the rounds before it; asked for an earlier round, it starts again."""
 
     rounds: int | None = None
 
@@ -61,17 +60,17 @@ class Sequential(ABC):
 
     @abstractmethod
     def draw(self, t: int) -> Bools:
-        """Round t, right after round t - 1."""
+        """Round t, directly after round t - 1."""
 
     def sample(self, t: int) -> Bools:
         if t < self._next:
             self.restart()
             self._next = 0
         while True:
-            present = self.draw(self._next)
+            available = self.draw(self._next)
             self._next += 1
             if self._next > t:
-                return present
+                return available
 
 
 class LegacyBernoulli(Sequential):

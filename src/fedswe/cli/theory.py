@@ -129,17 +129,18 @@ def bias(
 # the arguments of a command --------------------------------------------------------------------------------
 def _scenario(words: list[str] | None, horizon: int | None, needs_task: bool = False) -> Scenario:
     from fedswe.analysis.scenario import scenario
-    from fedswe.availability import AVAILABILITY
     from fedswe.experiment.configuration import DEFAULT, experiment, read
+    from fedswe.registry import names
 
-    named = [word for word in words or [] if word in AVAILABILITY]
-    rest = [word for word in words or [] if word not in AVAILABILITY]
+    known = names("availability")
+    named = [word for word in words or [] if word in known]
+    rest = [word for word in words or [] if word not in known]
     if len(named) > 1:
         raise FedsweError(f"one availability at a time, not {' and '.join(named)}")
     for word in rest:
         if "=" in word or Path(word).exists() or Path(word).suffix:
             continue
-        hint = suggestion(word, AVAILABILITY, f"known are {', '.join(AVAILABILITY)}")
+        hint = suggestion(word, known, f"known are {', '.join(known)}")
         raise FedsweError(f"{word!r} is neither a file nor an availability: {hint}")
     file, overrides = split(rest)
     table = read(file, [*(f"availability.name={name}" for name in named), *overrides])

@@ -1,18 +1,26 @@
 """Counter-based randomness: every draw is a function of its name (seed, stream, counters).
 
-No generator is carried along, so a draw does not depend on which other draws were made, by whom, or in which
-order: all algorithms see the same clients, a resumed run needs no random state, a deployed client draws what
-its simulated twin draws, and a device gives the same bits as a CPU (integer arithmetic only).
+No generator state is kept, so a draw does not depend on which other draws were made or in which order: all
+algorithms see the same available clients, a resumed run needs no random state, a deployed client draws the same
+values as in a simulation, and a GPU gives the same bits as a CPU (integer arithmetic only).
+
+torch is imported when something is drawn: availability models and tasks are values that are listed and configured
+without it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+import numpy.typing as npt
 
-Counter = int | torch.Tensor
+if TYPE_CHECKING:
+    import torch
+
+    Counter = int | npt.NDArray[np.int64] | torch.Tensor
 
 # SplitMix64's increment and the multipliers of its finaliser (Steele, Lea, Flood 2014), as signed 64-bit integers.
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
@@ -39,14 +47,18 @@ def stream_key(seed: int, stream: str) -> int:
 
 def bits(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
     """64 random bits for each combination of the counters, which broadcast against each other."""
+    import torch
+
     device = next((c.device for c in counters if isinstance(c, torch.Tensor)), torch.device("cpu"))
     return extend(torch.tensor(stream_key(seed, stream), dtype=torch.int64, device=device), *counters)
 
 
 def extend(h: torch.Tensor, *counters: Counter) -> torch.Tensor:
-    """Name draws further: extend(bits(seed, stream, a), b) = bits(seed, stream, a, b)."""
+    """Add counters to the name of a draw: extend(bits(seed, stream, a), b) = bits(seed, stream, a, b)."""
+    import torch
+
     for counter in counters:
-        # A plain number goes along with the operation; as a tensor it would first be copied to the device.
+        # A Python number is passed to the kernel directly; as a tensor it would first be copied to the device.
         c = counter if isinstance(counter, int) else torch.as_tensor(counter, dtype=torch.int64, device=h.device)
         h = _mix(_mix(h ^ c) + _GOLDEN)
     return h
@@ -58,6 +70,8 @@ def grid(names: torch.Tensor, a: int, b: int) -> torch.Tensor:
         from fedswe.core import keys_cuda  # needs Triton, which comes with torch for CUDA
 
         return keys_cuda.grid(names, a, b)
+    import torch
+
     return extend(names[:, None, None], torch.arange(a)[:, None], torch.arange(b))
 
 
@@ -68,14 +82,14 @@ def uniform(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
 
 def fraction(h: torch.Tensor) -> torch.Tensor:
     """Random bits as a float64 in [0, 1)."""
-    return ((h >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53
+    return ((h >> 11) & ((1 << 53) - 1)).double() * 2.0**-53
 
 
 def normal(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
     """Standard normal float64, by Box and Muller."""
     u = 1.0 - uniform(seed, stream + "/radius", *counters)  # in (0, 1]
     v = uniform(seed, stream + "/angle", *counters)
-    return torch.sqrt(-2.0 * torch.log(u)) * torch.cos(2.0 * torch.pi * v)
+    return (-2.0 * u.log()).sqrt() * (2.0 * math.pi * v).cos()
 
 
 def generator(seed: int, stream: str) -> np.random.Generator:

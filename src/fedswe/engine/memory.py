@@ -13,7 +13,7 @@ from fedswe.core.local import Local
 from fedswe.engine.base import Engine, availability_of
 from fedswe.engine.batched import BatchedEngine
 from fedswe.engine.solvers import solver_for, stacked
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Setting
 from fedswe.tasks.quadratic import Quadratic
 

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass
-from inspect import isabstract
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
-from fedswe.algorithms import ALGORITHMS
-from fedswe.availability import AVAILABILITY
+from fedswe import registry
 from fedswe.core.local import Local
-from fedswe.errors import FedsweError
-from fedswe.experiment.experiment import Evaluate, Experiment, Record
-from fedswe.tasks import TASKS, Task
+from fedswe.errors import FedsweError, require
+from fedswe.experiment.experiment import Evaluate, Experiment, Record, types_of
 
 T = TypeVar("T")
 Table = dict[str, Any]
 
-NAMED: Mapping[str, Mapping[str, type[Any]]] = {
-    "algorithm": ALGORITHMS,
-    "availability": AVAILABILITY,
-    "task": TASKS,
-}
-DEFAULT = {"algorithm": "fedswe", "availability": "sine", "task": "digits"}
+DEFAULT = {"algorithm": "fedswe", "availability": "sine", "task": "digits"}  # sections with a name, by kind
+_VARIANT = {"echo_cap": 0.0, "progress_over": "all"}  # were parameters of fedswe, now of fedswe_variant
 PLAIN: Mapping[str, type[Any]] = {"local": Local, "evaluate": Evaluate, "record": Record}
 
 
+# reading -------------------------------------------------------------------------------------------------
 def load(path: str | Path | None, overrides: Iterable[str] = ()) -> Experiment:
     """An experiment from a TOML file (or the defaults) with ``section.key=value`` overrides."""
     return experiment(read(path, overrides))
@@ -57,127 +51,133 @@ def read(path: str | Path | None, overrides: Iterable[str] = ()) -> Table:
 
 
 def override(table: Table, overrides: Iterable[str]) -> Table:
-    """Apply ``a.b=value`` words in order. Renaming a section drops the parameters of its former name."""
+    """Apply ``section.key=value`` overrides. Naming another algorithm, for example, drops the parameters of the former.
+
+    Names are applied first, so that the order of the overrides does not matter.
+    """
     table = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+    words = []
     for word in overrides:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise FedsweError(f"cannot read {word!r}: overrides are section.key=value, e.g. algorithm.k=0")
-        section, dot, name = key.partition(".")
+        words.append((*key.partition("."), _value(text)))
+    for section, dot, name, value in sorted(words, key=lambda word: word[2] != "name"):
         if not dot:
-            table[section] = _value(text)
+            table[section] = value
         elif not isinstance(table.setdefault(section, {}), dict):
             raise FedsweError(f"{section} is a value, not a section: write {section}=...")
         else:
-            if name == "name" and table[section].get("name", DEFAULT.get(section)) != _value(text):
+            if name == "name" and table[section].get("name", DEFAULT.get(section)) != value:
                 table[section] = {}
-            table[section][name] = _value(text)
+            table[section][name] = value
     return table
 
 
+def _value(text: str) -> Any:
+    """A TOML value; a word without quotes is a text, also inside a list."""
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        if text.startswith("[") and text.endswith("]"):
+            return [_value(word.strip()) for word in text[1:-1].split(",")]
+        return text
+
+
+def _parse(text: str, name: str) -> Table:
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
+    except tomllib.TOMLDecodeError as error:
+        raise FedsweError(f"{name} is not valid TOML: {error}") from None
+
+
+# validating ----------------------------------------------------------------------------------------------
 def experiment(table: Table) -> Experiment:
     """Validate a table."""
-    plain = {f.name for f in fields(Experiment)} - NAMED.keys() - PLAIN.keys()
-    _refuse_unknown(table, plain | NAMED.keys() | PLAIN.keys(), "")
-    values: Table = {key: table[key] for key in plain if key in table}
-    for section, registry in NAMED.items():
-        if section in table:
-            values[section] = named(registry, _section(table, section), section)
-    for section, cls in PLAIN.items():
-        if section in table:
-            values[section] = build(cls, _section(table, section), section)
+    table = _current(table)
+    values = {f.name: table[f.name] for f in fields(Experiment) if f.name in table}
+    for key in table:
+        if key not in values:
+            raise FedsweError(f"unknown key {key}{_meant(key, table)}")
+    for section in values:
+        if section in DEFAULT:
+            values[section] = named(section, _section(table, section), section)
+        elif section in PLAIN:
+            values[section] = build(PLAIN[section], _section(table, section), section)
+    if "rounds" not in values and "availability" in values and (rounds := values["availability"].rounds()):
+        values["rounds"] = rounds
     return build(Experiment, values, "")
 
 
-def named(registry: Mapping[str, type[T]], table: Table, section: str) -> T:
-    """One entry of a registry with its parameters; a section without a name is the default one."""
-    table = {"name": DEFAULT.get(section), **table}
-    name = table.pop("name")
-    if section == "task" and ":" in str(name):
-        return cast(T, build(_imported(str(name)), table, section, of=f" of {name}"))
-    if not isinstance(name, str) or name not in registry:
-        raise FedsweError(f"unknown {section} {name!r}{_nearest(str(name), registry)}")
-    return build(registry[name], table, section, of=f" of {name}")
-
-
-def _imported(path: str) -> type[Task]:
-    """A user's own task, `module:class`."""
-    module, _, name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise FedsweError(
-            f"task.name: cannot import {path} ({error}): is its directory on PYTHONPATH, and the name right?"
-        ) from None
-    if not (isinstance(found, type) and issubclass(found, Task) and is_dataclass(found)) or isabstract(found):
-        raise FedsweError(f"task.name: {path} is not a dataclass derived from fedswe.tasks.Task with a method build")
-    return found
-
-
-def dump(experiment: Experiment) -> str:
-    """The resolved configuration as TOML, every key written out."""
-    return tomli_w.dumps(_resolved(experiment))
-
-
-def _resolved(experiment: Experiment) -> Table:
-    table: Table = {}
-    for f in fields(Experiment):
-        value = getattr(experiment, f.name)
-        if f.name in NAMED:
-            names = {cls: name for name, cls in NAMED[f.name].items()}
-            if f.name == "task" and type(value) not in names and "." not in type(value).__qualname__:
-                names[type(value)] = f"{type(value).__module__}:{type(value).__name__}"
-            if type(value) not in names:
-                raise FedsweError(
-                    f"{type(value).__name__} is not a registered {f.name}: run it without an output directory"
-                )
-            table[f.name] = {"name": names[type(value)], **_parameters(value)}
-        else:
-            table[f.name] = _parameters(value) if f.name in PLAIN else _plain(value)
+def _current(table: Table) -> Table:
+    """The table with the keys of earlier versions as they are written now: stored results have the earlier ones."""
+    table, record, algorithm = dict(table), table.get("record"), table.get("algorithm")
+    if isinstance(record, dict) and "probes" in record:
+        table["record"] = {"columns" if key == "probes" else key: value for key, value in record.items()}
+    if isinstance(algorithm, dict) and (name := algorithm.get("name", DEFAULT["algorithm"])) in ("fedswe", "fedawe"):
+        moved = {key: algorithm[key] for key in _VARIANT if key in algorithm}
+        table["algorithm"] = {key: value for key, value in algorithm.items() if key not in moved}
+        if any(moved[key] != _VARIANT[key] for key in moved):
+            k = {"k": 0.0} if name == "fedawe" else {}
+            table["algorithm"] |= {"name": "fedswe_variant", **k, **moved}
     return table
 
 
-def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
-    """Refuse to go on with the run of `there` as if it were `here`."""
-    old, new = _keys(_resolved(there)), _keys(_resolved(here))
-    for key in [*old, *new]:
-        if old.get(key) != new.get(key):
-            differing = f"{key} = {old.get(key)} there, {new.get(key)} here"
-            raise FedsweError(
-                f"the run in {directory} was started with another configuration ({differing}): start a new run"
-            )
-
-
-def _keys(table: Table) -> Table:
-    """section.key of every value."""
-    sections = {name: value if isinstance(value, dict) else {"": value} for name, value in table.items()}
-    return {_where(name, key): value for name, section in sections.items() for key, value in section.items()}
-
-
-def _parameters(value: Any) -> Table:
-    kept = {f.name for f in fields(value) if f.init}
-    return {name: _plain(v) for name, v in asdict(value).items() if name in kept and v is not None}
-
-
-def _plain(value: Any) -> Any:
-    """From Python, numbers may come as numpy's: TOML knows only its own."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
+def named(kind: str, table: Table, section: str) -> Any:
+    """One named part with its parameters; a section without a name has the default one."""
+    name = table.get("name", DEFAULT.get(kind))
+    parameters = {key: value for key, value in table.items() if key != "name"}
+    return build(registry.resolve(kind, name), parameters, section, of=f" of {name}")
 
 
 def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
     """One dataclass from its table."""
-    types = {f.name: str(f.type) for f in fields(cls) if f.init}  # type: ignore[arg-type]
-    _refuse_unknown(table, types, section, of)
-    for key, value in table.items():
-        if isinstance(value, bool) and ("int" in types[key] or "float" in types[key]):
-            # Pydantic would read true as 1, and clip=true is not meant as clip=1.
-            raise FedsweError(f"{_where(section, key)}: must be a number, not {str(value).lower()}")
+    types = types_of(cls)
+    known = [f.name for f in fields(cls) if f.init]  # type: ignore[arg-type]
+    for key in table:
+        if key not in known:
+            raise FedsweError(f"unknown key {_where(section, key)}{of}{registry.nearest(key, sorted(known))}")
+    table = {key: _prepared(value, types.get(key, Any), _where(section, key)) for key, value in table.items()}
     try:
         return _adapter(cls).validate_python(table)
     except ValidationError as error:
         raise FedsweError(_first_line(error, section)) from None
+    except Exception as error:
+        if cls.__module__.startswith("fedswe."):
+            raise
+        raise FedsweError(f"{section}: {cls.__name__} cannot be built ({registry.first_line(error)})") from None
+
+
+def _prepared(value: Any, hint: Any, where: str) -> Any:
+    """What a user may write shorter than pydantic expects it."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    alternatives = arguments if origin in (Union, UnionType) else (hint,)
+    if isinstance(value, bool) and {int, float} & set(alternatives) and bool not in alternatives:
+        # Pydantic would read true as 1, and clip=true is not meant as clip=1.
+        raise FedsweError(f"{where}: must be a number, not {str(value).lower()}")
+    kind = registry.kind_with_base(arguments[0]) if origin is tuple else None
+    if isinstance(value, str) and (origin is list or kind):
+        value = [word.strip() for word in value.split(",") if word.strip()]
+    if kind and isinstance(value, list):
+        return tuple(_element(kind, item, where) for item in value)
+    return value
+
+
+def _element(kind: str, item: Any, where: str) -> Any:
+    """One named part of a list: a table with a name, or a text such as clip:5 or adam:beta1=0.9:beta2=0.99."""
+    if isinstance(item, str):
+        name, parameters = registry.split(kind, item)
+        keys = [f.name for f in fields(registry.resolve(kind, name)) if f.init]
+        item = {"name": name}
+        for word in parameters:
+            key, equals, text = word.partition("=")
+            if not equals:
+                require(keys and keys[0] not in item, f"{where}: {name} takes no value {word!r}: write key=value")
+                key, text = keys[0], word
+            item[key] = _value(text)
+    if not isinstance(item, dict) or "name" not in item:
+        raise FedsweError(f"{where}: each element must be a table with a name, or NAME:VALUE, not {item!r}")
+    return named(kind, item, where)
 
 
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
@@ -191,49 +191,109 @@ def _adapter(cls: type[T]) -> TypeAdapter[T]:
 
 def _first_line(error: ValidationError, section: str) -> str:
     first = error.errors()[0]
-    message = first["msg"].removeprefix("Value error, ")
+    message = first["msg"].removeprefix("Value error, ").partition("\n")[0]
     # A union reports every alternative it tried; the first part of the location is the key itself.
     where = _where(section, *(str(part) for part in first["loc"][:1]))
+    if first["type"] == "missing":
+        return f"{where} is missing: give it a value"
     if first["type"] == "value_error":
         return f"{where}: {message}" if where else message
     return f"{where}: {message[0].lower()}{message[1:]}, not {first['input']!r}"
 
 
-def _refuse_unknown(table: Table, known: Iterable[str], section: str, of: str = "") -> None:
-    known = sorted(known)
-    for key in table:
-        if key not in known:
-            raise FedsweError(f"unknown key {_where(section, key)}{of}{_nearest(key, known)}")
+def _meant(key: str, table: Table) -> str:
+    """What to write instead of an unknown key at the top level: often the section was left out."""
+    inside: dict[str, list[str]] = {}
+    for section in (*PLAIN, *DEFAULT):
+        for inner in _keys_of(section, table):
+            inside.setdefault(inner, []).append(f"{section}.{inner}")
+    outside = [f.name for f in fields(Experiment)]
+    close = [key] if key in inside else difflib.get_close_matches(key, [*outside, *inside], n=1)
+    if not close:
+        return f": known are {', '.join(outside)}"
+    return f": did you mean {' or '.join(close if close[0] in outside else inside[close[0]])}?"
+
+
+def _keys_of(section: str, table: Table) -> list[str]:
+    if section in PLAIN:
+        return [f.name for f in fields(PLAIN[section])]
+    given = table.get(section)
+    name = given.get("name") if isinstance(given, dict) else None
+    cls = registry.resolve(section, name or DEFAULT[section])
+    return ["name", *(f.name for f in fields(cls) if f.init)]
 
 
 def _where(*parts: str) -> str:
     return ".".join(part for part in parts if part)
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
-    known = list(known)
-    close = difflib.get_close_matches(word, known, n=1)
-    return f": did you mean {close[0]}?" if close else f": known are {', '.join(known) or 'none'}"
-
-
 def _section(table: Table, section: str) -> Table:
     if not isinstance(table[section], dict):
-        key = "name" if section in NAMED else "KEY"
+        key = "name" if section in DEFAULT else "KEY"
         raise FedsweError(f"{section} must be a section: write {section}.{key}=... or [{section}]")
     value: Table = table[section]
     return value
 
 
-def _value(text: str) -> Any:
-    """A TOML value; a bare word is a string."""
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        return text
+# writing -------------------------------------------------------------------------------------------------
+def dump(experiment: Experiment) -> str:
+    """The resolved configuration as TOML, every key written out."""
+    return tomli_w.dumps(_resolved(experiment))
 
 
-def _parse(text: str, name: str) -> Table:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FedsweError(f"{name} is not valid TOML: {error}") from None
+def _resolved(experiment: Experiment) -> Table:
+    table: Table = {}
+    for f in fields(Experiment):
+        value = getattr(experiment, f.name)
+        if f.name in DEFAULT:
+            table[f.name] = _named_table(f.name, value, f.name)
+        else:
+            table[f.name] = _parameters(value, f.name) if f.name in PLAIN else _plain(value, f.name)
+    return table
+
+
+def _named_table(kind: str, value: Any, where: str) -> Table:
+    return {"name": registry.name_of(kind, type(value)), **_parameters(value, where)}
+
+
+def _parameters(value: Any, where: str) -> Table:
+    table = {}
+    for f in fields(value):
+        held, hint = getattr(value, f.name), types_of(type(value)).get(f.name, Any)
+        kind = registry.kind_with_base(get_args(hint)[0]) if get_origin(hint) is tuple else None
+        if not f.init or held is None:
+            continue
+        if kind:
+            table[f.name] = [_named_table(kind, item, _where(where, f.name)) for item in held]
+        else:
+            table[f.name] = _plain(held, _where(where, f.name))
+    return table
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A value as TOML has it; from Python, numbers may come as numpy's."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item, where) for key, item in value.items()}
+    require(isinstance(value, bool | int | float | str), f"{where}: TOML cannot hold {value!r}")
+    return value
+
+
+def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
+    """Refuse to continue the run of `there` with the experiment `here`."""
+    old, new = _keys(_resolved(there)), _keys(_resolved(here))
+    for key in [*old, *new]:
+        if old.get(key) != new.get(key):
+            differing = f"{key} = {old.get(key)} there, {new.get(key)} here"
+            raise FedsweError(
+                f"the run in {directory} was started with another configuration ({differing}): start a new run"
+            )
+
+
+def _keys(table: Table) -> Table:
+    """section.key of every value."""
+    sections = {name: value if isinstance(value, dict) else {"": value} for name, value in table.items()}
+    return {_where(name, key): value for name, section in sections.items() for key, value in section.items()}

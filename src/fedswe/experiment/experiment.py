@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-import torch
 
+from fedswe import registry
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Availability, Sine
 from fedswe.availability.model import Population, Probabilistic
@@ -17,43 +18,44 @@ from fedswe.availability.schedule import Schedule
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.local import Local
 from fedswe.core.transforms import Clip
-from fedswe.engine import ENGINES, Engine
-from fedswe.engine.columns import Auxiliary, Column, Consensus
-from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Output, ServerModel
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
 from fedswe.tasks.problem import Problem, Setting
 
-Judged = Literal["server", "client_mean", "augmented_mean", "ema"]
-Probe = Literal["consensus", "auxiliary"]
-_OUTPUTS: dict[str, Callable[[], Output]] = {
-    "server": ServerModel,
-    "client_mean": ClientMean,
-    "augmented_mean": AugmentedMean,
-}
-COLUMNS: dict[str, Callable[[], Column]] = {"consensus": Consensus, "auxiliary": Auxiliary}
+if TYPE_CHECKING:
+    import torch
+
+    from fedswe.engine import Engine
+    from fedswe.engine.outputs import Output
+
+_LARGEST = {"rounds": 10**9, "local.steps": 10**6, "local.batch_size": 10**9}  # beyond these it is a mistake
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """When and at which models a run is judged."""
+    """When, and at which models, a run is evaluated."""
 
     every: int = 20  # rounds; round 0 and the last round are always evaluated
-    model: list[Judged] = field(default_factory=lambda: ["server", "client_mean"])
+    model: list[str] = field(default_factory=lambda: ["server", "client_mean"], metadata={"kind": "output"})
     ema_decay: float = 0.99  # of the exponential average of server models, "ema"
-    tail: int = 0  # so many final rounds, over which scores are averaged, are judged more often
-    tail_every: int = 2  # rounds between evaluations there
+    tail: int = 0  # number of last rounds, over which scores are averaged, that are evaluated more often; 0 = none
+    tail_every: int = 2  # rounds between evaluations in the tail
 
     def outputs(self) -> dict[str, Output]:
-        return {name: Ema(self.ema_decay) if name == "ema" else _OUTPUTS[name]() for name in self.model}
+        """The models that are evaluated, by name."""
+        from fedswe.engine.outputs import Ema
+
+        found = {name: registry.resolve("output", name) for name in self.model}
+        return {name: Ema(self.ema_decay) if cls is Ema else cls() for name, cls in found.items()}
 
     def due(self, t: int, rounds: int) -> bool:
-        """Whether the models after t of so many rounds are judged."""
+        """Whether the models after t of so many rounds are evaluated."""
         return t % self.every == 0 or t == rounds or (t > rounds - self.tail and (rounds - t) % self.tail_every == 0)
 
     def __post_init__(self) -> None:
         require(self.every >= 1, f"every must be at least 1 round, not {self.every}")
-        require(self.model, "model is empty: name at least one of server, client_mean, augmented_mean, ema")
+        _check_names(self.model, "model", "output")
+        require(self.model, f"model is empty: name at least one of {', '.join(registry.names('output'))}")
         require(len(set(self.model)) == len(self.model), "model names one model twice")
         require(0 <= self.ema_decay < 1, f"ema_decay must be in [0, 1), not {self.ema_decay:g}")
         require(self.tail >= 0, f"tail must be 0 (off) or positive, not {self.tail}")
@@ -66,11 +68,19 @@ class Record:
 
     trajectory: bool = False  # the server model after every round
     checkpoint: int = 50  # rounds between checkpoints; 0 = none
-    probes: list[Probe] = field(default_factory=list)  # more columns of history.csv: consensus, auxiliary
+    columns: list[str] = field(default_factory=list, metadata={"kind": "column"})  # additional columns of history.csv
 
     def __post_init__(self) -> None:
         require(self.checkpoint >= 0, f"checkpoint must be 0 (off) or positive, not {self.checkpoint}")
-        require(len(set(self.probes)) == len(self.probes), "probes names one probe twice")
+        _check_names(self.columns, "columns", "column")
+        require(len(set(self.columns)) == len(self.columns), "columns names one column twice")
+
+
+def _check_names(names: Any, key: str, kind: str) -> None:
+    """Refuse anything but a list of names of a kind."""
+    require(isinstance(names, list | tuple), f"{key} must be a list of names, not {names!r}")
+    for name in names:
+        registry.resolve(kind, name)
 
 
 @dataclass(frozen=True)
@@ -90,13 +100,19 @@ class Experiment:
     record: Record = field(default_factory=Record)
 
     def __post_init__(self) -> None:
+        check_types(self, "")
+        for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
+            check_types(getattr(self, section), f"{section}.")
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
-        _check_words(self, "")
-        for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
-            _check_words(getattr(self, section), f"{section}.")
-        for name in self.record.probes:
-            COLUMNS[name]().check(self.algorithm, self.local)
+        for key, value in (
+            ("rounds", self.rounds),
+            ("local.steps", self.local.steps),
+            ("local.batch_size", self.local.batch_size),
+        ):
+            require(value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {value}")
+        for name in self.record.columns:
+            registry.resolve("column", name)().check(self.algorithm, self.local)
         require(
             not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),
             f"{type(self.algorithm).__name__} reads gradients off the local progress: local.chain may hold only clip",
@@ -105,23 +121,68 @@ class Experiment:
             object.__setattr__(self, "local", replace(self.local, decay_rounds=self.rounds))
 
 
-def _check_words(part: Any, section: str) -> None:
-    """Refuse a word that is none of those a field may hold: from Python nothing else does, and it would be ignored."""
-    hints = get_type_hints(type(part))
+def check_types(part: Any, section: str) -> None:
+    """Refuse a value of another type than its field: from Python nothing else does, and it would fail much later."""
+    hints = types_of(type(part))
     for f in fields(part):
-        hint, words = hints[f.name], [getattr(part, f.name)]
-        if get_origin(hint) is list:
-            hint, words = get_args(hint)[0], *words
-        if get_origin(hint) is Literal:
-            for word in words:
-                require(
-                    word in get_args(hint),
-                    f"{section}{f.name} must be one of {', '.join(get_args(hint))}, not {word!r}",
-                )
+        wrong = _mismatch(getattr(part, f.name), hints.get(f.name, Any))
+        if wrong is not None:
+            value, hint = wrong
+            raise FedsweError(f"{section}{f.name} must be {_described(hint)}, not {_shown(value)}")
+
+
+_TYPES: dict[type[Any], dict[str, Any]] = {}  # kept, as reading the types takes longer than checking the values
+
+
+def types_of(cls: type[Any]) -> dict[str, Any]:
+    """The types of the fields of a dataclass; empty for a class whose types are not all defined."""
+    if cls not in _TYPES:
+        try:
+            _TYPES[cls] = get_type_hints(cls)
+        except NameError:
+            _TYPES[cls] = {}
+    return _TYPES[cls]
+
+
+def _mismatch(value: Any, hint: Any) -> tuple[Any, Any] | None:
+    """The part of a value that has another type, and the type it should have."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (list, tuple) and isinstance(value, list | tuple | np.ndarray):
+        return next((wrong for item in value if (wrong := _mismatch(item, arguments[0]))), None)
+    if origin in (Union, UnionType):
+        fits = any(_mismatch(value, argument) is None for argument in arguments)
+    elif origin is Literal:
+        fits = isinstance(value, str) and value in arguments
+    elif hint in (int, float):
+        fits = isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+    elif hint is bool:
+        fits = isinstance(value, bool | np.bool_)
+    else:
+        cls = origin or hint
+        fits = not isinstance(cls, type) or isinstance(value, cls)
+    return None if fits else (value, hint)
+
+
+def _described(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_described(argument) for argument in arguments)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, arguments))}"
+    if origin in (list, tuple):
+        return f"a list, each {_described(arguments[0])}"
+    known = {int: "a whole number", float: "a number", str: "text", bool: "True or False", NoneType: "None"}
+    return known.get(hint) or f"an instance of {(origin or hint).__name__}"
+
+
+def _shown(value: Any) -> str:
+    return f"the class {value.__name__}: write {value.__name__}()" if isinstance(value, type) else repr(value)
 
 
 def assemble(experiment: Experiment) -> Engine:
     """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
+    from fedswe.engine import ENGINES  # imports torch
+
     problem, schedule = populate(experiment)
     require(
         schedule.rounds is None or schedule.rounds >= experiment.rounds,
@@ -132,7 +193,9 @@ def assemble(experiment: Experiment) -> Engine:
 
 
 def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
-    """The clients of an experiment: what they hold and when they are there."""
+    """The clients of an experiment: what they hold, and when they are available."""
+    import torch
+
     wants_legacy = isinstance(experiment.availability, Probabilistic) and experiment.availability.stream == "legacy"
     legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
     setting = Setting(experiment.seed, getattr(torch, experiment.dtype), device_named(experiment.device), legacy)
@@ -142,12 +205,14 @@ def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
 
 
 def device_named(name: str) -> torch.device:
-    """A device that is there, or one line that says it is not."""
+    """The device with this name, or one line that says why it cannot be used."""
+    import torch
+
     known = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
     if known is None:
         raise FedsweError(f'device must be "cpu", "cuda" or "cuda:N", not "{name}"')
     if name != "cpu":
         require(torch.cuda.is_available(), f'device "{name}": no GPU is visible')
-        there = torch.cuda.device_count()
-        require(int(known[1] or 0) < there, f'device "{name}": GPUs are numbered from 0, and {there} are visible')
+        count = torch.cuda.device_count()
+        require(int(known[1] or 0) < count, f'device "{name}": GPUs are numbered from 0, and {count} are visible')
     return torch.device(name)

@@ -14,7 +14,8 @@ from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, load_text, refuse_other
-from fedswe.experiment.experiment import COLUMNS, Experiment, assemble
+from fedswe.experiment.experiment import Experiment, assemble
+from fedswe.registry import refuse_changed, resolve, sources
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
@@ -42,7 +43,7 @@ def run(
     with ExitStack() as held:
         if out is not None:
             directory = RunDirectory(Path(out))
-            directory.create(dump(experiment), provenance())
+            directory.create(dump(experiment), provenance(sources(experiment)))
             held.enter_context(directory.held())
             runner.keep_in(directory)
         advance([runner], watch)
@@ -59,7 +60,7 @@ def run_together(experiments: Sequence[Experiment], outs: Sequence[Path | None])
     for runner, out in zip(runners, outs, strict=True):
         if out is not None:
             directory = RunDirectory(out)
-            directory.create(dump(runner.experiment), provenance())
+            directory.create(dump(runner.experiment), provenance(sources(runner.experiment)))
             runner.keep_in(directory)
     advance(runners)
     return [runner.history for runner in runners]
@@ -110,9 +111,10 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
             "start a new run",
         )
         return history
+    refuse_changed(directory.sources(), experiment, directory.path)
     runner = Runner(experiment)
     with directory.held():
-        directory.note(provenance())
+        directory.note(provenance(sources(experiment)))
         runner.keep_in(directory, directory.load_checkpoint())
         advance([runner], watch)
     return runner.history
@@ -188,8 +190,8 @@ class Runner:
         self._tally = Tally()
         for name, x in self.outputs.models().items():
             row |= {f"{name}_{score}": value for score, value in self.engine.evaluate(x).items()}
-        for name in self.experiment.record.probes:
-            row |= COLUMNS[name]().values(self.engine)
+        for name in self.experiment.record.columns:
+            row |= resolve("column", name)().values(self.engine)
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
         if self._directory is not None:

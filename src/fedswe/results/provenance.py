@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,8 @@ from pathlib import Path
 import torch
 
 
-def provenance() -> dict[str, object]:
+def provenance(sources: Mapping[str, str] | None = None) -> dict[str, object]:
+    """What run.json says; `sources` are the digests of the user's own source files."""
     packages = ("fedswe", "torch", "numpy")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -21,6 +23,7 @@ def provenance() -> dict[str, object]:
         "commit": commit(),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
+        **({"sources": dict(sources)} if sources else {}),
         "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu()},
     }
 

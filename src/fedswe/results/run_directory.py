@@ -89,6 +89,16 @@ class RunDirectory:
         except UnicodeDecodeError:
             raise FedsweError(f"{self.path}/config.toml is damaged (not UTF-8 text): nothing to resume") from None
 
+    def sources(self) -> dict[str, str]:
+        """The digests of the user's own source files when the run was started."""
+        try:
+            found = json.loads((self.path / "run.json").read_text(encoding="utf-8")).get("sources", {})
+        except FileNotFoundError:  # stopped before it was written
+            return {}
+        except (OSError, ValueError, AttributeError):
+            raise FedsweError(f"{self.path}/run.json is damaged: delete it to continue without its records") from None
+        return found if isinstance(found, dict) else {}
+
     @property
     def finished(self) -> bool:
         return (self.path / "model.safetensors").is_file()

@@ -1,19 +1,22 @@
-"""What clients hold and train: tasks and the problems they build."""
+"""What clients hold and train: tasks, and the problems that they build."""
 
+from fedswe.tasks.classification import ClassificationTask
+from fedswe.tasks.custom import CustomTask
 from fedswe.tasks.digits import Digits
 from fedswe.tasks.images import Cifar10, Cinic10, FashionMnist, Svhn
 from fedswe.tasks.npz import Npz
 from fedswe.tasks.problem import Task
 from fedswe.tasks.quadratic import Quadratic
 
-TASKS: dict[str, type[Task]] = {
-    "quadratic": Quadratic,
-    "digits": Digits,
-    "npz": Npz,
-    "svhn": Svhn,
-    "cifar10": Cifar10,
-    "cinic10": Cinic10,
-    "fashion_mnist": FashionMnist,
-}
-
-__all__ = ["TASKS", "Cifar10", "Cinic10", "Digits", "FashionMnist", "Npz", "Quadratic", "Svhn", "Task"]
+__all__ = [
+    "Cifar10",
+    "Cinic10",
+    "ClassificationTask",
+    "CustomTask",
+    "Digits",
+    "FashionMnist",
+    "Npz",
+    "Quadratic",
+    "Svhn",
+    "Task",
+]

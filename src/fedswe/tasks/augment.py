@@ -10,8 +10,6 @@ import torch
 
 from fedswe.core import keys
 
-Unit = Literal["image", "batch"]
-
 
 @dataclass(frozen=True)
 class Augment:
@@ -58,7 +56,7 @@ class Augmentation:
 
     crop: int = 0
     flip: bool = False
-    unit: Unit = "image"
+    unit: Literal["image", "batch"] = "image"
 
     def __bool__(self) -> bool:
         return bool(self.crop or self.flip)

@@ -1,128 +1,57 @@
-"""Data that stay where they are: a task whose clients load their own samples, each only its own."""
+"""A task with your own model and data, in which every client loads its own samples."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from typing import TYPE_CHECKING
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-from fedswe.core import keys
-from fedswe.core.records import Vector
 from fedswe.errors import require
-from fedswe.tasks.classification import arithmetic
-from fedswe.tasks.networks import Network
-from fedswe.tasks.problem import Precision, Problem, Setting, Task
+from fedswe.tasks.problem import Problem, Setting, Task
 
-Samples = tuple[torch.Tensor, torch.Tensor]  # inputs [N, ...] and targets [N, ...]
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+Samples = tuple["torch.Tensor", "torch.Tensor"]  # inputs [N, ...] and targets [N, ...]
 
 
 @dataclass(frozen=True)
 class CustomTask(Task):
-    """Your own model and data: say what the network is and how client i loads its samples.
+    """Your own model and data: define the network, and how client i loads its samples.
 
-    Nothing of another client is ever asked for in a deployment; the simulator, and `fedswe deploy verify`, ask for all.
+    In a deployment a client loads only its own samples; the simulator and `fedswe deploy verify` load those of all.
     """
 
-    clients: int = 4
+    clients: int = 4  # m, number of clients
 
     def __post_init__(self) -> None:
-        require(self.clients >= 1, f"clients must be at least 1, not {self.clients}")
+        require(1 <= self.clients <= 10**7, f"clients must be from 1 to 10^7, not {self.clients}")
 
     @abstractmethod
     def network(self) -> nn.Module:
-        """The model with its initial parameters; torch's generator is seeded, the same everywhere."""
+        """The model with its initial parameters; torch's generator has the same seed everywhere."""
 
     @abstractmethod
     def load(self, client: int) -> Samples:
         """The training samples of one client."""
 
     def test(self) -> Samples | None:
-        """Samples the server judges models by, if it has any."""
+        """The samples that models are evaluated on, if there are any."""
         return None
 
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The loss of each sample, [N]."""
+        from torch.nn import functional as F
+
         return F.cross_entropy(outputs, targets, reduction="none")
 
     def scores(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
-        """What is reported of a model on the test samples."""
+        """The scores of a model on the test samples."""
         accuracy = float((outputs.argmax(1) == targets).double().mean())
         return {"test_loss": float(self.loss(outputs, targets).mean()), "test_accuracy": accuracy}
 
     def build(self, setting: Setting) -> Problem:
+        from fedswe.tasks.custom_problem import CustomProblem  # imports torch
+
         return CustomProblem(self, setting)
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Positions of the samples of one step in each client's own data."""
-
-    clients: list[int]
-    index: list[torch.Tensor]
-
-    def client(self, i: int) -> Draw:
-        return Draw([self.clients[i]], [self.index[i]])
-
-
-class CustomProblem(Problem):
-    def __init__(self, task: CustomTask, setting: Setting) -> None:
-        self.m, self._task, self._setting = task.clients, task, setting
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(keys.stream_key(setting.seed, "initial model"))
-            self.network = Network(task.network())
-        require(not self.network.drops, "dropout is not drawn by client and round here: use a network without it")
-        self.start = self.network.initial().to(device=setting.device, dtype=setting.dtype)
-        self.site = cache(self._site)
-
-    def _site(self, client: int) -> Samples:
-        inputs, targets = self._on_device(self._task.load(client))
-        require(len(inputs), f"client {client} has no samples")
-        require(len(inputs) == len(targets), f"client {client} has {len(inputs)} inputs for {len(targets)} targets")
-        return inputs, targets
-
-    def _on_device(self, samples: Samples) -> Samples:
-        inputs, targets = (torch.as_tensor(v).to(self._setting.device) for v in samples)
-        dtype = self._setting.dtype
-        return inputs.to(dtype), targets.to(dtype) if targets.is_floating_point() else targets
-
-    def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Iterator[Draw]:
-        """Each client shuffles its samples anew in every pass, keyed by client, round and pass."""
-        who = [int(i) for i in clients]
-        for step in range(steps):
-            index = []
-            for i in who:
-                size = len(self.site(i)[0])
-                batch = min(size, batch_size)
-                which, offset = divmod(step, size // batch)
-                name = keys.bits(self._setting.seed, "batches", i, t)
-                order = keys.extend(name, which, torch.arange(size)).argsort(stable=True)
-                index.append(order[offset * batch : (offset + 1) * batch])
-            yield Draw(who, index)
-
-    def gradient(self, x: Vector, batch: Draw, precision: Precision = "fp32") -> Vector:
-        inputs, targets = self.site(batch.clients[0])
-        index = batch.index[0].to(inputs.device)
-        x = x.detach().requires_grad_()
-        with arithmetic(precision, x.device.type):
-            outputs = self.network.logits(x, inputs[index])
-        return torch.autograd.grad(self._task.loss(outputs.to(x.dtype), targets[index]).mean(), x)[0]
-
-    def gradients(self, x: Vector, batch: Draw, precision: Precision = "fp32") -> Vector:
-        return torch.stack([self.gradient(row, batch.client(i), precision) for i, row in enumerate(x)])
-
-    def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:
-        who = [int(i) for i in clients]
-        return self.gradients(x, Draw(who, [torch.arange(len(self.site(i)[0])) for i in who]))
-
-    def evaluate(self, x: Vector) -> dict[str, float]:
-        samples = self._task.test()
-        if samples is None:
-            return {}
-        inputs, targets = self._on_device(samples)
-        with torch.no_grad():
-            return self._task.scores(self.network.logits(x, inputs), targets)

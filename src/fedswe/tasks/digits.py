@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedswe.core import keys
-from fedswe.tasks.classification import ClassificationTask, Labelled
+from fedswe.tasks.classification import ClassificationTask
+from fedswe.tasks.labelled_data import Labelled
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ import numpy as np
 
 from fedswe.datasets import DATASETS, Images, load
 from fedswe.datasets.locate import folder_of
-from fedswe.tasks.classification import ClassificationTask
+from fedswe.tasks.classification import ClassificationTask, Model
 from fedswe.tasks.labelled_data import Labelled
-from fedswe.tasks.networks import Model
 
 
 @dataclass(frozen=True)

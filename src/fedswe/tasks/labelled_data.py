@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: the CPU's cache, a GPU's appetite
+if TYPE_CHECKING:
+    import torch
+
+AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: few for the CPU's cache, many for a GPU
 
 Inputs = npt.NDArray[np.floating] | npt.NDArray[np.uint8]
 
@@ -27,8 +30,8 @@ class Labelled:
     y_train: npt.NDArray[np.int64]
     x_test: Inputs
     y_test: npt.NDArray[np.int64]
-    mean: tuple[float, ...] = ()  # what images were, or will be, normalised with; empty: nothing
-    std: tuple[float, ...] = ()
+    mean: tuple[float, ...] = ()  # of each channel, which images were or will be normalised with; empty: none
+    std: tuple[float, ...] = ()  # likewise
 
     @property
     def classes(self) -> int:
@@ -51,8 +54,10 @@ class Resident:
     y_test: torch.Tensor
 
 
-@lru_cache(maxsize=2)  # runs of one data set follow each other; two allow for a change without keeping everything
+@lru_cache(maxsize=2)  # runs of one data set follow each other; two allow for a change of data set
 def resident(data: Labelled, dtype: torch.dtype, device: torch.device) -> Resident:
+    import torch
+
     def inputs(x: Inputs) -> torch.Tensor:
         if x.dtype == np.uint8:
             return normalised(x, data.mean, data.std, dtype, device)
@@ -69,7 +74,9 @@ def resident(data: Labelled, dtype: torch.dtype, device: torch.device) -> Reside
 def normalised(
     pixels: Inputs, mean: tuple[float, ...], std: tuple[float, ...], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
-    """Bytes [N, C, H, W] as (x / 255 - mean) / std, piece by piece: only bytes travel to the device."""
+    """Bytes [N, C, H, W] as (x / 255 - mean) / std, piece by piece: only bytes are copied to the device."""
+    import torch
+
     shape = (len(pixels), *pixels.shape[1:])
     images = torch.empty(shape, dtype=dtype, device=device, memory_format=torch.channels_last)
     centre, spread = (torch.tensor(v, dtype=dtype, device=device).view(-1, 1, 1) for v in (mean, std))

@@ -6,7 +6,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Literal
 
 import torch
 from torch import nn
@@ -19,7 +18,6 @@ from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, require
 
 Shape = tuple[int, ...]
-Model = Literal["softmax", "mlp", "cnn", "svhn_cnn", "cifar10_cnn", "cinic10_cnn"]
 
 
 def softmax(shape: Shape, classes: int) -> nn.Sequential:
@@ -63,7 +61,9 @@ def paper_cnn(*widths: int, dropout: float = 0.0) -> Callable[[Shape, int], nn.S
         layers.append(nn.Flatten())
         inputs = 2048
         for width in (*widths, classes):
-            layers += [nn.Dropout(dropout)] * bool(dropout) + [nn.Linear(inputs, width), nn.ReLU()]
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+            layers += [nn.Linear(inputs, width), nn.ReLU()]
             inputs = width
         for layer in layers[:-2]:
             if isinstance(layer, nn.Conv2d | nn.Linear):

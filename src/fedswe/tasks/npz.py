@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe.tasks.classification import ClassificationTask, Labelled
+from fedswe.tasks.classification import ClassificationTask
+from fedswe.tasks.labelled_data import Labelled
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 _CLASSES = 100_000  # a label beyond is no class: every label up to the largest gets an output and a share per client
@@ -27,13 +28,13 @@ class Npz(ClassificationTask):
     taken as flat features [N, ...]. Labels are integers from 0.
     """
 
-    file: str = ""
+    file: str = ""  # path of the .npz file
 
     title: ClassVar[str] = "a data set in a .npz file"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.file, "task.file is missing: name the .npz with x_train, y_train, x_test, y_test")
+        require(self.file, "task.file is missing: give the path of the .npz with x_train, y_train, x_test, y_test")
 
     def load(self) -> Labelled:
         if not Path(self.file).is_file():

@@ -1,24 +1,27 @@
-"""What engines need of a task: where to start, stochastic gradients by client and round, and a score."""
+"""What engines need from a task: an initial model, stochastic gradients by client and round, and scores."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
 
 from fedswe.availability.schedule import Floats
-from fedswe.core.records import Vector
+
+if TYPE_CHECKING:
+    import torch
+
+    from fedswe.core.records import Vector
 
 Precision = Literal["fp32", "tf32", "bf16"]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a task is built for."""
+    """Seed, number format and device that a problem is built for."""
 
     seed: int
     dtype: torch.dtype
@@ -47,7 +50,7 @@ class Problem(ABC):
         """The same for n clients at once: [n, d] at x [n, d]."""
 
     def family(self) -> object:
-        """Problems of one family can be trained as one stack; by default each is a family of its own."""
+        """Problems of one family can be trained as one stack; by default each problem is trained alone."""
         return id(self)
 
     def joined(self, drawn: list[Any]) -> Any:
@@ -75,4 +78,4 @@ class Task(ABC):
 
     @abstractmethod
     def build(self, setting: Setting) -> Problem:
-        """Load the data, part it among clients, choose x^0."""
+        """Load the data, divide them among clients, choose x^0."""

@@ -1,4 +1,4 @@
-"""Quadratic clients: small enough to check by hand, and every limit is known."""
+"""Quadratic objectives: small enough to check by hand, and every limit is known."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 
 from fedswe.availability.schedule import Floats
 from fedswe.core import keys
-from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, require
 from fedswe.tasks.problem import Precision, Problem, Setting, Task
+
+if TYPE_CHECKING:
+    import torch
+
+    from fedswe.core.records import Vector
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,8 @@ class Quadratic(Task):
 
     centers: list[list[float]] | list[float] | None = None  # u_i, one row per client; default (0), (100)
     centers_file: str = ""  # the same as a CSV
-    curvature: float | list[float] = 1.0  # a_i
-    start: float | list[float] = 0.0  # x^0
+    curvature: float | list[float] = 1.0  # a_i, one number or one per client
+    start: float | list[float] = 0.0  # x^0, one number or one per dimension
     noise: float = 0.0  # standard deviation of the gradient noise, per coordinate
 
     title: ClassVar[str] = "quadratic objectives 0.5 a_i ||x - u_i||^2"
@@ -38,6 +41,8 @@ class Quadratic(Task):
         require(self.noise >= 0, f"noise must be 0 or more, not {self.noise:g}")
 
     def build(self, setting: Setting) -> Problem:
+        import torch
+
         centers = self._centers()
         m, d = centers.shape
         start = _filled(self.start, d, "start", f"the {d} dimensions")
@@ -55,7 +60,7 @@ class Quadratic(Task):
                 raise FedsweError(f"task.centers_file: there is no file {self.centers_file}")
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # numpy's of an empty file, which is refused below
+                    warnings.simplefilter("ignore", UserWarning)  # of an empty file, which is refused below
                     centers = np.loadtxt(self.centers_file, delimiter=",", ndmin=2, dtype=np.float64)
             except (ValueError, UnicodeDecodeError):
                 raise FedsweError(
@@ -100,6 +105,8 @@ class QuadraticProblem(Problem):
         self.optimum = (curvature * centers).sum(0) / weight if weight > 0 else start
 
     def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Sequence[Pull]:
+        import torch
+
         curvature, center = self.curvature[clients], self.centers[clients]
         noise = torch.zeros_like(center)
         pulls = []

@@ -10,7 +10,7 @@ from fedswe.core.algorithm import Job
 from fedswe.core.local import Local
 from fedswe.engine.work import Stack, Work
 from fedswe.tasks.augment import Augmentation
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Labelled
 from fedswe.tasks.networks import NETWORKS, Network
 from fedswe.tasks.problem import Setting

@@ -16,7 +16,7 @@ from fedswe.engine.solvers import stacked
 from fedswe.engine.work import Stack, rows_at_a_time
 from fedswe.tasks.augment import Augment
 from fedswe.tasks.batches import Batches
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Problem
 
 _CHANGES = ("shift_y", "shift_x", "flip")

@@ -10,7 +10,7 @@ from fedswe.core.local import Local
 from fedswe.core.records import Vector
 from fedswe.engine.local_step import phase_end
 from fedswe.engine.work import Stack, rows_at_a_time
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Problem
 
 _TRIED = 2, 6  # clients

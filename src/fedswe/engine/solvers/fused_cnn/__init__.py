@@ -13,7 +13,7 @@ import torch
 if TYPE_CHECKING:
     from fedswe.core.local import Local
     from fedswe.engine.work import Stack
-    from fedswe.tasks.classification import ClassificationProblem
+    from fedswe.tasks.classification_problem import ClassificationProblem
     from fedswe.tasks.problem import Problem
 
 

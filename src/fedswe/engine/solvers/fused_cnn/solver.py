@@ -13,7 +13,7 @@ from fedswe.core.transforms import Clip
 from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn, Precision
 from fedswe.engine.work import Stack
 from fedswe.tasks.batches import Batches
-from fedswe.tasks.classification import ClassificationProblem
+from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Resident
 from fedswe.tasks.problem import Problem
 

@@ -1,0 +1,367 @@
+"""Names to classes: the one place where algorithms, availability models, tasks and other parts are found by name.
+
+A name is looked up in the built-in table, then among the entry points of installed packages; ``package.module:Class``
+and ``./file.py:Class`` (relative to the current directory) name any other class. Nothing is imported to list names.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType, NoneType, UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+from fedswe.errors import FedsweError, require
+
+_FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of thing that has a name."""
+
+    base: str  # "module:Class" that every class of this kind derives from
+    group: str  # entry points of installed packages
+    builtin: dict[str, str]  # name to "module:Class"
+
+
+KINDS = {
+    "algorithm": Kind(
+        "fedswe.core.algorithm:Algorithm",
+        "fedswe.algorithms",
+        {
+            "fedswe": "fedswe.algorithms.fedswe:FedSWE",
+            "fedawe": "fedswe.algorithms.fedswe:FedAWE",
+            "fedavg": "fedswe.algorithms.fedavg:FedAvg",
+            "fedavg_all": "fedswe.algorithms.fedavg:FedAvgAll",
+            "fedavg_known": "fedswe.algorithms.fedavg:FedAvgKnown",
+            "gfedavg": "fedswe.algorithms.gfedavg:GFedAvg",
+            "fedau": "fedswe.algorithms.fedau:FedAU",
+            "f3ast": "fedswe.algorithms.f3ast:F3AST",
+            "mifa": "fedswe.algorithms.mifa:MIFA",
+            "fedvarp": "fedswe.algorithms.fedvarp:FedVARP",
+            "scaffold": "fedswe.algorithms.scaffold:Scaffold",
+            "amplified_scaffold": "fedswe.algorithms.scaffold:AmplifiedScaffold",
+            "fedpbc": "fedswe.algorithms.fedpbc:FedPBC",
+            "fedswe_variant": "fedswe.algorithms.fedswe_variant:FedSWEVariant",
+        },
+    ),
+    "availability": Kind(
+        "fedswe.availability.model:Availability",
+        "fedswe.availability",
+        {
+            "always": "fedswe.availability.dynamics:Always",
+            "stationary": "fedswe.availability.dynamics:Stationary",
+            "staircase": "fedswe.availability.dynamics:Staircase",
+            "sine": "fedswe.availability.dynamics:Sine",
+            "interleaved_sine": "fedswe.availability.dynamics:InterleavedSine",
+            "alternating": "fedswe.availability.groups:Alternating",
+            "cyclic": "fedswe.availability.groups:Cyclic",
+            "markov": "fedswe.availability.markov:Markov",
+            "mask": "fedswe.availability.mask:Mask",
+        },
+    ),
+    "task": Kind(
+        "fedswe.tasks.problem:Task",
+        "fedswe.tasks",
+        {
+            "quadratic": "fedswe.tasks.quadratic:Quadratic",
+            "digits": "fedswe.tasks.digits:Digits",
+            "npz": "fedswe.tasks.npz:Npz",
+            "svhn": "fedswe.tasks.images:Svhn",
+            "cifar10": "fedswe.tasks.images:Cifar10",
+            "cinic10": "fedswe.tasks.images:Cinic10",
+            "fashion_mnist": "fedswe.tasks.images:FashionMnist",
+        },
+    ),
+    "transform": Kind(
+        "fedswe.core.transforms:Transform",
+        "fedswe.transforms",
+        {
+            "clip": "fedswe.core.transforms:Clip",
+            "weight_decay": "fedswe.core.transforms:WeightDecay",
+            "prox": "fedswe.core.transforms:Prox",
+            "momentum": "fedswe.core.transforms:Momentum",
+            "adagrad": "fedswe.core.transforms:Adagrad",
+            "adam": "fedswe.core.transforms:Adam",
+            "yogi": "fedswe.core.transforms:Yogi",
+        },
+    ),
+    "output": Kind(
+        "fedswe.engine.outputs:Output",
+        "fedswe.outputs",
+        {
+            "server": "fedswe.engine.outputs:ServerModel",
+            "client_mean": "fedswe.engine.outputs:ClientMean",
+            "augmented_mean": "fedswe.engine.outputs:AugmentedMean",
+            "ema": "fedswe.engine.outputs:Ema",
+        },
+    ),
+    "column": Kind(
+        "fedswe.engine.columns:Column",
+        "fedswe.columns",
+        {
+            "consensus": "fedswe.engine.columns:Consensus",
+            "auxiliary": "fedswe.engine.columns:Auxiliary",
+        },
+    ),
+}
+
+
+# from names to classes -----------------------------------------------------------------------------------
+def names(kind: str) -> list[str]:
+    """The built-in names and those of installed packages; nothing is imported."""
+    return list(dict.fromkeys([*KINDS[kind].builtin, *(point.name for point in _published(kind))]))
+
+
+def titles(kind: str) -> dict[str, str]:
+    """One line about each name; for a class of an installed package that cannot be used, the reason."""
+    found = {}
+    for name in names(kind):
+        try:
+            found[name] = title_of(resolve(kind, name))
+        except FedsweError as error:
+            found[name] = f"cannot be used: {error}"
+    return found
+
+
+def resolve(kind: str, name: object) -> type[Any]:
+    """The class with this name. Whatever is wrong with it is said in one line."""
+    builtin = KINDS[kind].builtin
+    if not isinstance(name, str):
+        raise FedsweError(f"unknown {kind} {name!r}: give a name in quotes")
+    if name in builtin:
+        return _attribute(builtin[name])  # type: ignore[no-any-return]
+    published = {point.value for point in _published(kind) if point.name == name}
+    require(len(published) < 2, f"{kind} {name} is published by several packages: write {' or '.join(published)}")
+    target = published.pop() if published else name
+    place, colon, _ = target.rpartition(":")
+    if not colon:
+        raise FedsweError(f"unknown {kind} {name!r}{nearest(name, names(kind))}")
+    file = _file(place)
+    cls = _checked(kind, name, target, file)
+    _ASKED[cls] = (name, file)
+    return cls
+
+
+def find(name: str) -> list[tuple[str, type[Any]]]:
+    """The classes with this name, of any kind, with their kinds."""
+    if ":" in name:
+        cls = _load("class", name, name, _file(name.rpartition(":")[0]))
+        kinds = [kind for owner in getattr(cls, "__mro__", ()) if (kind := kind_with_base(owner))]
+        require(kinds, f"{name} derives from none of the base classes: {', '.join(k.base for k in KINDS.values())}")
+        return [(kinds[0], resolve(kinds[0], name))]
+    found = [(kind, resolve(kind, name)) for kind in KINDS if name in names(kind)]
+    if not found:
+        close = difflib.get_close_matches(name, [known for kind in KINDS for known in names(kind)], n=1)
+        raise FedsweError(f"unknown name {name!r}: {f'did you mean {close[0]}?' if close else 'see fedswe list'}")
+    return found
+
+
+def _file(place: str) -> Path | None:
+    """The file that a name such as ``./file.py:Class`` begins with; None for a module."""
+    return Path(place).resolve() if place.endswith(".py") or "/" in place else None
+
+
+def split(kind: str, text: str) -> tuple[str, list[str]]:
+    """A name and its parameters: ``fedswe:k=10`` or ``./mine.py:Mine:k=10``."""
+    first, *rest = text.split(":")
+    # The class after a module or a file is an identifier; a parameter is key=value or a number.
+    if rest and rest[0].isidentifier() and first not in names(kind):
+        return f"{first}:{rest[0]}", rest[1:]
+    return first, rest
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """What to write instead of an unknown word."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f": did you mean {close[0]}?" if close else f": known are {', '.join(known) or 'none'}"
+
+
+@cache
+def _published(kind: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=KINDS[kind].group))
+
+
+def _attribute(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@cache
+def _checked(kind: str, name: str, target: str, file: Path | None) -> type[Any]:
+    """A class that is not built in, imported and checked."""
+    base, cls = _attribute(KINDS[kind].base), _load(kind, name, target, file)
+    here = f"{kind} {name}: {target.rpartition(':')[2]}"
+    derived = isinstance(cls, type) and issubclass(cls, base)
+    require(derived, f"{here} is not a class derived from {base.__module__}.{base.__name__}")
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    require(not missing, f"{here} is abstract: define {', '.join(missing)}")
+    _check_parameters(cls, here)
+    source_digest(cls)
+    return cls  # type: ignore[no-any-return]
+
+
+def _load(kind: str, name: str, target: str, file: Path | None) -> Any:
+    """What ``module:Class`` or ``file.py:Class`` stands for, not yet checked."""
+    place, _, attribute = target.rpartition(":")
+    try:
+        module = _import_module(place) if file is None else _import_file(file, place)
+    except FedsweError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
+        raise FedsweError(f"{kind} {name}: cannot import {place} ({first_line(error)})") from None
+    if not hasattr(module, attribute):
+        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+        raise FedsweError(f"{kind} {name}: {place} has no class {attribute}{nearest(attribute, classes)}")
+    return getattr(module, attribute)
+
+
+def _import_module(name: str) -> ModuleType:
+    # The command `fedswe` does not have the current directory on its path, `python -m fedswe` has.
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    importlib.invalidate_caches()  # the file may be younger than the last look into its directory
+    return importlib.import_module(name)
+
+
+def _import_file(path: Path, place: str) -> ModuleType:
+    if not path.is_file():
+        raise FedsweError(f"{place}: there is no file {path}")
+    name = f"{_FILE_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # it may import the files beside it
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module  # dataclasses look up the module of a class by its name
+    try:
+        # Compiled from the text itself: stored bytecode may be that of a version of the same second and length.
+        exec(compile(path.read_bytes(), path, "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def first_line(error: BaseException) -> str:
+    """An exception in one line."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+# parameters ----------------------------------------------------------------------------------------------
+def _check_parameters(cls: type[Any], here: str) -> None:
+    """Refuse a class that cannot be built from a configuration file."""
+    decorate = "write @dataclass(frozen=True) above it"
+    frozen = is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    require(frozen, f"{here} is not a frozen dataclass: {decorate}")
+    try:
+        hints = get_type_hints(cls)
+    except Exception as error:
+        raise FedsweError(f"{here}: the type of a parameter cannot be read ({first_line(error)})") from None
+    parameters = {f.name for f in fields(cls)}
+    for key in inspect.get_annotations(cls):
+        constant = ClassVar in (hints[key], get_origin(hints[key]))
+        require(key in parameters or constant, f"{here} declares {key} but is not a dataclass itself: {decorate}")
+    for f in fields(cls):
+        plain = not f.init or _plain(hints[f.name])
+        require(plain, f"{here}: TOML cannot hold {f.name}: use numbers, texts, booleans or lists of them")
+
+
+def _plain(hint: Any) -> bool:
+    """Whether TOML can hold the values of a type."""
+    if get_origin(hint) in (list, tuple, dict, Union, UnionType):
+        return all(_plain(argument) for argument in get_args(hint) if argument is not Ellipsis)
+    plain = hint in (bool, int, float, str, NoneType, Any) or get_origin(hint) is Literal
+    return plain or kind_with_base(hint) is not None
+
+
+def kind_with_base(hint: Any) -> str | None:
+    """The kind whose base class this type is."""
+    target = f"{hint.__module__}:{hint.__qualname__}" if isinstance(hint, type) else ""
+    return next((name for name, kind in KINDS.items() if kind.base == target), None)
+
+
+# from classes to titles, names and sources -----------------------------------------------------------------------
+_ASKED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
+
+
+def title_of(cls: type[Any]) -> str:
+    """One line about a class: its title, or else the first line of its docstring."""
+    return getattr(cls, "title", "") or (inspect.getdoc(cls) or cls.__name__).partition("\n")[0]
+
+
+def name_of(kind: str, cls: type[Any]) -> str:
+    """The name that finds a class again: as it was asked for, or else ``module:Class``."""
+    target = f"{cls.__module__}:{cls.__qualname__}"
+    for name, value in KINDS[kind].builtin.items():
+        if value == target:
+            return name
+    if cls in _ASKED:
+        name, file = _ASKED[cls]
+        # A relative path may lead elsewhere by now.
+        return name if file in (None, Path(name.rpartition(":")[0]).resolve()) else f"{file}:{cls.__qualname__}"
+    require(
+        cls.__module__ != "__main__" and "." not in cls.__qualname__,
+        f"the {kind} {cls.__name__} cannot be imported again: move it from the script or function into a file of its "
+        "own, and import it from there",
+    )
+    return target
+
+
+def sources(experiment: Any) -> dict[str, str]:
+    """The sha256 of the source file of each part of an experiment that is not built in, by file or module."""
+    return {_place(cls): source_digest(cls) for cls in _foreign(experiment)}
+
+
+def refuse_changed(before: Mapping[str, str], experiment: Any, directory: Path) -> None:
+    """Refuse to continue a run whose own source files are not those it was started with."""
+    now = sources(experiment)
+    for place, digest in before.items():
+        require(
+            now.get(place) == digest,
+            f"{place} has changed since the run in {directory} was started: restore it, or start a new run",
+        )
+
+
+def _foreign(value: Any) -> Iterator[type[Any]]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _foreign(item)
+    elif is_dataclass(value):
+        if type(value).__module__.partition(".")[0] not in ("fedswe", "fedswe_paper"):
+            yield type(value)
+        for f in fields(value):
+            held = getattr(value, f.name)
+            if kind := f.metadata.get("kind"):  # a list of names
+                held = [resolve(kind, name)() for name in held]
+            yield from _foreign(held)
+
+
+def _place(cls: type[Any]) -> str:
+    name, file = _ASKED.get(cls, ("", None))
+    return name.rpartition(":")[0] if file else cls.__module__
+
+
+_DIGESTS: dict[type[Any], str] = {}  # of source files as they were when this process first used them: what runs
+
+
+def source_digest(cls: type[Any]) -> str:
+    """The sha256 of the file that defines a class."""
+    if cls not in _DIGESTS:
+        try:
+            _DIGESTS[cls] = hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
+        except (OSError, TypeError):
+            _DIGESTS[cls] = "unknown"  # it was not read from a file
+    return _DIGESTS[cls]
