@@ -55,13 +55,13 @@ def _description(section: str, name: str, cls: type[Any]) -> dict[str, Any]:
     parameters = [
         {"key": f.name, "default": _default(f), "meaning": comments.get(f.name, "")} for f in fields(cls) if f.init
     ]
-    entry = {
+    entry: dict[str, Any] = {
         "section": section,
         "name": name,
         "title": registry.title_of(cls),
         "description": inspect.getdoc(cls) or "",
+        "parameters": parameters,
     }
-    entry["parameters"] = parameters
     if section == "algorithm":
         entry["numbers"] = dict(zip(_COUNTED, _counted(cls), strict=True))
         entry["trains_while_absent"] = cls.trains_while_absent
