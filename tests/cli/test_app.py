@@ -121,11 +121,12 @@ FUNCTION = '''
 """Not this line."""
 from fedswe.errors import FedsweError
 
-def grow(metres: int = 1) -> None:
+def grow(metres: int = 1) -> int:
     """Grow a tree."""
     if metres < 0:
         raise FedsweError("trees do not shrink: give a positive number")
     print("tall" * metres)
+    return metres  # no exit code
 '''
 APP = '''
 """Two tools for the garden."""

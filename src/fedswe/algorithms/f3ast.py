@@ -26,7 +26,7 @@ class F3AST(Algorithm):
     An available client without a seat does not train. Ties (all r_i are equal at first) are broken at random.
     """
 
-    beta: float = 0.001
+    beta: float = 0.001  # weight of the latest round in the average of participation
     budget: int = 10  # K_t; 0 = every available client trains
     initial_rate: float = 1.0  # r_i before the first round; the original code starts at 1/m
 

@@ -54,7 +54,8 @@ ENTRY_POINTS = "fedswe.commands"
 def execute() -> int:
     """Run the command that the arguments of this process name; its exit code."""
     try:
-        return int(commands()(prog_name="fedswe", standalone_mode=False) or 0)
+        code = commands()(prog_name="fedswe", standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
@@ -79,7 +80,8 @@ def _usage(error: click.ClickException) -> str:
 
 def commands() -> click.Command:
     """The command `fedswe` with all its commands, none of them imported."""
-    app = typer.Typer(cls=LazyGroup, no_args_is_help=True)
+    # The value that a command returns is dropped: it must not become the exit code.
+    app = typer.Typer(cls=LazyGroup, no_args_is_help=True, result_callback=lambda *_, **__: None)
     app.callback(help="Federated learning when clients come and go: FedSWE and its peers.")(_root)
     root = cast(LazyGroup, typer.main.get_command(app))
     for name, target in COMMANDS.items():
@@ -126,11 +128,11 @@ class LazyCommand(click.Command):
 
     def load(self) -> click.Command:
         module, _, attribute = self.target.partition(":")
-        if not self.package:
-            return _command(getattr(import_module(module), attribute))
         try:
             return _command(getattr(import_module(module), attribute))
         except (Exception, SystemExit) as error:  # whatever another package's module does when it is imported
+            if not self.package:
+                raise
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise FedsweError(
                 f"the command {self.name} cannot be loaded from {self.target} ({reason}): "
