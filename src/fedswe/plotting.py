@@ -25,10 +25,12 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    models = list(dict.fromkeys(e.model for e in comparison.entries))
+    if comparison.headline is None:  # there is nothing to plot
+        return
+    models = list(dict.fromkeys(r.model for r in comparison.rows))
     figure, panels = plt.subplots(1, len(models), figsize=(5.2 * len(models), 4.4), sharey=True, squeeze=False)
     for panel, model in zip(panels[0], models, strict=True):
-        entries = [e for e in comparison.entries if e.model == model]
+        entries = [r for r in comparison.rows if r.model == model]
         colors = plt.get_cmap("tab20")(np.linspace(0, 1, 20))
         for entry, color in zip(entries, np.resize(colors, (len(entries), 4)), strict=True):
             rounds = entry.histories[0]["round"]

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import difflib
-import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, cast
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from fedswe.cli import arguments as words
-from fedswe.errors import FedsweError
+from fedswe.cli.console import RoundProgress
+from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import device_named
-from fedswe_paper.cell import Cell
+from fedswe.grid.executor import Executor, executor
+from fedswe.grid.runner import run_cells
+from fedswe.grid.store import ResultStore
+from fedswe_paper.cell import PaperCell, Precision
 from fedswe_paper.claims import judge, publish_claims
-from fedswe_paper.grid import Machine, run_cells
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import DEVIATIONS, PROFILES
 from fedswe_paper.publish import publish
 from fedswe_paper.recipe import Recipe
 from fedswe_paper.recipes import RECIPES
+from fedswe_paper.results import load_runs, publishing
 from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Store
 
 _console = Console(highlight=False, soft_wrap=True)
 
 Only = Literal["", "status", "report"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where cells are run; results do not depend on it beyond the rounding of the precision."""
+
+    device: str = "cpu"
+    precision: Precision = "fp32"
+    jobs: int = 0  # workers; 0: one per core, one for a GPU
+    on: str = "local"
+
+    def executor(self) -> Executor:
+        return executor(self.on, self.jobs, self.device)
 
 
 def list_recipes() -> None:
@@ -80,14 +94,13 @@ def selection(
     )
 
 
-def machine(device: str, precision: str, jobs: int) -> Machine:
-    if jobs < 0:
-        raise FedsweError(f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
+def machine(device: str, precision: str, jobs: int, on: str = "local") -> Machine:
     kind = device_named(device).type
     precision = precision or ("bf16" if kind == "cuda" else "fp32")
-    if precision not in ("fp32", "tf32", "bf16"):
-        raise FedsweError(f"--precision must be fp32, tf32 or bf16, not {precision!r}")
-    return Machine(device, cast(Literal["fp32", "tf32", "bf16"], precision), jobs)
+    require(precision in ("fp32", "tf32", "bf16"), f"--precision must be fp32, tf32 or bf16, not {precision!r}")
+    found = Machine(device, cast(Precision, precision), jobs, on)
+    found.executor()  # refuses other names and numbers, before anything is run
+    return found
 
 
 def reproduce_command(
@@ -95,7 +108,7 @@ def reproduce_command(
 ) -> bool:
     """Run, write the reports, and say whether every ordering that is safe to expect was found (if asked)."""
     recipes = [_recipe(name) for name in names if name != "claims"]
-    store = Store(out)
+    store = ResultStore(out)
     whole = replace(
         asked, datasets=asked.datasets if asked.scale.stand_in else (), dynamics=(), algorithms=(), seeds=(), rounds=0
     )
@@ -111,14 +124,14 @@ def reproduce_command(
         return True
     if only == "" and cells:
         _run(cells, store, where)
-    with store.publishing():  # reads after it has waited: the last report has everything
-        measured = Measurements(store.load(asked.scale_name, asked.profile))
+    with publishing(out):  # reads after it has waited: the last report has everything
+        measured = Measurements(load_runs(out, asked.scale_name, asked.profile))
         for recipe in recipes:
             _console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}", markup=False)
         return _claims(whole, measured, out) if "claims" in names else True
 
 
-def _named(cells: list[Cell], patterns: tuple[str, ...]) -> list[Cell]:
+def _named(cells: list[PaperCell], patterns: tuple[str, ...]) -> list[PaperCell]:
     """Each once, and only those whose name matches a pattern, if there are any."""
     cells = list(dict.fromkeys(cells))
     if not patterns:
@@ -138,25 +151,29 @@ def _recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def _run(cells: list[Cell], store: Store, where: Machine) -> None:
-    left = [cell for cell in cells if not store.finished(cell)]
-    _console.print(f"runs      {len(cells) - len(left)} of {len(cells)} finished before, {len(left)} left")
+def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
+    grid = [cell.on(where.device, where.precision) for cell in cells]
+    left = [cell for cell in grid if not store.finished(cell)]
+    _console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
+    if not left:
+        return
     try:
-        with _Display() as display:
-            run_cells(cells, store, where, display)
+        with RoundProgress() as progress, where.executor() as workers:
+            run_cells(left, store, workers, progress)
     except KeyboardInterrupt:
-        _console.print("runs      stopped; the same command goes on where they are")
+        _console.print("runs      stopped; the same command continues them")
         raise
     elsewhere = store.running(left)
     if elsewhere:
         _console.print(f"runs      {len(elsewhere)} are being run by another process; ask again when it is done")
 
 
-def _print_status(cells: list[Cell], store: Store) -> None:
-    done = [cell for cell in cells if store.finished(cell)]
-    left = [cell for cell in cells if cell not in set(done)]
-    running = store.running(left)
-    _console.print(f"runs      {len(done)} finished, {len(running)} running, {len(left) - len(running)} left")
+def _print_status(cells: list[PaperCell], store: ResultStore) -> None:
+    left = [cell for cell in cells if not store.finished(cell.on())]
+    claimed = {cell.name for cell in store.running([cell.on() for cell in left])}
+    running = [cell for cell in left if cell.on().name in claimed]
+    done = len(cells) - len(left)
+    _console.print(f"runs      {done} finished, {len(running)} running, {len(left) - len(running)} left")
     for cell in running:
         _console.print(f"running   {cell.name}", markup=False)
 
@@ -174,36 +191,3 @@ def _claims(whole: Selection, measured: Measurements, out: Path) -> bool:
     for claim in broken:
         _console.print(f"unexpected: does not hold: {claim.asserts}", markup=False)
     return not broken
-
-
-class _Display:
-    """Rounds run of all cells, and the time that is left; lines where there is no terminal."""
-
-    def __init__(self) -> None:
-        self._began = self._printed = time.monotonic()
-        self._bar = Progress(
-            TextColumn("rounds {task.completed}/{task.total}"),
-            BarColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=_console,
-            disable=not _console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=None, left="")
-
-    def __enter__(self) -> _Display:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self._printed < (0.2 if _console.is_terminal else 10) and done < total:
-            return
-        self._printed = now
-        seconds = (now - self._began) * (total - done) / done if done else 0
-        left = f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left" if done else ""
-        self._bar.update(self._task, completed=done, total=total, left=left)
-        if not _console.is_terminal and done:
-            _console.print(f"rounds {done}/{total}  {left}")

@@ -13,7 +13,6 @@ from fedswe.engine.work import Local
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, experiment, load, load_text
 from fedswe.tasks import Digits, Quadratic
-from tests.cli.command import fedswe
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -129,7 +128,7 @@ class Unfinished(Task):
 """
 
 
-def test_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
+def test_a_task_of_ones_own(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     value = load(None, ["task.name=mine:Own", "task.clients=4", "availability.p=0.5", "rounds=2"])
@@ -143,10 +142,6 @@ def test_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
     ):
         with pytest.raises(FedsweError, match=message):
             load(None, [f"task.name={name}"])
-    words = ["compare", "task.name=mine:Own", "availability.p=0.5", "--out", tmp_path / "out"]
-    code, _, err = fedswe(monkeypatch, capsys, *words)
-    assert (code, err) == (2, "error: compare needs the score train_loss; this task has gap\n")
-    assert not (tmp_path / "out").exists()
 
 
 def test_files_that_cannot_be_read(tmp_path):

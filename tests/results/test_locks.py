@@ -111,7 +111,10 @@ def test_a_run_is_refused_while_it_runs_and_finished_without_locks(tmp_path, fil
 
     def watch(t, _):
         if t == 2:
-            with pytest.raises(FedsweError, match="is in use by another process"), RunDirectory(tmp_path / "run").held():
+            with (
+                pytest.raises(FedsweError, match="is in use by another process"),
+                RunDirectory(tmp_path / "run").held(),
+            ):
                 pass
             tried.append(t)
 

@@ -9,6 +9,7 @@ import typer
 
 from fedswe.cli import bench, catalogue, compare, data, deploy, theory
 from fedswe.cli import run as execute
+from fedswe.cli.arguments import Jobs, On, Out, Words
 from fedswe.errors import FedsweError
 
 app = typer.Typer(
@@ -22,12 +23,6 @@ app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
 app.add_typer(deploy.app, name="deploy")
 
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", help="A TOML file and overrides, e.g. algorithm.k=0"),
-]
-Out = Annotated[Path | None, typer.Option(help="Directory for the results; default: a new one under runs/")]
-
 
 @app.command()
 def run(
@@ -39,20 +34,7 @@ def run(
     execute.run_command(words or [], out, resume)
 
 
-@app.command("compare")
-def compare_(
-    words: Words = None,
-    algorithms: Annotated[
-        str, typer.Option(help="Comma-separated names, with parameters after colons: fedswe:k=10,fedavg; or all")
-    ] = "all",
-    seeds: Annotated[str, typer.Option(help="Comma-separated seeds")] = "3,4,6",
-    tune: Annotated[str, typer.Option(help="Local rates to choose from for each algorithm; empty: use local.lr")] = "",
-    tuning_seed: Annotated[int, typer.Option(help="The seed the rates are chosen on; not reported")] = 1,
-    jobs: Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")] = 0,
-    out: Out = None,
-) -> None:
-    """Run several algorithms on the same clients and the same availability, and print a table."""
-    compare.compare_command(words or [], algorithms, seeds, tune, tuning_seed, jobs, out)
+app.command("compare")(compare.compare_command)
 
 
 @app.command("bench")
@@ -85,7 +67,8 @@ def reproduce_(
     cells: Annotated[str, typer.Option(help="Only runs with such names, e.g. '*-k10-*,*-mifa-*'; * is any text")] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
     precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")] = "",
-    jobs: Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")] = 0,
+    jobs: Jobs = 0,
+    on: On = "local",
     out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = Path(
         "reproduction"
     ),
@@ -106,7 +89,7 @@ def reproduce_(
     good = reproduce.reproduce_command(
         [*RECIPES, "claims"] if everything else names or [],
         reproduce.selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
-        reproduce.machine(device, precision, jobs),
+        reproduce.machine(device, precision, jobs, on),
         out,
         "status" if status else "report" if report else "",
         tuple(pattern for pattern in cells.split(",") if pattern),

@@ -6,9 +6,21 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", help="A TOML file and overrides, e.g. algorithm.k=0"),
+]
+Out = Annotated[Path | None, typer.Option(help="Directory for the results; default: a new one under runs/")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")]
+Jobs = Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")]
+On = Annotated[str, typer.Option(help="Where to run: local, ray (on this machine), or ray:ADDRESS of a cluster")]
 
 
 def split(words: Sequence[str]) -> tuple[str | None, list[str]]:

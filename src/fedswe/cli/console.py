@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 console = Console(highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document."""
+    print(json.dumps(value, allow_nan=False))
 
 
 class RoundProgress:

@@ -47,7 +47,9 @@ class Executor(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
 
 
 def executor(on: str = "local", jobs: int = 0, device: str = "cpu") -> Executor:

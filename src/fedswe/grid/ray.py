@@ -40,7 +40,8 @@ class RayWorkers:
             import ray
         except ImportError:
             raise FedsweError("--on ray needs Ray: pip install 'fedswe[ray]'") from None
-        self._ray, self._address, self._jobs = ray, address, jobs
+        self._ray: Any = ray
+        self._address, self._jobs = address, jobs
         self._resource = "GPU" if device.startswith("cuda") else "CPU"
         self._connected = False  # by this object
         self._started: list[RayWorker] = []
@@ -159,11 +160,12 @@ class _Actor:
         self._at = None
         require(
             token.exists(),
-            f"the Ray worker on {socket.gethostname()} does not see {token.parent}: choose an --out that all machines share",
+            f"the Ray worker on {socket.gethostname()} does not see {token.parent}: "
+            "choose an --out that all machines share",
         )
         store, cells = received
-        for self._at in run_stack(rebuilt(cells), store, CHECKPOINT_SECONDS, self._stopping.is_set):
-            pass
+        for at in run_stack(rebuilt(cells), store, CHECKPOINT_SECONDS, self._stopping.is_set):
+            self._at = at
 
     def position(self) -> int:
         """How many rounds of the stack are behind, as soon as that is known, and not at once."""

@@ -1,6 +1,6 @@
 """File locks, with one policy for run directories, cells of a grid and deployments.
 
-A locked path is in use by another process. A file system without locks is named in one warning line, and the work goes on.
+A locked path is in use by another process. On a file system without locks the work goes on after one warning line.
 """
 
 from __future__ import annotations
