@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, PrecisionName, precision_named, suggestion, whole_numbers
+from fedswe.cli.arguments import Device, Jobs, On, Precision, PrecisionName, precision_named, suggestion, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import device_named
-from fedswe_paper.cell import Cell
+from fedswe.grid.executor import Executor, executor
+from fedswe.grid.runner import run_cells
+from fedswe.grid.store import ResultStore
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.claims import judge, publish_claims
-from fedswe_paper.grid import Machine, run_cells
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import DEVIATIONS, PROFILES
 from fedswe_paper.publish import publish
 from fedswe_paper.recipe import Recipe
 from fedswe_paper.recipes import RECIPES
+from fedswe_paper.results import load_runs, publishing
 from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Store
 
 Only = Literal["", "status", "report"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where cells are run; results do not depend on it beyond the rounding of the precision."""
+
+    device: str = "cpu"
+    precision: Precision = "fp32"
+    jobs: int = 0  # workers; 0: one per core, one for a GPU
+    on: str = "local"
+
+    def executor(self) -> Executor:
+        return executor(self.on, self.jobs, self.device)
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -53,6 +68,7 @@ def reproduce(
     device: Device = "cpu",
     precision: PrecisionName = "",
     jobs: Jobs = 0,
+    on: On = "local",
     out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = Path(
         "reproduction"
     ),
@@ -77,7 +93,7 @@ def reproduce(
     good = reproduce_command(
         [*RECIPES, "claims"] if everything else names or [],
         selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
-        machine(device, precision, jobs),
+        machine(device, precision, jobs, on),
         out,
         "status" if status else "report" if report else "",
         tuple(pattern for pattern in cells.split(",") if pattern),
@@ -144,11 +160,11 @@ def selection(
     )
 
 
-def machine(device: str, precision: str, jobs: int) -> Machine:
-    if jobs < 0:
-        raise FedsweError(f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
+def machine(device: str, precision: str, jobs: int, on: str = "local") -> Machine:
     device_named(device)
-    return Machine(device, precision_named(precision, device), jobs)
+    found = Machine(device, precision_named(precision, device), jobs, on)
+    found.executor()  # refuses other names and numbers, before anything is run
+    return found
 
 
 def reproduce_command(
@@ -162,7 +178,7 @@ def reproduce_command(
 ) -> bool:
     """Run, write the reports, and say whether every ordering that is safe to expect was found (if asked)."""
     recipes = [_recipe(name) for name in names if name != "claims"]
-    store = Store(out)
+    store = ResultStore(out)
     whole = replace(
         asked, datasets=asked.datasets if asked.scale.stand_in else (), dynamics=(), algorithms=(), seeds=(), rounds=0
     )
@@ -178,14 +194,14 @@ def reproduce_command(
         return True
     if only == "" and cells:
         _run(cells, store, where)
-    with store.publishing():  # reads after it has waited: the last report has everything
-        measured = Measurements(store.load(asked.scale_name, asked.profile))
+    with publishing(out):  # reads after it has waited: the last report has everything
+        measured = Measurements(load_runs(out, asked.scale_name, asked.profile))
         for recipe in recipes:
             console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}")
         return _claims(whole, measured, out) if "claims" in names else True
 
 
-def _named(cells: list[Cell], patterns: tuple[str, ...]) -> list[Cell]:
+def _named(cells: list[PaperCell], patterns: tuple[str, ...]) -> list[PaperCell]:
     """Each once, and only those whose name matches a pattern, if there are any."""
     cells = list(dict.fromkeys(cells))
     if not patterns:
@@ -204,12 +220,15 @@ def _recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def _run(cells: list[Cell], store: Store, where: Machine) -> None:
-    left = [cell for cell in cells if not store.finished(cell)]
-    console.print(f"runs      {len(cells) - len(left)} of {len(cells)} finished before, {len(left)} left")
+def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
+    grid = [cell.on(where.device, where.precision) for cell in cells]
+    left = [cell for cell in grid if not store.finished(cell)]
+    console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
+    if not left:
+        return
     try:
-        with RoundProgress() as progress:
-            run_cells(cells, store, where, progress)
+        with RoundProgress() as progress, where.executor() as workers:
+            run_cells(left, store, workers, progress)
     except KeyboardInterrupt:
         console.print("runs      stopped; the same command continues them")
         raise
@@ -218,10 +237,11 @@ def _run(cells: list[Cell], store: Store, where: Machine) -> None:
         console.print(f"runs      {len(elsewhere)} are being run by another process; ask again when it is done")
 
 
-def _print_status(cells: list[Cell], store: Store, as_json: bool) -> None:
-    done = [cell for cell in cells if store.finished(cell)]
+def _print_status(cells: list[PaperCell], store: ResultStore, as_json: bool) -> None:
+    done = [cell for cell in cells if store.finished(cell.on())]
     left = [cell for cell in cells if cell not in set(done)]
-    running = store.running(left)
+    claimed = {cell.name for cell in store.running([cell.on() for cell in left])}
+    running = [cell for cell in left if cell.on().name in claimed]
     if as_json:
         waiting = [cell.name for cell in left if cell not in set(running)]
         names = {"finished": [cell.name for cell in done], "running": [cell.name for cell in running]}

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from fedswe.grid.store import ResultStore
 from fedswe_paper.claims import CLAIMS
 from fedswe_paper.profile import DEVIATIONS
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Store
 from tests.cli.command import fedswe, process
 from tests.paper.handmade import FULL, Story
 from tests.paper.test_store import holder, put
@@ -104,12 +104,12 @@ def test_data_that_are_not_there_are_named(cli, tmp_path, monkeypatch):
     words = ("main-table", "--scale", "full", "--dataset", "cifar10", "--dynamics", "sine", "--seeds", "3")
     code, _, err = cli("reproduce", *words, "--jobs", "1", "--out", tmp_path / "out")
     assert code == 2
-    assert re.match(r"error: cifar10-sine-\S+-seed3: cifar10 is not in ", err)
+    assert re.match(r"error: full-released/cifar10-sine-\S+-seed3: cifar10 is not in ", err)
     assert err.count("\n") == 1
 
 
 def test_status_counts_finished_running_and_left(cli, tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     put(store, CI.cell("digits", "sine", ("fedavg", 0.0)), Story(50.0))
     held = replace(CI.cell("digits", "sine", ("mifa", 0.0)), seed=3)
     child = holder(store, held)
@@ -134,7 +134,7 @@ def test_cells_are_chosen_by_name(cli, tmp_path):
 
 
 def test_report_runs_nothing(cli, tmp_path):
-    put(Store(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(51.25))
+    put(ResultStore(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(51.25))
     code, out, _ = cli("reproduce", "main-table", "--scale", "ci", "--out", tmp_path, "--report")
     assert code == 0
     assert "main-table.md" in out
@@ -153,7 +153,7 @@ def test_another_data_set_has_pages_of_its_own_and_the_scales_own_has_not(cli, t
 
 
 def test_cells_measured_with_other_settings_are_refused(cli, tmp_path):
-    put(Store(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(50.0))
+    put(ResultStore(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(50.0))
     (path,) = tmp_path.glob("cells/*/*.toml")
     path.write_text(path.read_text().replace("batch_size = 16", "batch_size = 99"))
     code, _, err = cli("reproduce", "slowdown-table", "--scale", "ci", "--out", tmp_path, "--jobs", "1")
@@ -171,8 +171,8 @@ def test_claims_fail_where_something_safe_to_expect_is_broken(cli, tmp_path, sca
     dataset = "cifar10" if scale == "full" else "fashion_mnist"
     if fedswe_k0 is not None:
         choice = replace(FULL, scale_name=scale)
-        put(Store(tmp_path), choice.cell(dataset, "sine", ("fedswe", 0.0)), Story(fedswe_k0))
-        put(Store(tmp_path), choice.cell(dataset, "sine", ("fedavg", 0.0)), Story(65.0))
+        put(ResultStore(tmp_path), choice.cell(dataset, "sine", ("fedswe", 0.0)), Story(fedswe_k0))
+        put(ResultStore(tmp_path), choice.cell(dataset, "sine", ("fedavg", 0.0)), Story(65.0))
     found, out, err = cli("reproduce", "claims", "--scale", scale, "--out", tmp_path)
     assert (found, err) == (code, "")
     broken = "unexpected: does not hold: FedSWE with k = 0 is more accurate than FedAvg over active clients"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -10,18 +9,15 @@ from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
 from fedswe.results.files import write_whole as write_whole
+from fedswe.results.locks import in_use, lock
 
 
 def claim(folder: Path) -> int:
     """A handle of the folder, locked against a second process until it is closed."""
     handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if lock(handle, folder) is False:
         os.close(handle)
-        if isinstance(error, BlockingIOError):
-            raise FedsweError(f"{folder} is in use by another process: stop that one first") from None
-        raise FedsweError(f"cannot lock {folder}: {error.strerror}; choose a folder on a local disk") from None
+        raise in_use(folder)
     return handle
 
 
