@@ -390,7 +390,7 @@ PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
         (["bias", *PLAIN, "--step", "inf"], "--step inf must be a positive number"),
         (["staleness", "markov", "availability.p=[0.0,0.0]"], "all probabilities are 0"),
         (["staleness", "markov", *DIGITS, "--period", "5"], "--period is the window of the bounds"),
-        (["bias", *PLAIN, "--step", "3"], "does not settle"),
+        (["bias", *PLAIN, "--step", "3"], "does not converge"),
         (["bias", *TWO, "task.name=quadratic", "task.curvature=2", "local.lr=1"], "local.lr = 1 drives clients away"),
         (["bias", *TWO, "task.name=quadratic", "local.lr=2.5", "local.steps=3"], "local.lr = 2.5 drives clients away"),
         (["rates", *TWO, "task.name=quadratic", "local.lr=10"], "the run has diverged by round 20: lower local.lr"),
