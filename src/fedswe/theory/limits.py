@@ -1,8 +1,7 @@
 """The limits of the expected models of FedAvg and FedSWE on quadratics of equal curvature, exactly.
 
 F_i(x) = c‖x - u_i‖²/2, as in Example 1 and eq. (counter global obj). A visit, i.e. a round in which client i is
-available, moves a model towards u_i by the
-fraction a = η_g(1 - (1 - η_l c)^s), so each algorithm is affine in the models:
+available, moves a model towards u_i by the fraction a = η_g(1 - (1 - η_l c)^s), so algorithms are affine in the models:
 
     FedAvg active  x⁺ = x + a·mean_{i∈A}(u_i - x)              (A = ∅: x stays)
     FedAvg all     x⁺ = x + (a/m) Σ_{i∈A}(u_i - x)
