@@ -65,15 +65,16 @@ def finished(process: subprocess.Popen[bytes]) -> bool:
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """The lines of a program's output that are JSON objects; others are its chatter."""
+    """The measurements in a program's output: lines that are a JSON object or a list of them; others are ignored."""
     lines = []
     for line in text.splitlines():
         try:
             value = json.loads(line)
         except ValueError:
             continue
-        if isinstance(value, dict) and {"workload", "client_steps_per_s"} <= value.keys():
-            lines.append(value)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict) and {"workload", "client_steps_per_s"} <= item.keys():
+                lines.append(item)
     if not lines:
         raise RuntimeError("printed no line of JSON with workload and client_steps_per_s")
     return lines

@@ -6,19 +6,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fedswe.comparison import Comparison, compare
     from fedswe.errors import FedsweError
     from fedswe.experiment.experiment import Evaluate, Experiment, Record
     from fedswe.experiment.runner import resume, run
 
 __version__ = "0.1.0"
 
-__all__ = ["Evaluate", "Experiment", "FedsweError", "Record", "__version__", "resume", "run"]
+__all__ = [
+    "Comparison",
+    "Evaluate",
+    "Experiment",
+    "FedsweError",
+    "Record",
+    "__version__",
+    "compare",
+    "resume",
+    "run",
+]
 
 _MODULES = {  # of the public names; imported when a name is first used, since most of them import torch
+    "Comparison": "fedswe.comparison",
     "Evaluate": "fedswe.experiment.experiment",
     "Experiment": "fedswe.experiment.experiment",
     "FedsweError": "fedswe.errors",
     "Record": "fedswe.experiment.experiment",
+    "compare": "fedswe.comparison",
     "resume": "fedswe.experiment.runner",
     "run": "fedswe.experiment.runner",
 }

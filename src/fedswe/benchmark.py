@@ -1,4 +1,4 @@
-"""How fast is local training here, against a plain PyTorch loop in the same run?
+"""How fast local training is on this machine, against a plain PyTorch loop in the same run.
 
 A client-step is one SGD step of one client: drawing the batch, the random crop, the gradient, the update, and its share
 of gathering, aggregation and scattering. Evaluation is not included.
@@ -7,7 +7,6 @@ of gathering, aggregation and scattering. Evaluation is not included.
 from __future__ import annotations
 
 import resource
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -54,55 +53,72 @@ def cnn(per_round: int) -> Workload:
 
 
 def softmax(per_round: int = 100) -> Workload:
-    """Softmax regression, 784 inputs: so little arithmetic that an engine's own cost shows."""
+    """Softmax regression, 784 inputs: so little arithmetic that the overhead of an engine dominates."""
     return Workload("softmax", "softmax", (784,), 1000, 100, per_round, 5, 20, 0, 6 * 20 * 7840)
 
 
 @dataclass(frozen=True)
 class Result:
+    """The repetition with the median ratio: its two rates and their ratio belong together."""
+
     workload: str
     per_round: int
     precision: str
     client_steps_per_s: float
     plain_steps_per_s: float
-    ratio: float  # median over repetitions of the ratio within each
+    ratio: float
     tflops: float
     share_of_ceiling: float  # of the measured rate of large matrix products in the same precision
     peak_memory_gb: float
     device: str
-    threads: int
+    threads: int  # of fedswe
+    plain_threads: int
 
 
 def measure(
-    workload: Workload, device: str, precision: Precision, repetitions: int = 5, seconds: float = 3.0
+    workload: Workload,
+    device: str,
+    precision: Precision,
+    repetitions: int = 5,
+    seconds: float = 3.0,
+    watch: Callable[[int, str], None] = lambda done, note: None,
 ) -> Result:
-    """Plain loop and engine in turn, `repetitions` times about `seconds` each; medians."""
+    """Measure the plain loop and the engine in turn, `repetitions` times, about `seconds` each in all.
+
+    Each uses the number of threads that is fastest for it. `watch` is called after every repetition.
+    """
     bench = _Bench(workload, torch.device(device), precision)
-    plain, ours, ratios = [], [], []
-    for measured in (bench.plain_round, bench.engine_round):
-        measured()  # allocations, compilation
-    threads = torch.get_num_threads()
-    best = bench.best_plain_threads(seconds / repetitions)
-    for _ in range(repetitions):
-        torch.set_num_threads(best)
-        plain.append(bench.rate(bench.plain_round, seconds / repetitions))
+    for one_round in (bench.plain_round, bench.engine_round):
+        one_round()  # allocations, compilation
+    slice_, threads = seconds / repetitions, torch.get_num_threads()
+    try:
+        plain_threads = bench.best_threads(bench.plain_round, slice_)
+        engine_threads = bench.best_threads(bench.engine_round, slice_)
+        measured = []
+        for done in range(1, repetitions + 1):
+            torch.set_num_threads(plain_threads)
+            plain = bench.rate(bench.plain_round, slice_)
+            torch.set_num_threads(engine_threads)
+            ours = bench.rate(bench.engine_round, slice_)
+            measured.append((ours / plain, ours, plain))
+            watch(done, f"fedswe {ours:,.0f}, plain loop {plain:,.0f} client-steps/s")
+    finally:
         torch.set_num_threads(threads)
-        ours.append(bench.rate(bench.engine_round, seconds / repetitions))
-        ratios.append(ours[-1] / plain[-1])
-    rate = statistics.median(ours)
-    tflops = rate * workload.flops / 1e12
+    ratio, ours, plain = sorted(measured)[(repetitions - 1) // 2]
+    tflops = ours * workload.flops / 1e12
     return Result(
-        workload.name,
-        workload.per_round,
-        precision,
-        rate,
-        statistics.median(plain),
-        statistics.median(ratios),
-        tflops,
-        tflops / ceiling(device, precision),
-        bench.peak_memory_gb(),
-        torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
-        torch.get_num_threads(),
+        workload=workload.name,
+        per_round=workload.per_round,
+        precision=precision,
+        client_steps_per_s=ours,
+        plain_steps_per_s=plain,
+        ratio=ratio,
+        tflops=tflops,
+        share_of_ceiling=tflops / ceiling(device, precision),
+        peak_memory_gb=bench.peak_memory_gb(),
+        device=torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        threads=engine_threads,
+        plain_threads=plain_threads,
     )
 
 
@@ -121,7 +137,7 @@ class _Bench:
         self.problem = ClassificationProblem(data, parts, Network(module), setting, Augmentation(workload.crop))
         self.local = Local(workload.steps, workload.batch, 0.05, "constant", precision=precision)
         self.module = NETWORKS[workload.network](workload.shape, 10).to(device)
-        self.images = torch.as_tensor(data.x_train).to(device)  # in the ordinary layout: what a plain loop has
+        self.images = torch.as_tensor(data.x_train).to(device)  # in the layout that a plain loop uses
         self.labels = torch.as_tensor(data.y_train).to(device)
         present = np.zeros((1000, workload.clients), dtype=bool)
         for row in present:
@@ -170,25 +186,25 @@ class _Bench:
         shift = torch.randint(-self.workload.crop, self.workload.crop + 1, (2, len(images)), device=self.device)
         return Augment(shift[0], shift[1], torch.zeros_like(shift[0])).apply(images)
 
-    def best_plain_threads(self, seconds: float) -> int:
-        """The plain loop gets the number of threads it likes best: steps as small as softmax's want one."""
+    def best_threads(self, one_round: Callable[[], None], seconds: float) -> int:
+        """One thread or all of them, whichever is faster: small steps such as softmax's need one."""
         threads = torch.get_num_threads()
         rates = {}
         for count in {1, threads}:
             torch.set_num_threads(count)
-            rates[count] = self.rate(self.plain_round, seconds)
+            rates[count] = self.rate(one_round, seconds)
         torch.set_num_threads(threads)
         return max(rates, key=lambda count: rates[count])
 
     def rate(self, one_round: Callable[[], None], seconds: float) -> float:
-        """Client-steps per second over about that long."""
+        """Client-steps per second, measured over about `seconds`."""
         self._wait()
         began, rounds = time.perf_counter(), 0
         while rounds == 0 or time.perf_counter() - began < seconds:
             one_round()
             rounds += 1
             if rounds % 4 == 0:
-                self._wait()  # the host must not run ahead of the clock
+                self._wait()  # do not queue more GPU work than the clock has measured
         self._wait()
         return rounds * self.workload.client_steps / (time.perf_counter() - began)
 
@@ -223,7 +239,7 @@ def ceiling(device: str, precision: Precision) -> float:
 
 
 def workloads(device: str, names: Sequence[str]) -> list[Workload]:
-    """What is measured on a device: a GPU is filled with more clients than two cores."""
+    """What is measured on a device: a GPU needs more clients at once than a CPU to be fully used."""
     sizes = (35, 64, 128, 256) if device.startswith("cuda") else (10,)
     known = {"cnn": [cnn(n) for n in sizes], "softmax": [softmax()]}
     return [w for name in names for w in known[name]]

@@ -1,16 +1,19 @@
-"""A cell: the coordinates of one run in the paper's experiments, and the experiment they stand for."""
+"""A cell of the paper's grids: the coordinates of one run in its experiments, and the experiment they stand for."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
-from fedswe.experiment.configuration import dump, experiment
+from fedswe.experiment.configuration import experiment
 from fedswe.experiment.experiment import Experiment
+from fedswe.grid.cell import Cell
 from fedswe_paper.profile import Profile, judged_by, settings
 from fedswe_paper.readings import check_reading, settings_of
 from fedswe_paper.scale import SCALES, ScaleName
 
+Precision = Literal["fp32", "tf32", "bf16"]
 Dynamics = Literal["stationary", "staircase", "sine", "periodic-static", "periodic-staircase"]
 
 # eta_0 of Table 6 (all data sets; eta_g = 1). FedVARP's is in the conference paper only; gFedAvg's is in neither, and
@@ -29,7 +32,7 @@ RATES = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class PaperCell:
     """One run. Two recipes that need the same run name the same cell, so it is run once."""
 
     scale: ScaleName
@@ -56,18 +59,20 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """A file name; default coordinates stay silent."""
+        """A file name; coordinates with default values are left out."""
         words = [self.dataset, self.dynamics, self.algorithm]
-        words += [f"k{self.k:g}"] * (self.algorithm == "fedswe")
-        words += [self.reading] * bool(self.reading)
-        silent = Cell(self.scale, self.profile, self.dataset, self.dynamics, self.algorithm, self.seed)
+        if self.algorithm == "fedswe":
+            words.append(f"k{self.k:g}")
+        if self.reading:
+            words.append(self.reading)
+        default = PaperCell(self.scale, self.profile, self.dataset, self.dynamics, self.algorithm, self.seed)
         for key in ("rate", "rounds", "alpha", "gamma", "p", "hold_out"):
-            if (value := getattr(self, key)) != getattr(silent, key):
+            if (value := getattr(self, key)) != getattr(default, key):
                 words.append(f"{key.replace('_', '')}{value:g}")
         return "-".join([*words, f"seed{self.seed}"])
 
     @property
-    def line(self) -> Cell:
+    def line(self) -> PaperCell:
         """The cell without its seed: cells of one line are averaged."""
         return replace(self, seed=0)
 
@@ -77,6 +82,15 @@ class Cell:
 
     def experiment(self) -> Experiment:
         """Everything the run depends on."""
+        return _experiment(self)
+
+    def on(self, device: str = "cpu", precision: Precision = "fp32") -> Cell:
+        """The cell as the grid runs it; results do not depend on the device, and on the precision only by rounding."""
+        value = self.experiment()
+        value = replace(value, device=device, local=replace(value.local, precision=precision))
+        return Cell(f"{self.scale}-{self.profile}/{self.name}", value, asdict(self))
+
+    def _table(self) -> dict[str, Any]:
         scale = SCALES[self.scale]
         rounds = self.rounds or scale.rounds_of(self.dataset, self.periodic, motivating=self.p > 0)
         images = self.dataset in ("svhn", "cifar10", "cinic10")
@@ -105,7 +119,7 @@ class Cell:
                 "tail": scale.tail_of(self.periodic),
                 "tail_every": scale.tail_every_of(self.periodic),
             },
-            "record": {"checkpoint": 0, "columns": ["consensus"] * self.periodic},
+            "record": {"checkpoint": 0, "columns": ["consensus"] if self.periodic else []},
         }
         if not images:
             table["task"]["model"] = scale.model
@@ -119,12 +133,16 @@ class Cell:
             section, _, name = key.partition(".")
             if name:
                 table[section][name] = value
-        return experiment(table)
+        return table
 
     def _models(self) -> list[str]:
         """The paper's two, FedSWE's analysed mean, and an average over rounds where rates are tuned for each."""
-        augmented = self.algorithm == "fedswe" and self.k > 0
-        return ["server", "client_mean", *["augmented_mean"] * augmented, *["ema"] * (self.hold_out > 0)]
+        models = ["server", "client_mean"]
+        if self.algorithm == "fedswe" and self.k > 0:
+            models.append("augmented_mean")
+        if self.hold_out > 0:
+            models.append("ema")
+        return models
 
     def _availability(self, period: int) -> dict[str, Any]:
         if self.periodic:
@@ -137,10 +155,7 @@ class Cell:
             table["p"] = self.p
         return table
 
-    def coordinates(self) -> dict[str, Any]:
-        return asdict(self)
 
-
-def settings_text(value: Experiment) -> str:
-    """What the results depend on, as TOML: the experiment without where and how fast it was run."""
-    return dump(replace(value, device="cpu", local=replace(value.local, precision="fp32")))
+@cache
+def _experiment(cell: PaperCell) -> Experiment:
+    return experiment(cell._table())

@@ -1,65 +1,145 @@
-"""fedswe reproduce."""
+"""Regenerate tables and figures of the paper, beside the published numbers; finished runs are kept."""
 
 from __future__ import annotations
 
-import difflib
-import time
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
+import typer
 
-from fedswe.cli import arguments as words
-from fedswe.errors import FedsweError
+from fedswe.cli.arguments import Device, Jobs, On, Precision, PrecisionName, precision_named, suggestion, whole_numbers
+from fedswe.cli.console import RoundProgress, console, print_json, print_table
+from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import device_named
-from fedswe_paper.cell import Cell
+from fedswe.grid.executor import Executor, executor
+from fedswe.grid.runner import run_cells
+from fedswe.grid.store import ResultStore
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.claims import judge, publish_claims
-from fedswe_paper.grid import Machine, run_cells
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import DEVIATIONS, PROFILES
 from fedswe_paper.publish import publish
 from fedswe_paper.recipe import Recipe
 from fedswe_paper.recipes import RECIPES
+from fedswe_paper.results import load_runs, publishing
 from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Store
-
-_console = Console(highlight=False, soft_wrap=True)
 
 Only = Literal["", "status", "report"]
 
 
-def list_recipes() -> None:
-    table = Table("name", "in the paper", "what", "runs: ci", "small", "full", title="recipes", title_justify="left")
-    for recipe in RECIPES.values():
-        runs = (len(recipe.cells(Selection(scale, "released"))) for scale in SCALES)
-        table.add_row(recipe.name, recipe.number, recipe.title, *(str(n) if n else "—" for n in runs))
-    table.add_row("claims", "text", "which claims of the paper hold, from what has been measured", "—", "—", "—")
-    _console.print(table)
+@dataclass(frozen=True)
+class Machine:
+    """Where cells are run; results do not depend on it beyond the rounding of the precision."""
+
+    device: str = "cpu"
+    precision: Precision = "fp32"
+    jobs: int = 0  # workers; 0: one per core, one for a GPU
+    on: str = "local"
+
+    def executor(self) -> Executor:
+        return executor(self.on, self.jobs, self.device)
+
+
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in (*RECIPES, "claims") if name.startswith(incomplete)]
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RECIPE]...", help="As in --list, or claims", autocompletion=_complete),
+    ] = None,
+    list_recipes: Annotated[bool, typer.Option("--list", help="List the recipes")] = False,
+    profiles: Annotated[bool, typer.Option("--profiles", help="Show how the profiles differ")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All recipes, and the claims")] = False,
+    scale: Annotated[
+        str, typer.Option(help="ci (seconds), small (minutes) or full (the paper's, for a GPU)")
+    ] = "small",
+    profile: Annotated[str, typer.Option(help="released or paper; see --profiles")] = "released",
+    dataset: Annotated[str, typer.Option(help="Comma-separated: svhn, cifar10, cinic10, fashion_mnist, digits")] = "",
+    dynamics: Annotated[str, typer.Option(help="Only these, e.g. sine or periodic-static")] = "",
+    algorithms: Annotated[str, typer.Option(help="Only these, e.g. fedswe,fedavg")] = "",
+    seeds: Annotated[str, typer.Option(help="Comma-separated or ranges, e.g. 1-5; default: those of the scale")] = "",
+    rounds: Annotated[int, typer.Option(help="Instead of the rounds of the scale")] = 0,
+    cells: Annotated[str, typer.Option(help="Only runs with such names, e.g. '*-k10-*,*-mifa-*'; * is any text")] = "",
+    device: Device = "cpu",
+    precision: PrecisionName = "",
+    jobs: Jobs = 0,
+    on: On = "local",
+    out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = Path(
+        "reproduction"
+    ),
+    status: Annotated[bool, typer.Option("--status", help="Only count the runs finished, running and left")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Run nothing; write the reports of what is there")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --list, --profiles or --status: print one JSON document")
+    ] = False,
+) -> None:
+    """Regenerate tables and figures of the paper, beside the published numbers; finished runs are kept."""
+    require(not as_json or list_recipes or profiles or status, "--json needs --list, --profiles or --status")
+    if list_recipes or profiles:
+        if list_recipes:
+            _list_recipes(as_json)
+        else:
+            _show_profiles(as_json)
+        return
+    if bool(names) == everything:
+        raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
+    if status and report:
+        raise FedsweError("--status and --report are two questions: ask one of them")
+    good = reproduce_command(
+        [*RECIPES, "claims"] if everything else names or [],
+        selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
+        machine(device, precision, jobs, on),
+        out,
+        "status" if status else "report" if report else "",
+        tuple(pattern for pattern in cells.split(",") if pattern),
+        as_json,
+    )
+    if not good and not everything:
+        raise typer.Exit(1)
+
+
+def _list_recipes(as_json: bool) -> None:
+    counts = {
+        recipe.name: {scale: len(recipe.cells(Selection(scale, "released"))) for scale in SCALES}
+        for recipe in RECIPES.values()
+    }
+    if as_json:
+        print_json(
+            [{"name": r.name, "number": r.number, "title": r.title, "runs": counts[r.name]} for r in RECIPES.values()]
+        )
+        return
+    rows = [
+        (r.name, r.number, r.title, *(str(n) if n else "—" for n in counts[r.name].values())) for r in RECIPES.values()
+    ]
+    rows.append(("claims", "text", "which claims of the paper hold, from what has been measured", "—", "—", "—"))
+    print_table("recipes", ("name", "in the paper", "title", "runs: ci", "small", "full"), rows)
     for name, scale in SCALES.items():
-        _console.print(f"--scale {name:<6} {scale.purpose}")
-    _console.print("recipes share runs: what one has run, the others need not")
+        console.print(f"--scale {name:<6} {scale.purpose}")
+    console.print("recipes share runs: a run that one recipe has finished is not repeated for another")
 
 
-def show_profile() -> None:
-    """The two readings of the paper side by side."""
-    table = Table("what", "paper", "released", "why", title="profiles", title_justify="left", show_lines=True)
+def _show_profiles(as_json: bool) -> None:
+    if as_json:
+        print_json([asdict(deviation) for deviation in DEVIATIONS])
+        return
+    rows = []
     for d in DEVIATIONS:
         values = ("\n".join(f"{key} = {value}" for key, value in part.items()) for part in (d.paper, d.released))
         of = f" (only {', '.join(d.of)})" if d.of else ""
-        table.add_row(d.what + of, *values, d.why)
-    _console.print(table)
-    _console.print("fedswe reproduce RECIPE --profile paper|released; released reproduces the published tables best")
+        rows.append((d.what + of, *values, d.why))
+    print_table("profiles", ("difference", "paper", "released", "reason"), rows, lines=True)
+    console.print("fedswe reproduce RECIPE --profile paper|released; released reproduces the published tables best")
 
 
 def selection(
     scale: str, profile: str, dataset: str, dynamics: str, algorithms: str, seeds: str, rounds: int
 ) -> Selection:
-    """What the options ask for, checked."""
+    """The options as a checked selection."""
     if scale not in SCALES:
         raise FedsweError(f"unknown --scale {scale!r}: choose from {', '.join(SCALES)}")
     if profile not in PROFILES:
@@ -75,27 +155,30 @@ def selection(
         () if sets == (SCALES[scale].stand_in,) else sets,  # what the scale has anyway
         times,
         methods,
-        seeds=tuple(dict.fromkeys(words.whole_numbers(seeds, "--seeds"))),
+        seeds=tuple(dict.fromkeys(whole_numbers(seeds, "--seeds"))),
         rounds=rounds,
     )
 
 
-def machine(device: str, precision: str, jobs: int) -> Machine:
-    if jobs < 0:
-        raise FedsweError(f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
-    kind = device_named(device).type
-    precision = precision or ("bf16" if kind == "cuda" else "fp32")
-    if precision not in ("fp32", "tf32", "bf16"):
-        raise FedsweError(f"--precision must be fp32, tf32 or bf16, not {precision!r}")
-    return Machine(device, cast(Literal["fp32", "tf32", "bf16"], precision), jobs)
+def machine(device: str, precision: str, jobs: int, on: str = "local") -> Machine:
+    device_named(device)
+    found = Machine(device, precision_named(precision, device), jobs, on)
+    found.executor()  # refuses other names and numbers, before anything is run
+    return found
 
 
 def reproduce_command(
-    names: list[str], asked: Selection, where: Machine, out: Path, only: Only, patterns: tuple[str, ...] = ()
+    names: list[str],
+    asked: Selection,
+    where: Machine,
+    out: Path,
+    only: Only,
+    patterns: tuple[str, ...] = (),
+    as_json: bool = False,
 ) -> bool:
     """Run, write the reports, and say whether every ordering that is safe to expect was found (if asked)."""
     recipes = [_recipe(name) for name in names if name != "claims"]
-    store = Store(out)
+    store = ResultStore(out)
     whole = replace(
         asked, datasets=asked.datasets if asked.scale.stand_in else (), dynamics=(), algorithms=(), seeds=(), rounds=0
     )
@@ -107,18 +190,18 @@ def reproduce_command(
         )
     cells = _named(cells, patterns)
     if only == "status":
-        _print_status(cells, store)
+        _print_status(cells, store, as_json)
         return True
     if only == "" and cells:
         _run(cells, store, where)
-    with store.publishing():  # reads after it has waited: the last report has everything
-        measured = Measurements(store.load(asked.scale_name, asked.profile))
+    with publishing(out):  # reads after it has waited: the last report has everything
+        measured = Measurements(load_runs(out, asked.scale_name, asked.profile))
         for recipe in recipes:
-            _console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}", markup=False)
+            console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}")
         return _claims(whole, measured, out) if "claims" in names else True
 
 
-def _named(cells: list[Cell], patterns: tuple[str, ...]) -> list[Cell]:
+def _named(cells: list[PaperCell], patterns: tuple[str, ...]) -> list[PaperCell]:
     """Each once, and only those whose name matches a pattern, if there are any."""
     cells = list(dict.fromkeys(cells))
     if not patterns:
@@ -132,78 +215,49 @@ def _named(cells: list[Cell], patterns: tuple[str, ...]) -> list[Cell]:
 
 def _recipe(name: str) -> Recipe:
     if name not in RECIPES:
-        close = difflib.get_close_matches(name, [*RECIPES, "claims"], n=1)
-        hint = f"did you mean {close[0]}?" if close else "see fedswe reproduce --list"
+        hint = suggestion(name, [*RECIPES, "claims"], "see fedswe reproduce --list")
         raise FedsweError(f"unknown recipe {name!r}: {hint}")
     return RECIPES[name]
 
 
-def _run(cells: list[Cell], store: Store, where: Machine) -> None:
-    left = [cell for cell in cells if not store.finished(cell)]
-    _console.print(f"runs      {len(cells) - len(left)} of {len(cells)} finished before, {len(left)} left")
+def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
+    grid = [cell.on(where.device, where.precision) for cell in cells]
+    left = [cell for cell in grid if not store.finished(cell)]
+    console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
+    if not left:
+        return
     try:
-        with _Display() as display:
-            run_cells(cells, store, where, display)
+        with RoundProgress() as progress, where.executor() as workers:
+            run_cells(left, store, workers, progress)
     except KeyboardInterrupt:
-        _console.print("runs      stopped; the same command goes on where they are")
+        console.print("runs      stopped; the same command continues them")
         raise
     elsewhere = store.running(left)
     if elsewhere:
-        _console.print(f"runs      {len(elsewhere)} are being run by another process; ask again when it is done")
+        console.print(f"runs      {len(elsewhere)} are being run by another process; ask again when it is done")
 
 
-def _print_status(cells: list[Cell], store: Store) -> None:
-    done = [cell for cell in cells if store.finished(cell)]
+def _print_status(cells: list[PaperCell], store: ResultStore, as_json: bool) -> None:
+    done = [cell for cell in cells if store.finished(cell.on())]
     left = [cell for cell in cells if cell not in set(done)]
-    running = store.running(left)
-    _console.print(f"runs      {len(done)} finished, {len(running)} running, {len(left) - len(running)} left")
+    claimed = {cell.name for cell in store.running([cell.on() for cell in left])}
+    running = [cell for cell in left if cell.on().name in claimed]
+    if as_json:
+        waiting = [cell.name for cell in left if cell not in set(running)]
+        names = {"finished": [cell.name for cell in done], "running": [cell.name for cell in running]}
+        print_json({**names, "left": waiting})
+        return
+    console.print(f"runs      {len(done)} finished, {len(running)} running, {len(left) - len(running)} left")
     for cell in running:
-        _console.print(f"running   {cell.name}", markup=False)
+        console.print(f"running   {cell.name}")
 
 
 def _claims(whole: Selection, measured: Measurements, out: Path) -> bool:
     judged = judge(whole, measured)
-    table = Table(title="claims of the paper", title_justify="left")
-    for column in ("claim", "verdict", "where it holds"):
-        table.add_column(column, overflow="fold")
-    for claim, verdict in judged:
-        table.add_row(claim.id, verdict.status, verdict.count)
-    _console.print(table)
-    _console.print(f"evidence          {publish_claims(whole, judged, measured, out)}", markup=False)
+    rows = [(claim.id, verdict.status, verdict.count) for claim, verdict in judged]
+    print_table("claims of the paper", ("claim", "verdict", "where it holds"), rows)
+    console.print(f"evidence          {publish_claims(whole, judged, measured, out)}")
     broken = [claim for claim, verdict in judged if claim.broken(whole, verdict)]
     for claim in broken:
-        _console.print(f"unexpected: does not hold: {claim.asserts}", markup=False)
+        console.print(f"unexpected: does not hold: {claim.asserts}")
     return not broken
-
-
-class _Display:
-    """Rounds run of all cells, and the time that is left; lines where there is no terminal."""
-
-    def __init__(self) -> None:
-        self._began = self._printed = time.monotonic()
-        self._bar = Progress(
-            TextColumn("rounds {task.completed}/{task.total}"),
-            BarColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=_console,
-            disable=not _console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=None, left="")
-
-    def __enter__(self) -> _Display:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self._printed < (0.2 if _console.is_terminal else 10) and done < total:
-            return
-        self._printed = now
-        seconds = (now - self._began) * (total - done) / done if done else 0
-        left = f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left" if done else ""
-        self._bar.update(self._task, completed=done, total=total, left=left)
-        if not _console.is_terminal and done:
-            _console.print(f"rounds {done}/{total}  {left}")

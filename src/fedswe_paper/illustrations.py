@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedswe.analysis.drawing import BLUE, GREEN, GREY, RED, dress, shades
 from fedswe.availability import Alternating, Sine, Staircase, Stationary
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Floats
 from fedswe.errors import FedsweError
+from fedswe.plotting import BLUE, GREEN, GREY, RED, Chart, csv_text, format_axes, ordered_colors
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
-from fedswe_paper.charts import Chart
 from fedswe_paper.theory_figures import figure_report
 
 if TYPE_CHECKING:
@@ -38,7 +35,7 @@ def bias_map() -> Chart:
     report = figure_report(2)
     p, distance = report.values["p"], report.values["distance"]
     rows = ([f"{a:g}", f"{b:g}", _short(distance[i, j])] for i, a in enumerate(p) for j, b in enumerate(p))
-    return Chart(_csv(["p_1", "p_2", "distance"], rows), report.draw, report.size)
+    return Chart(csv_text(["p_1", "p_2", "distance"], rows), report.draw, report.size)
 
 
 def mixing_curves() -> Chart:
@@ -51,7 +48,7 @@ def mixing_curves() -> Chart:
         for window, curve in cases
         for k, rho in zip(report.values["k"], curve["rho"], strict=True)
     )
-    return Chart(_csv(["window", "p", "k", "rho", "limit"], rows), report.draw, report.size)
+    return Chart(csv_text(["window", "p", "k", "rho", "limit"], rows), report.draw, report.size)
 
 
 def counterexample() -> Chart:
@@ -62,7 +59,7 @@ def counterexample() -> Chart:
         for run in report.values["runs"]
         for t, server in enumerate(run["server"])
     )
-    return Chart(_csv(["k", "round", "server", "client_1", "client_2"], rows), report.draw, report.size)
+    return Chart(csv_text(["k", "round", "server", "client_1", "client_2"], rows), report.draw, report.size)
 
 
 def label_bubbles() -> Chart:
@@ -75,13 +72,13 @@ def label_bubbles() -> Chart:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for c, color in enumerate(shades(_CLASSES)):
+        for c, color in enumerate(ordered_colors(_CLASSES)):
             axes.scatter(np.full(clients, c), np.arange(clients), s=260 * shares[:, c], color=color, linewidth=0)
         axes.set(xticks=range(_CLASSES), yticks=range(0, clients, 2), xlim=(-0.7, 9.7), ylim=(-1, clients))
-        dress(axes, "Dirichlet(0.1), 20 clients: area = share of the client's images", "class", "client")
+        format_axes(axes, "Dirichlet(0.1), 20 clients: area = share of the client's images", "class", "client")
 
     rows = ([i, c, counts[i, c], _short(shares[i, c])] for i in range(clients) for c in range(_CLASSES))
-    return Chart(_csv(["client", "class", "images", "share"], rows), draw, (5.0, 5.6))
+    return Chart(csv_text(["client", "class", "images", "share"], rows), draw, (5.0, 5.6))
 
 
 def base_probabilities() -> Floats:
@@ -102,9 +99,9 @@ def probability_histogram() -> Chart:
         axes.hist(base, bins=np.linspace(0, 1, 21).tolist(), color=BLUE, edgecolor="white", linewidth=0.6)
         axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
         axes.set(xlim=(0, 1))
-        dress(axes, f"{(base < 0.5).sum()} of {len(base)} clients below 0.5", "$p_i$", "clients")
+        format_axes(axes, f"{(base < 0.5).sum()} of {len(base)} clients below 0.5", "$p_i$", "clients")
 
-    return Chart(_csv(["client", "p"], ([i, _short(p)] for i, p in enumerate(base))), draw, (4.6, 3.2))
+    return Chart(csv_text(["client", "p"], ([i, _short(p)] for i, p in enumerate(base))), draw, (4.6, 3.2))
 
 
 def dynamics() -> Chart:
@@ -146,8 +143,8 @@ def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds
             above.set(xlim=(0, rounds), ylim=(0, 1.02))
             below.set(ylim=(-0.6, len(base) - 0.4))
             below.set_yticks(range(len(base)), [f"{p:g}" for p in base])
-            dress(above, f"({letter}) {name}", "", "$p_i^t$")
-            dress(below, "", "round t", "$p_i$")
+            format_axes(above, f"({letter}) {name}", "", "$p_i^t$")
+            format_axes(below, "", "round t", "$p_i$")
 
     rows = (
         [name, f"{base[i]:g}", t, _short(prob[name][t, i]), int(present[name][t, i])]
@@ -156,15 +153,7 @@ def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds
         for t in range(rounds)
     )
     head = ["dynamics", "base_p", "round", "p", "available"]
-    return Chart(_csv(head, rows), draw, (4.2 * len(kinds), 4.0))
-
-
-def _csv(head: list[str], rows: Iterable[list[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return text.getvalue()
+    return Chart(csv_text(head, rows), draw, (4.2 * len(kinds), 4.0))
 
 
 def _short(value: float) -> str:

@@ -9,43 +9,43 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedswe_paper.cell import Cell
-from fedswe_paper.store import Finished
+from fedswe_paper.cell import PaperCell
+from fedswe_paper.results import FinishedRun
 from fedswe_paper.tables import Measured
 
 
 class Measurements:
-    """Finished cells by line. Where a line was run for several lengths, the longest counts."""
+    """FinishedRun cells by line. Where a line was run for several lengths, the longest counts."""
 
-    def __init__(self, finished: Iterable[Finished]) -> None:
-        self._lines: dict[Cell, dict[int, list[Finished]]] = defaultdict(lambda: defaultdict(list))
+    def __init__(self, finished: Iterable[FinishedRun]) -> None:
+        self._lines: dict[PaperCell, dict[int, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
         for one in finished:
             rounds = one.cell.experiment().rounds
             self._lines[_key(one.cell)][rounds].append(one)
 
-    def of(self, cell: Cell) -> list[Finished]:
+    def of(self, cell: PaperCell) -> list[FinishedRun]:
         """All seeds of a line, in order."""
         return self._of(cell, at_least=1.0)
 
-    def scored(self, cell: Cell) -> list[Finished]:
+    def scored(self, cell: PaperCell) -> list[FinishedRun]:
         """Also those that lack a hundredth of the rounds or less: no curve can be drawn through both, a score can."""
         return self._of(cell, at_least=0.99)
 
-    def _of(self, cell: Cell, at_least: float) -> list[Finished]:
+    def _of(self, cell: PaperCell, at_least: float) -> list[FinishedRun]:
         lengths = self._lines.get(_key(cell), {})
         enough = [rounds for rounds in sorted(lengths) if rounds >= at_least * max(lengths)]
         found = {one.cell.seed: one for rounds in enough for one in lengths[rounds]}  # the longest of a seed is last
         return [found[seed] for seed in sorted(found)]
 
-    def scores(self, cell: Cell, column: str, output: str | None = None) -> dict[int, float]:
+    def scores(self, cell: PaperCell, column: str, output: str | None = None) -> dict[int, float]:
         """Percent by seed."""
         return {f.cell.seed: f.score(column, output) for f in self.scored(cell)}
 
-    def score(self, cell: Cell, column: str, output: str | None = None) -> Measured | None:
+    def score(self, cell: PaperCell, column: str, output: str | None = None) -> Measured | None:
         """Mean and spread over seeds, percent."""
         return summary(list(self.scores(cell, column, output).values()))
 
-    def rounds_to(self, cell: Cell, target: float) -> dict[int, float]:
+    def rounds_to(self, cell: PaperCell, target: float) -> dict[int, float]:
         """By seed, the first evaluated round whose test accuracy reaches the target; infinite for never."""
         column = f"{cell.judged_by}_test_accuracy"
         first = {}
@@ -62,5 +62,5 @@ def summary(values: list[float]) -> Measured | None:
     return Measured(float(np.mean(values)), std, len(values))
 
 
-def _key(cell: Cell) -> Cell:
+def _key(cell: PaperCell) -> PaperCell:
     return replace(cell.line, rounds=0)

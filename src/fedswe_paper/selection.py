@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedswe.errors import FedsweError
-from fedswe_paper.cell import Cell, Dynamics
+from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.profile import Profile
 from fedswe_paper.scale import SCALES, Scale, ScaleName
 
@@ -64,15 +64,15 @@ class Selection:
             return self.datasets or (self.scale.stand_in,)
         return tuple(dataset for dataset in papers if not self.datasets or dataset in self.datasets)
 
-    def wants(self, cell: Cell) -> bool:
+    def wants(self, cell: PaperCell) -> bool:
         """Whether a cell of a recipe is of the dynamics and algorithms asked for."""
         return (not self.dynamics or cell.dynamics in self.dynamics) and (
             not self.algorithms or cell.algorithm in self.algorithms
         )
 
-    def cell(self, dataset: str, dynamics: Dynamics, row: Row, /, **variation: Any) -> Cell:
-        """A line of cells: one cell with seed 0, with these coordinates of Cell."""
-        cell = Cell(
+    def cell(self, dataset: str, dynamics: Dynamics, row: Row, /, **variation: Any) -> PaperCell:
+        """A line of cells: one cell with seed 0, with these coordinates of PaperCell."""
+        cell = PaperCell(
             self.scale_name,
             self.profile,
             dataset,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import typer
 
-from fedswe.analysis.drawing import BLUE, RED, Corner, dress, level, shades
-from fedswe.analysis.report import Report, Sheet, short
+from fedswe.analysis.report import Report, TextTable, short
+from fedswe.cli.arguments import Json
+from fedswe.cli.theory import Plot, check_plot, deliver
 from fedswe.errors import FedsweError
+from fedswe.plotting import BLUE, RED, Corner, format_axes, ordered_colors, reference_line
 from fedswe.theory.assumption import FloatArray
-from fedswe.theory.bias import fedavg_bias_map
 from fedswe.theory.counterexample import fedswe_trajectory, two_group_cycle, two_group_trace
-from fedswe.theory.limits import visit_step
+from fedswe.theory.limits import fedavg_bias_map, visit_step
 from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
 
 if TYPE_CHECKING:
@@ -27,6 +30,17 @@ _KS = range(51)
 _RATE, _ROUNDS = 0.01, 400  # figure 5: one local step
 
 
+def figure(
+    number: Annotated[int, typer.Argument(metavar="2|4|5", help="Which figure of the paper")],
+    as_json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """Figures 2, 4 and 5 of the paper, from exact values."""
+    check_plot(plot)
+    deliver(figure_report(number), as_json, plot)
+
+
+@cache
 def figure_report(number: int) -> Report:
     """One of the paper's figures."""
     if number not in FIGURES:
@@ -49,12 +63,12 @@ def bias_map() -> Report:
         axes.clabel(lines, fontsize=7, fmt="%d", manual=[(x, 0.9) for x in (0.74, 0.56, 0.37, 0.18)])
         figure.colorbar(image, ax=axes, label=r"$|x_{\mathrm{output}} - x^*|$")
         axes.set_aspect("equal")
-        dress(axes, "FedAvg over active clients, u = (0, 100)", "$p_1$", "$p_2$")
+        format_axes(axes, "FedAvg over active clients, u = (0, 100)", "$p_1$", "$p_2$")
         axes.grid(visible=False)
 
     corners = [(0.1, 0.9), (0.5, 0.5), (1.0, 0.2), (0.02, 0.98)]
     rows = [[f"{a:g}", f"{b:g}", f"{fedavg_bias_map([a], [b])[0, 0]:.2f}"] for a, b in corners]
-    sheet = Sheet("|x_output - x*|, optimum 50", ["p_1", "p_2", "distance"], rows)
+    sheet = TextTable("|x_output - x*|, optimum 50", ["p_1", "p_2", "distance"], rows)
     return Report({"figure": 2, "p": p, "distance": distance}, draw, (5.2, 4.2), [sheet])
 
 
@@ -66,11 +80,11 @@ def mixing_curves() -> Report:
 
     def draw(figure: Figure) -> None:
         (above_left, above_right), (left, right) = figure.subplots(2, 2, height_ratios=(1, 2))
-        for p, color in zip(_ALONE, shades(len(_ALONE)), strict=True):
+        for p, color in zip(_ALONE, ordered_colors(len(_ALONE)), strict=True):
             above_left.axhline(p, color=color, linewidth=1.3)
             left.plot(_KS, alone[p], color=color, linewidth=1.4)
-            level(left, 1 - p, f"p = {p:g}", color)
-        for pair, color in zip(_TURNS, shades(len(_TURNS)), strict=True):
+            reference_line(left, 1 - p, f"p = {p:g}", color)
+        for pair, color in zip(_TURNS, ordered_colors(len(_TURNS)), strict=True):
             for group, style in enumerate(("solid", "dashed")):
                 begin = np.arange(10 * group, 40, 20)
                 above_right.hlines([pair[group]] * 2, begin, begin + 10, color=color, linewidth=1.6, linestyle=style)
@@ -78,18 +92,18 @@ def mixing_curves() -> Report:
             right.axhline(limits[pair], color=color, linewidth=0.8, linestyle=":")
         above_left.set(xlim=(0, 40), ylim=(0, 1.05))
         above_right.set(xlim=(0, 40), ylim=(0, 1.05))
-        dress(above_left, "(a) every client alike, P = 1", "round t", "$p_i^t$")
-        dress(above_right, "(b) two groups in turns, P = 20 (dashed: second)", "round t", "$p_i^t$")
+        format_axes(above_left, "(a) every client alike, P = 1", "round t", "$p_i^t$")
+        format_axes(above_right, "(b) two groups in turns, P = 20 (dashed: second)", "round t", "$p_i^t$")
         for axes in (left, right):
             axes.set(xlim=(0, 50), ylim=(-0.01, 1.02))
-            dress(axes, "", "k", r"$\rho_k$", "upper right")
+            format_axes(axes, "", "k", r"$\rho_k$", "upper right")
 
     shown = (0, 1, 10, 50)
     rows = [[f"P = 1, p = {p:g}", *(short(alone[p][k]) for k in shown), short(1 - p)] for p in _ALONE]
     rows += [
         [f"P = 20, p = ({a:g}, {b:g})", *(short(turns[a, b][k]) for k in shown), short(limits[a, b])] for a, b in _TURNS
     ]
-    sheet = Sheet("rho_k of ten clients", ["availability", *(f"k = {k}" for k in shown), "k to infinity"], rows)
+    sheet = TextTable("rho_k of ten clients", ["availability", *(f"k = {k}" for k in shown), "k to infinity"], rows)
     values = {
         "figure": 4,
         "k": list(_KS),
@@ -123,16 +137,16 @@ def counterexample() -> Report:
                 axes.plot(run.clients[:, 0], color=BLUE, linewidth=1.2, label="client 1 (even rounds)")
                 axes.plot(run.clients[:, 1], color=RED, linewidth=1.2, label="client 2 (odd rounds)")
             for axes in (gradient, held):
-                level(axes, cycles[k], "" if k else f"+{cycles[k]:.3g}")
-                level(axes, -cycles[k], f"±{cycles[k]:.3g}" if k else f"−{cycles[k]:.3g}")
-            dress(gradient, f"({'ab'[column]}) k = {k}: gradient at the server model", "", r"$\nabla F(x^t)$")
+                reference_line(axes, cycles[k], "" if k else f"+{cycles[k]:.3g}")
+                reference_line(axes, -cycles[k], f"±{cycles[k]:.3g}" if k else f"−{cycles[k]:.3g}")
+            format_axes(gradient, f"({'ab'[column]}) k = {k}: gradient at the server model", "", r"$\nabla F(x^t)$")
             corner: Corner = "lower right" if k else "center right"
-            dress(held, f"({'cd'[column]}) k = {k}: the clients' models", "round t", "$x_1^t$, $x_2^t$", corner)
+            format_axes(held, f"({'cd'[column]}) k = {k}: the clients' models", "round t", "$x_1^t$, $x_2^t$", corner)
         panels[0, 0].set(xlim=(0, _ROUNDS), ylim=(-115, 115))
 
     rows = [[str(k), f"±{cycles[k]:.4g}", short(float(run.server[-1])), short(float(run.clients[-1].mean()))]
             for k, run in runs.items()]  # fmt: skip
-    sheet = Sheet(
+    sheet = TextTable(
         f"two clients in turns, eta_l = {_RATE:g}, one local step",
         ["k", "limit cycle of x^t - x*", f"x^t after {_ROUNDS} rounds", "mean of the clients' models"],
         rows,

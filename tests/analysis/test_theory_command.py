@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from fedswe.analysis.constants import measure, models_of_a_run
-from fedswe.analysis.subject import subject
+from fedswe.analysis.scenario import scenario
 from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import assemble, populate
 from fedswe.registry import names
 from fedswe.theory.assumption import delta_profile, smallest_period
-from fedswe.theory.bias import fedavg_bias_map
+from fedswe.theory.limits import fedavg_bias_map
 from fedswe.theory.mixing import realised_rho, rho, rho_homogeneous, rho_limit, rho_monte_carlo
 from fedswe.theory.rates import corollary_bound, corollary_rounds, theorem_rate_limits
 from fedswe.theory.staleness import horizon_echo_quantiles, staleness_moments
@@ -62,7 +62,7 @@ def mask(tmp_path):
 @pytest.mark.parametrize("name", [n for n in names("availability") if n != "mask"])
 def test_the_clients_are_those_of_a_run(name):
     value = load(None, [f"availability.name={name}", *DIGITS, "rounds=60"])
-    run, here = assemble(value).schedule, subject(value, name, 60, True)
+    run, here = assemble(value).schedule, scenario(value, name, 60, True)
     for t in (0, 7, 59):
         np.testing.assert_array_equal(run.sample(t), here.trace[t])
         np.testing.assert_allclose(run.prob(t), here.prob[t], rtol=0, atol=1e-12)  # a sine's last digit
@@ -71,7 +71,7 @@ def test_the_clients_are_those_of_a_run(name):
 def test_the_released_codes_stream_as_well():
     value = load(None, ["availability.stream=legacy", *DIGITS, "rounds=5"])
     np.testing.assert_array_equal(
-        np.stack([assemble(value).schedule.sample(t) for t in range(5)]), subject(value, "sine", None, True).trace
+        np.stack([assemble(value).schedule.sample(t) for t in range(5)]), scenario(value, "sine", None, True).trace
     )
 
 
@@ -117,7 +117,7 @@ def test_every_command_prints_and_draws(command, name, theory, tmp_path, mask):
     if name == "markov":
         assert "not independent" in text
     if name == "mask":
-        assert "one record of 0 and 1" in text
+        assert "one trace of 0 and 1" in text
 
 
 # the numbers -----------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_assumption(values):
     assert (said["period"], said["delta"], said["delta_max"]) == (10, pytest.approx(0.1), 1)
     np.testing.assert_allclose(said["profile"], delta_profile(prob), atol=1e-12)
     periods = [entry["period"] for entry in said["smallest_periods"]]
-    assert periods == [smallest_period(prob, 0.1), smallest_period(prob, 0.02), None]
+    assert periods == [smallest_period(delta_profile(prob), 0.1), smallest_period(delta_profile(prob), 0.02), None]
 
 
 def test_assumption_of_a_trace_covers_the_truth(values, mask):
@@ -201,7 +201,7 @@ def test_mixing(values):
 
 
 def test_the_window_is_the_period_or_how_long_chains_stay_off(values):
-    periodic = subject(load(None, ["availability.name=sine", "availability.p=0.7", *DIGITS]), "sine", 60, True)
+    periodic = scenario(load(None, ["availability.name=sine", "availability.p=0.7", *DIGITS]), "sine", 60, True)
     assert periodic.window(None) == 20
     np.testing.assert_array_equal(periodic.prob[:20], periodic.prob[40:])  # to the last digit: one window, not three
     chains = ["markov", "availability.p=[0.5,0.5]", "availability.on=0.1"]
@@ -262,7 +262,7 @@ def test_no_rate_is_admitted_where_clients_never_mix(values, theory, tmp_path):
     assert values("rates", *words, "--k", "0")["by_k"][0]["rate_limits"] is None
     assert "never" in theory("rates", *words, "--k", "0,1")
     theory("rates", *words, "--k", "0", "--plot", tmp_path / "a.svg")
-    assert "for no k" in (tmp_path / "a.svg").read_text()
+    assert "for none of these k" in (tmp_path / "a.svg").read_text()
 
 
 def test_constants_of_a_real_task():
@@ -385,7 +385,7 @@ PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
         (["assumption", *PLAIN, "--delta", "0"], "delta 0.0 must lie in (0, 1]"),
         (["assumption", *PLAIN, "--horizon", "0"], "--horizon 0 must be at least 1"),
         (["staleness", *PLAIN, "--quantiles", "2"], "--quantiles must be numbers in (0, 1]"),
-        (["bias", "markov", *DIGITS, "--horizon", "5"], "5 simulated rounds can pass without client 0"),
+        (["bias", "markov", *DIGITS, "--horizon", "5"], "client 0 is not available in any of 5 simulated rounds"),
         (["bias", *PLAIN, "--step", "0"], "--step 0.0 must be a positive number"),
         (["bias", *PLAIN, "--step", "inf"], "--step inf must be a positive number"),
         (["staleness", "markov", "availability.p=[0.0,0.0]"], "all probabilities are 0"),
@@ -421,7 +421,7 @@ def test_mistakes(words, message, monkeypatch, capsys, tmp_path):
         (["1,0,1"] * 5, ["--period", "2"], "windows of 2 rounds in the trace: 2, too few for an interval"),
         (["1,1,1"] * 5, ["--horizon", "6"], "--horizon 6 is longer than the 5 rounds of the file"),
         (["1,2,1"] * 5, [], "must hold only 0 and 1"),
-        (["1,1,1"] * 5, ["--draws", "100"], "--draws simulates windows, and those of a trace are given"),
+        (["1,1,1"] * 5, ["--draws", "100"], "--draws simulates windows, but the windows of a trace are given"),
         (["1,0,1", "1,0"], [], "is not a CSV of numbers, rows of equal length"),
         (["1,0,1"] * 5, ["task.name=quadratic"], "has 3 columns for 2 clients"),
     ],

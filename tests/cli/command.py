@@ -38,4 +38,4 @@ def workers_of(comparison, out):
     """The processes of a comparison that has begun to run."""
     wait_for(lambda: list(out.glob("runs/*/config.toml")))
     children = Path(f"/proc/{comparison.pid}/task/{comparison.pid}/children").read_text().split()
-    return [int(c) for c in children if "spawn_main" in Path(f"/proc/{c}/cmdline").read_text()]
+    return [int(c) for c in children if "fedswe.grid.local" in Path(f"/proc/{c}/cmdline").read_text()]

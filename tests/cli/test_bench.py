@@ -10,17 +10,19 @@ from tests.cli.command import fedswe
 
 def test_bench(monkeypatch, capsys):
     words = ["bench", "--workloads", "softmax", "--repetitions", 2, "--seconds", 0.4]
-    code, text, _ = fedswe(monkeypatch, capsys, *words, "--json")
+    code, text, progress = fedswe(monkeypatch, capsys, *words, "--json")
     assert code == 0
-    result = json.loads(text)
+    (result,) = json.loads(text)
+    assert "measurements 2/2" in progress
     assert result["workload"] == "softmax"
     assert result["client_steps_per_s"] > 2 * result["plain_steps_per_s"] > 0  # far below what is measured when quiet
+    assert result["ratio"] == pytest.approx(result["client_steps_per_s"] / result["plain_steps_per_s"])
     assert result["peak_memory_gb"] > 0
     code, text, _ = fedswe(monkeypatch, capsys, *words)
     assert code == 0
     assert "ratio" in text
-    assert "fp32, 1 threads" in text
-    assert "…" not in text  # it fits in 80 columns
+    assert "threads of fedswe and of the plain loop: softmax 1 and 1" in text
+    assert "…" not in text  # no cell is cut
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""fedswe run, compare, list and show do what the documentation says."""
+"""fedswe run and compare do what the documentation says."""
 
 import csv
 import json
@@ -10,9 +10,8 @@ import pytest
 import safetensors.numpy
 
 import fedswe as package
-from fedswe.cli.arguments import directory
+from fedswe.cli.run import headline
 from fedswe.experiment.configuration import load
-from fedswe.registry import KINDS, find, names
 from fedswe.results.history import History
 from tests.cli.command import fedswe, process
 
@@ -46,6 +45,31 @@ def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
             np.testing.assert_array_equal(again[column], history[column])
 
 
+def test_a_quiet_run_prints_its_directory(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert fedswe(monkeypatch, capsys, "run", *QUICK, "-q") == (0, "runs/001-fedswe-sine-digits\n", "")
+
+
+def test_progress_is_plain_lines_with_the_latest_score(tmp_path, monkeypatch, capsys):
+    text = fedswe(monkeypatch, capsys, "run", *QUICK, "--out", tmp_path / "a")[1]
+    assert re.search(r"^rounds 6/6  about 0 s left  server \d+\.\d %  client mean \d+\.\d %$", text, re.MULTILINE)
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"round": 1, "server_test_accuracy": 0.5, "client_mean_test_accuracy": 0.25, "server_train_loss": 1.0},
+         "server 50.0 %  client mean 25.0 %"),
+        ({"round": 1, "server_train_loss": 0.25, "server_test_loss": 2.0}, "server loss 0.25"),
+        ({"round": 1, "server_test_loss": 2.0, "seconds": 3.0}, "server test loss 2"),
+        ({"round": 1, "available": 4, "server_error": 7.0, "seconds": 3.0}, "server_error 7"),
+    ],
+)  # fmt: skip
+def test_the_headline_is_the_most_important_score_there_is(row, expected):
+    assert headline(row) == expected
+
+
 def test_the_same_command_twice_gives_the_same_bits(tmp_path, monkeypatch, capsys):
     for name in ("a", "b"):
         words = [
@@ -75,24 +99,6 @@ def test_commands_that_start_together_get_directories_of_their_own(tmp_path):
     assert [run.wait(60) for run in runs] == [0, 0, 0]
     configs = [load(p / "config.toml") for p in sorted((tmp_path / "runs").iterdir())]
     assert sorted(config.seed for config in configs) == [1, 2, 3]
-
-
-def test_numbers_of_directories_go_on_beyond_a_thousand(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("999-old", "1000-old", "notes", "12b-mine"):
-        (tmp_path / "runs" / name).mkdir(parents=True)
-    with directory(None, "new") as place:
-        assert place.name == "1001-new"
-        (place / "kept").touch()
-    with directory(None, "unused") as place:
-        assert place.name == "1002-unused"
-    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == [
-        "1000-old",
-        "1001-new",
-        "12b-mine",
-        "999-old",
-        "notes",
-    ]
 
 
 def test_run_from_a_file_with_a_mask(tmp_path, monkeypatch, capsys):
@@ -208,27 +214,3 @@ def test_a_run_that_diverged_says_so(tmp_path, monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, *words, "local.lr=100", "--out", tmp_path / "b")
     assert code == 0
     assert "warning   the model diverged" in text
-
-
-def test_list_names_everything(monkeypatch, capsys):
-    code, text, _ = fedswe(monkeypatch, capsys, "list")
-    assert code == 0
-    assert all(name in text for kind in KINDS for name in names(kind))
-    assert "trains while unavailable" in text
-
-
-@pytest.mark.parametrize("name", [name for kind in KINDS for name in names(kind)])
-def test_show_explains(name, monkeypatch, capsys):
-    code, text, _ = fedswe(monkeypatch, capsys, "show", name)
-    assert code == 0
-    [(kind, cls)] = find(name)
-    assert cls.title.split()[0] in text
-    if kind == "algorithm":
-        assert "kept at" in text
-        assert "Reference: " in text
-
-
-def test_plain_lines_when_not_a_terminal():
-    run = process("run", "--help", stdout=subprocess.PIPE, text=True)
-    assert "KEY=VALUE" in run.communicate()[0]
-    assert run.returncode == 0

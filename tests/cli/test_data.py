@@ -1,5 +1,6 @@
 """fedswe data and the image tasks as real processes."""
 
+import json
 import os
 import subprocess
 import threading
@@ -38,6 +39,20 @@ def test_list_says_what_is_here_and_what_is_not(data):
     assert rows.keys() == DATASETS.keys()
     assert "cifar-10-batches-py/" in rows["cifar10"]
     assert "no; 246 MB" in rows["svhn"]
+
+
+def test_list_and_verify_as_json(data):
+    genuine.svhn(data / "svhn")
+    listed = {entry["name"]: entry for entry in json.loads(fedswe("data", "list", "--json")[1])}
+    assert listed.keys() == DATASETS.keys()
+    assert listed["svhn"]["folder"] == str(data / "svhn")
+    assert listed["svhn"]["found"]
+    assert listed["cifar10"]["found"] is None
+    code, out, _ = fedswe("data", "verify", "--json")
+    (verified,) = json.loads(out)
+    assert (code, verified["name"]) == (1, "svhn")
+    assert [file["official"] for file in verified["files"]] == [False, False]
+    assert sum(verified["images_by_class"]["train"]) == 30
 
 
 def test_verify_names_what_is_not_official(data):

@@ -1,7 +1,5 @@
 """A run killed at any moment and resumed ends with the same bits as one that was left alone."""
 
-import errno
-import fcntl
 import os
 import signal
 import subprocess
@@ -210,18 +208,10 @@ def test_a_run_that_still_goes_on_is_not_resumed(tmp_path, monkeypatch, capsys, 
     def watch(t, _):
         if t in (1, 23):  # before and after the first checkpoint
             code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
-            assert (code, err) == (2, f"error: another process is at work in {out}: wait for it, or stop it\n")
+            assert (code, err) == (2, f"error: {out} is in use by another process: wait for it, or stop it\n")
 
     run(load(None, WORDS), out, watch)
     assert outcome(out) == untouched
-
-
-def test_a_file_system_without_locks_stops_no_run(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    assert run(load(None, [*WORDS, "rounds=8"]), tmp_path / "run").last["round"] == 8
 
 
 @pytest.mark.parametrize(

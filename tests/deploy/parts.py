@@ -1,10 +1,10 @@
-"""Deployments small enough to run by the hundred, and a quiet network that loses nothing."""
+"""Small deployments, and a server with its clients in this process, driven step by step."""
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import Stationary
 from fedswe.core.local import Local
-from fedswe.deploy import ClientEndpoint, Deployment, ServerEndpoint
-from fedswe.experiment.experiment import Experiment
+from fedswe.deploy import ClientEndpoint, Deployment, InMemoryTransport, Packet, Rounds, ServerEndpoint
+from fedswe.experiment.experiment import Evaluate, Experiment
 from fedswe.tasks import Digits, Quadratic
 from tests import problems as bench
 
@@ -33,7 +33,7 @@ def digits(name, rounds=10, m=6, delivery="eager", **options):
     return deployment(name, Digits(clients=m, alpha=0.5), rounds, delivery, **options)
 
 
-def deployment(name, task, rounds, delivery, p=0.6, seed=5, simulate_absence=True, **options):
+def deployment(name, task, rounds, delivery, p=0.6, seed=5, simulate_absence=True, evaluate=None, **options):
     experiment = Experiment(
         rounds=rounds,
         seed=seed,
@@ -42,34 +42,32 @@ def deployment(name, task, rounds, delivery, p=0.6, seed=5, simulate_absence=Tru
         availability=Stationary(p=p),
         task=task,
         local=LOCAL,
+        evaluate=evaluate or Evaluate(),
     )
     return Deployment(experiment, delivery=delivery, simulate_absence=simulate_absence, **options)
 
 
-class Quiet:
-    """All messages arrive, as bytes, once and in order."""
+class Network:
+    """A server and its clients over the in-memory transport."""
 
-    def __init__(self, folder, plan):
-        self.folder, self.plan, self.problem = folder, plan, plan.problem()
-        self.server = ServerEndpoint.open(folder / "server", plan, self.problem)
-        self.clients = [self.client(i) for i in range(self.problem.m)]
-
-    def client(self, i, plan=None):
-        return ClientEndpoint.open(self.folder / f"client{i}", plan or self.plan, i, self.problem)
+    def __init__(self, folder, deployment):
+        self.folder, self.deployment, self.problem = folder, deployment, deployment.problem()
+        self.server = ServerEndpoint.open(folder / "server", deployment, self.problem)
+        self.transport = InMemoryTransport(deployment, folder / "clients", self.problem)
+        self.clients = self.transport.clients
 
     def ask(self, clients=None):
-        """Jobs and answers of one round; the answers by client."""
-        answers = {}
+        """Jobs and answers of one round; returns the answers by client."""
         jobs = self.server.jobs(range(self.problem.m) if clients is None else clients)
-        for i, job in jobs.items():
-            answers[i] = self.converse(i, job)
-        return answers
+        return {i: self.converse(i, job) for i, job in jobs.items()}
 
     def converse(self, i, packet):
+        """Send a packet to a client, and answer until nothing is left to send; returns the client's last answer."""
         while packet is not None:
-            answer = self.clients[i].handle(packet.to_bytes())
-            packet = self.server.receive(i, answer.to_bytes())
-        return answer
+            self.transport.send(packet.kind, packet.header["round"], {i: packet})
+            (arrival,) = self.transport.poll(0.0)
+            packet = self.server.receive(i, arrival.packet)
+        return Packet.from_bytes(arrival.packet)
 
     def close(self):
         for i, delivery in self.server.close().items():
@@ -81,11 +79,14 @@ class Quiet:
         return answers
 
     def finish(self):
-        while not self.server.finished:
-            self.round()
+        return Rounds(self.server, self.transport).run()
 
-    def restart(self, plan=None):
+    def restart(self, deployment=None):
         """The server process ends and a new one begins."""
         self.server.release()
-        self.plan = plan or self.plan
-        self.server = ServerEndpoint.open(self.folder / "server", self.plan, self.problem)
+        self.deployment = deployment or self.deployment
+        self.server = ServerEndpoint.open(self.folder / "server", self.deployment, self.problem)
+
+    def restart_client(self, i, deployment=None):
+        """A client process ends and a new one begins."""
+        self.clients[i] = ClientEndpoint.open(self.folder / "clients", deployment or self.deployment, i, self.problem)

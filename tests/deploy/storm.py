@@ -1,7 +1,7 @@
-"""A network and machines that fail: messages are lost, late, repeated and out of order; processes die anywhere.
+"""Fault injection: messages are lost, late, repeated and out of order; processes die at any moment.
 
 Deterministic: everything follows from one seed. Processes die between any two messages, and right before, right
-after and in the middle of every durable write, by a fuse around the functions that write.
+after and in the middle of every durable write, by a wrapper around the functions that write.
 """
 
 import os
@@ -11,17 +11,16 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedswe.deploy import ClientEndpoint, ServerEndpoint
-from fedswe.deploy import durable_files as durable
+from fedswe.deploy import ClientEndpoint, ServerEndpoint, durable_files
 
 
 class Crash(BaseException):
-    """Not an Exception: no code of ours may survive it."""
+    """Not an Exception: no code of the package may catch it."""
 
 
 def fuse(monkeypatch, strike):
     """Let `strike(where)` decide at every durable write whether the process dies before, in or after it."""
-    write, append = durable.write_whole, durable.append
+    write, append = durable_files.write_whole, durable_files.append
 
     def fused_write(path, content):
         fate = strike(path.parent.name.rstrip("0123456789"))
@@ -47,8 +46,8 @@ def fuse(monkeypatch, strike):
             raise Crash
         return size
 
-    monkeypatch.setattr(durable, "write_whole", fused_write)
-    monkeypatch.setattr(durable, "append", fused_append)
+    monkeypatch.setattr(durable_files, "write_whole", fused_write)
+    monkeypatch.setattr(durable_files, "append", fused_append)
 
 
 @contextmanager
@@ -59,18 +58,18 @@ def in_memory():
 
 
 class Storm:
-    def __init__(self, folder, plan, seed, monkeypatch, rate=0.1):
-        self.folder, self.plan, self.problem = folder, plan, plan.problem()
+    def __init__(self, folder, deployment, seed, monkeypatch, rate=0.1):
+        self.folder, self.deployment, self.problem = folder, deployment, deployment.problem()
         self.rng, self.rate = random.Random(seed), rate
         self.faults = Counter()
         fuse(monkeypatch, self.strike)
         self.air = []  # (steps to go, recipient or None for the server, sender, bytes)
-        self.old = []  # some messages are heard again much later
+        self.old = []  # some messages arrive again much later
         self.server, self.clients = None, {}
 
     def run(self, steps_per_round=8):
         m = self.problem.m
-        for _ in range(50 * self.plan.experiment.rounds):  # more than enough, unless it hangs
+        for _ in range(50 * self.deployment.experiment.rounds):  # more than enough, unless it hangs
             if self.up() and self.server.finished:
                 break
             self.guarded(self.open_round)
@@ -87,11 +86,11 @@ class Storm:
     def up(self):
         while self.server is None:
             with suppress(Crash):
-                self.server = ServerEndpoint.open(self.folder / "server", self.plan, self.problem)
+                self.server = ServerEndpoint.open(self.folder / "server", self.deployment, self.problem)
         return True
 
     def guarded(self, act, *args):
-        """Something the server does; it may die of it."""
+        """Run an action of the server, during which it may die."""
         self.up()
         try:
             act(*args)
@@ -103,7 +102,7 @@ class Storm:
 
     def kill_server(self):
         server, self.server = self.server, None
-        server.release()  # what the system does for a dead process: its handles are closed
+        server.release()  # as the system does for a dead process: its file handles are closed
 
     def open_round(self):
         connected = [i for i in range(self.problem.m) if self.rng.random() < 0.9]
@@ -123,7 +122,7 @@ class Storm:
     def told(self, i, data):
         try:
             if i not in self.clients:
-                self.clients[i] = ClientEndpoint.open(self.folder / f"client{i}", self.plan, i, self.problem)
+                self.clients[i] = ClientEndpoint.open(self.folder / f"client{i}", self.deployment, i, self.problem)
             answer = self.clients[i].handle(data)
             if self.chance(self.rate / 4):
                 raise Crash
@@ -174,9 +173,9 @@ class Storm:
             self.old.append((to, sender, data))
 
     def step(self):
-        """A moment passes: what is due arrives, in any order."""
+        """One time step: messages that are due arrive, in any order."""
         if self.old and self.chance(self.rate):
-            self.faults["heard again"] += 1
+            self.faults["arrived again"] += 1
             to, sender, data = self.rng.choice(self.old)
             self.air.append((0, to, sender, data))
         self.rng.shuffle(self.air)

@@ -11,7 +11,7 @@ from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet, ServerEndpoint, ledger
 from fedswe.deploy.audit import verify
 from fedswe.errors import FedsweError
-from tests.deploy.parts import Quiet, algorithm, quadratic
+from tests.deploy.parts import Network, algorithm, quadratic
 
 STATEFUL = ["fedswe", "fedawe", "fedpbc"]  # algorithms whose clients keep a base
 
@@ -22,9 +22,9 @@ def models(folder):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_restarted_server_resumes_at_the_first_uncommitted_round(scratch, name):
-    straight = Quiet(scratch / "straight", quadratic(name))
+    straight = Network(scratch / "straight", quadratic(name))
     straight.finish()
-    net = Quiet(scratch / "restarted", quadratic(name))
+    net = Network(scratch / "restarted", quadratic(name))
     for t in range(6):
         net.ask()  # this round is under way and not committed
         net.restart()
@@ -36,7 +36,7 @@ def test_a_restarted_server_resumes_at_the_first_uncommitted_round(scratch, name
 
 
 def test_a_report_to_the_server_before_its_restart_is_rejected(scratch):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
     answer = net.clients[0].handle(net.server.jobs([0])[0])
     net.restart()
     net.server.jobs([0])
@@ -49,7 +49,7 @@ def test_a_report_to_the_server_before_its_restart_is_rejected(scratch):
 @pytest.mark.parametrize("name", STATEFUL)
 def test_lost_between_report_and_delivery(scratch, name):
     """The client was merged and never heard of it: its next job brings the reply, and nothing is counted twice."""
-    net = Quiet(scratch, quadratic(name, p=1.0))
+    net = Network(scratch, quadratic(name, p=1.0))
     net.ask([0, 1])
     deliveries = net.server.close()
     assert set(deliveries) == {0, 1}
@@ -68,19 +68,19 @@ def test_lost_between_report_and_delivery(scratch, name):
 @pytest.mark.parametrize("name", STATEFUL)
 @pytest.mark.parametrize("harm", ["deleted", "foreign"])
 def test_a_client_without_its_state_is_repaired_in_the_same_round(scratch, name, harm):
-    net = Quiet(scratch, quadratic(name, p=1.0))
+    net = Network(scratch, quadratic(name, p=1.0))
     for _ in range(3):
         net.round()
-    path = scratch / "client2" / "client-2.safetensors"
+    path = scratch / "clients" / "client-2.safetensors"
     assert path.exists()
     if harm == "deleted":
         path.unlink()
     else:  # a client of another run of the same deployment
-        other = Quiet(scratch / "other", quadratic(name, p=1.0))
+        other = Network(scratch / "other", quadratic(name, p=1.0))
         for _ in range(3):
             other.round([2, 3])
-        shutil.copy(scratch / "other" / "client2" / path.name, path)
-    net.clients[2] = net.client(2)
+        shutil.copy(scratch / "other" / "clients" / path.name, path)
+    net.restart_client(2)
     job = net.server.jobs([2])[2]
     assert not job.arrays
     asking = net.clients[2].handle(job)
@@ -94,10 +94,10 @@ def test_a_client_without_its_state_is_repaired_in_the_same_round(scratch, name,
 
 
 def test_a_client_whose_start_differs_is_sent_the_servers(scratch):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
-    own = replace(net.plan.experiment.task, start=9.0)
-    net.problem = replace(net.plan, experiment=replace(net.plan.experiment, task=own)).problem()
-    net.clients[1] = net.client(1)
+    net = Network(scratch, quadratic("fedswe", p=1.0))
+    own = replace(net.deployment.experiment.task, start=9.0)
+    net.problem = replace(net.deployment, experiment=replace(net.deployment.experiment, task=own)).problem()
+    net.restart_client(1)
     assert net.converse(1, net.server.jobs([1])[1]).kind == "report"
     net.close()
     assert net.server.committed.merged == {1: -1}
@@ -106,17 +106,17 @@ def test_a_client_whose_start_differs_is_sent_the_servers(scratch):
 
 def test_a_server_restored_from_a_backup_repairs_its_clients(scratch):
     """Clients then hold replies of rounds that never were; they are known by content, not by number."""
-    net = Quiet(scratch, quadratic("fedswe", p=1.0, rounds=8))
+    net = Network(scratch, quadratic("fedswe", p=1.0, rounds=8))
     net.round()
     net.server.release()
     shutil.copytree(scratch / "server", scratch / "backup")
-    net.server = ServerEndpoint.open(scratch / "server", net.plan, net.problem)
+    net.server = ServerEndpoint.open(scratch / "server", net.deployment, net.problem)
     for _ in range(3):
         net.round([0, 1])
     net.server.release()
     shutil.rmtree(scratch / "server")
     (scratch / "backup").rename(scratch / "server")
-    net.server = ServerEndpoint.open(scratch / "server", net.plan, net.problem)
+    net.server = ServerEndpoint.open(scratch / "server", net.deployment, net.problem)
     assert net.server.t == 1
     for _ in range(3):  # the same rounds again, with others there; deliveries to client 0 are lost
         for i, job in net.server.jobs([0, 2]).items():
@@ -127,14 +127,14 @@ def test_a_server_restored_from_a_backup_repairs_its_clients(scratch):
 
 
 def test_old_and_repeated_deliveries_change_nothing(scratch):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
     seen = []
     for _ in range(3):
         net.ask()
         seen.append(net.server.close()[0])
         for i in range(4):
             net.converse(i, seen[-1])
-    path = scratch / "client0" / "client-0.safetensors"
+    path = scratch / "clients" / "client-0.safetensors"
     before = path.read_bytes()
     for delivery in reversed(seen):  # the oldest last
         assert net.clients[0].handle(delivery.to_bytes()).kind == "ack"
@@ -142,39 +142,44 @@ def test_old_and_repeated_deliveries_change_nothing(scratch):
 
 
 def test_a_delivery_in_lazy_mode_is_not_needed_and_nothing_is_written_at_the_client(scratch):
-    net = Quiet(scratch, quadratic("fedswe", delivery="lazy"))
+    net = Network(scratch, quadratic("fedswe", delivery="lazy"))
     net.finish()
-    assert not list((scratch / "client0").iterdir())
+    assert not list((scratch / "clients").iterdir())
 
 
 def test_two_servers_do_not_share_a_directory(scratch):
-    net = Quiet(scratch, quadratic("fedswe"))
+    net = Network(scratch, quadratic("fedswe"))
     with pytest.raises(FedsweError, match="in use by another process"):
-        ServerEndpoint.open(scratch / "server", net.plan, net.problem)
+        ServerEndpoint.open(scratch / "server", net.deployment, net.problem)
     net.restart()
     assert net.server.t == 0
 
 
-def test_a_directory_that_cannot_be_locked_is_not_said_to_be_in_use(scratch, monkeypatch):
+def test_a_file_system_without_locks_is_one_warning(scratch, monkeypatch, capsys):
     def refuse(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(FedsweError, match=r"cannot lock .*: No locks available; choose a folder on a local disk"):
-        Quiet(scratch, quadratic("fedswe"))
+    monkeypatch.delenv("FEDSWE_NO_LOCKS", raising=False)
+    for folder in ("a", "b"):
+        Network(scratch / folder, quadratic("fedswe")).finish()
+    monkeypatch.delenv("FEDSWE_NO_LOCKS")
+    err = capsys.readouterr().err
+    assert err.startswith("warning: the file system of ")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("change", [{"seed": 6}, {"name": "fedavg"}, {"m": 5}])
 def test_another_deployment_is_refused(scratch, change):
-    Quiet(scratch, quadratic("fedswe")).server.release()
+    Network(scratch, quadratic("fedswe")).server.release()
     other = quadratic(**{"name": "fedswe", **change})
     with pytest.raises(FedsweError, match=r"another|start\.safetensors"):
         ServerEndpoint.open(scratch / "server", other)
 
 
 def test_a_client_with_another_deployment_declines(scratch):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
-    net.clients[0] = net.client(0, quadratic("fedswe", p=0.9))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
+    net.restart_client(0, quadratic("fedswe", p=0.9))
     answer = net.converse(0, net.server.jobs([0])[0])
     assert answer.kind == "decline"
     assert "same deployment" in answer.header["reason"]
@@ -184,35 +189,36 @@ def test_a_client_with_another_deployment_declines(scratch):
 
 def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scratch):
     """The run keeps the keys of its time; under another digest than the later version's."""
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
     net.round()
     net.server.release()
     folder = scratch / "server"
     path, kept = folder / ledger.FILE, folder / "deployment.toml"
-    path.write_text(path.read_text().replace(net.plan.digest(), "0" * 16))
+    path.write_text(path.read_text().replace(net.deployment.digest(), "0" * 16))
     lines = kept.read_text().splitlines(keepends=True)
     kept.write_text("".join(line for line in lines if not line.startswith("echo_cap")))
     assert verify(folder).exact
     with pytest.raises(FedsweError, match="holds a run of another algorithm"):
         ServerEndpoint.open(folder, quadratic(algorithm("fedswe", echo_cap=3.0), p=1.0))
-    net.server = ServerEndpoint.open(folder, net.plan, net.problem)
+    net.server = ServerEndpoint.open(folder, net.deployment, net.problem)
     net.finish()
     assert [entry.merged[0] for entry in ledger.read(path)[1]] == list(range(-1, 11))
     assert verify(folder).exact
 
 
 def test_more_rounds_can_be_asked_for(scratch):
-    net = Quiet(scratch, quadratic("fedswe", rounds=4))
+    net = Network(scratch, quadratic("fedswe", rounds=4))
     net.finish()
     net.restart(quadratic("fedswe", rounds=7))
-    net.clients = [net.client(i) for i in range(4)]
+    for i in range(4):
+        net.restart_client(i)
     net.finish()
     assert net.server.t == 7
     assert verify(scratch / "server").exact
 
 
 def test_a_finished_run_serves_both_models(scratch):
-    net = Quiet(scratch, quadratic("fedswe"))
+    net = Network(scratch, quadratic("fedswe"))
     net.finish()
     assert net.server.jobs([0, 1]) == {}
     assert net.server.close() == {}
@@ -225,19 +231,19 @@ def test_a_finished_run_serves_both_models(scratch):
 @pytest.mark.parametrize("delivery", ["eager", "lazy"])
 def test_a_client_that_cannot_write_takes_part_all_the_same(scratch, delivery):
     """What it should keep is sent to it with every job."""
-    net = Quiet(scratch, quadratic("fedswe", p=1.0, delivery=delivery))
-    (scratch / "client1" / ".client-1.safetensors.part").mkdir()  # can be neither removed nor written to
+    net = Network(scratch, quadratic("fedswe", p=1.0, delivery=delivery))
+    (scratch / "clients" / ".client-1.safetensors.part").mkdir()  # can be neither removed nor written to
     for t in range(3):
-        net.clients[1] = net.client(1)
+        net.restart_client(1)
         assert net.round()[1].kind == "report"
         assert net.server.committed.merged == dict.fromkeys(range(4), t - 1)
         assert net.server.committed.rejected == {}
-    assert not (scratch / "client1" / "client-1.safetensors").exists()
+    assert not (scratch / "clients" / "client-1.safetensors").exists()
     assert verify(scratch / "server").exact
 
 
 def test_a_full_disk_leaves_the_round_open(scratch, monkeypatch):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
     net.ask()
     (scratch / "server" / "versions").rename(scratch / "away")
     with pytest.raises(FedsweError, match="cannot write"):

@@ -14,7 +14,7 @@ from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet
 from fedswe.deploy.audit import verify
 from fedswe.tasks import Quadratic
-from tests.deploy.parts import Quiet, algorithm, deployment, digits, quadratic
+from tests.deploy.parts import Network, algorithm, deployment, digits, quadratic
 
 
 def altered(packet, header=None, **arrays):
@@ -48,7 +48,7 @@ LIES = {
 
 @pytest.mark.parametrize("name", ["fedswe", "fedavg", "scaffold"])
 def test_a_lie_is_rejected_counted_and_logged_and_the_liar_may_come_back(scratch, caplog, name):
-    net = Quiet(scratch, quadratic(name, p=1.0, rounds=len(LIES) + 3))
+    net = Network(scratch, quadratic(name, p=1.0, rounds=len(LIES) + 3))
     for _ in range(3):
         net.round()
     for lie, (reason, forge) in LIES.items():
@@ -69,7 +69,7 @@ def test_a_lie_is_rejected_counted_and_logged_and_the_liar_may_come_back(scratch
 
 @pytest.mark.parametrize("name", ["fedswe", "mifa"])
 def test_a_replayed_report_is_not_counted_twice(scratch, name):
-    net = Quiet(scratch, quadratic(name, p=1.0))
+    net = Network(scratch, quadratic(name, p=1.0))
     first = net.round()
     replayed = first[1].to_bytes()
     for _ in range(2):
@@ -86,7 +86,7 @@ def test_a_replayed_report_is_not_counted_twice(scratch, name):
 
 
 def test_nobody_reports_unasked(scratch):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
     answer = net.clients[3].handle(net.server.jobs([3])[3])
     net.restart()
     net.server.jobs([0])
@@ -99,7 +99,7 @@ def test_nobody_reports_unasked(scratch):
 
 
 def test_asking_for_state_forever_is_stopped(scratch):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
     job = net.server.jobs([0])[0]
     begging = Packet("need_state", {**job.header, "holds": ""})
     answers = [net.server.receive(0, begging) for _ in range(5)]
@@ -111,15 +111,15 @@ def test_asking_for_state_forever_is_stopped(scratch):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_bound_is_on_how_far_a_client_moves_whatever_is_made_of_it(scratch, name):
     """max_norm just above and just below the distance of the local training decides."""
-    free = Quiet(scratch / "free", digits(name, p=1.0, rounds=4, m=2))
+    free = Network(scratch / "free", digits(name, p=1.0, rounds=4, m=2))
     for who in ([0], [0, 1], [0]):  # so that client 1 has been away
         free.round(who)
     free.ask([1])
-    reception = free.server._open
-    far = reception._moved(1, reception.reports[1])
+    current = free.server._round
+    far = current.distance_moved(1, current.reports[1])
     assert far > 1e-3
     for factor, merged in ((1.01, {1}), (0.99, set())):
-        net = Quiet(scratch / str(factor), digits(name, p=1.0, rounds=4, m=2))
+        net = Network(scratch / str(factor), digits(name, p=1.0, rounds=4, m=2))
         for who in ([0], [0, 1], [0]):
             net.round(who)
         net.restart(digits(name, p=1.0, rounds=4, m=2, max_norm=far * factor))
@@ -129,7 +129,7 @@ def test_the_bound_is_on_how_far_a_client_moves_whatever_is_made_of_it(scratch, 
 
 def test_fedswe_moves_are_measured_before_the_echo(scratch):
     """The distance is that of the local training, not of the echoed model, which grows with the absence."""
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
     for _ in range(5):
         net.round([0])
     job = net.server.jobs([1])[1]
@@ -137,7 +137,7 @@ def test_fedswe_moves_are_measured_before_the_echo(scratch):
     net.server.receive(1, answer)
     start = net.problem.start.double().numpy()
     echoed = answer.arrays["report.x"].double().numpy() - start
-    measured = net.server._open._moved(1, net.server._open.reports[1])
+    measured = net.server._round.distance_moved(1, net.server._round.reports[1])
     assert measured == pytest.approx(np.linalg.norm(echoed) / (0.8 * 6), rel=1e-5)
 
 
@@ -145,7 +145,7 @@ def test_fedswe_moves_are_measured_before_the_echo(scratch):
 @pytest.mark.parametrize("name", ["fedswe", "fedavg", "fedpbc"])
 def test_moves_are_measured_however_large_the_model_and_small_the_rate(scratch, name, size, lr):
     task = Quadratic(centers=[[size], [2 * size]], start=3 * size)
-    net = Quiet(scratch, deployment(algorithm(name, lr=lr), task, 4, "eager", p=1.0))
+    net = Network(scratch, deployment(algorithm(name, lr=lr), task, 4, "eager", p=1.0))
     net.round()
     assert set(net.server.committed.merged) == {0, 1}
     if lr > 1e-3:  # the larger of the two moves, by hand: two steps of 0.05 to the center one or two sizes away
@@ -170,14 +170,14 @@ def fuzzed(rng, honest):
 def test_fuzzed_messages_never_hurt_a_server(scratch, name):
     """Forty wrong messages in every round: the models are those of an undisturbed run, the ledger stays small."""
     rng = random.Random(3)
-    net = Quiet(scratch, quadratic(name, rounds=25, m=2, p=1.0))
-    clean = Quiet(scratch / "clean", quadratic(name, rounds=25, m=2, p=1.0))
+    net = Network(scratch, quadratic(name, rounds=25, m=2, p=1.0))
+    clean = Network(scratch / "clean", quadratic(name, rounds=25, m=2, p=1.0))
     while not net.server.finished:
         jobs = net.server.jobs([0, 1])
         honest = net.clients[0].handle(jobs[0]).to_bytes()
         for _ in range(40):
             assert net.server.receive(rng.choice([0, 1, 9, -1]), fuzzed(rng, honest)) is None
-        assert not net.server._open.reports
+        assert not net.server._round.reports
         for i, job in jobs.items():
             net.converse(i, job)
         net.close()
@@ -190,7 +190,7 @@ def test_fuzzed_messages_never_hurt_a_server(scratch, name):
 
 @pytest.mark.parametrize("name", ["fedswe", "fedavg", "scaffold"])
 def test_fuzzed_messages_never_hurt_a_client(scratch, name):
-    net = Quiet(scratch, quadratic(name, p=1.0))
+    net = Network(scratch, quadratic(name, p=1.0))
     for _ in range(2):
         net.round()
     client = net.clients[0]

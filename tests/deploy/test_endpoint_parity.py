@@ -8,11 +8,9 @@ import pytest
 from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import Mask
 from fedswe.deploy import ledger
-from fedswe.deploy.audit import verify
-from fedswe.deploy.protocol import home_of
-from fedswe.deploy.trace import attendance, trace
+from fedswe.deploy.audit import trace, verify
 from fedswe.experiment.experiment import assemble
-from tests.deploy.parts import Quiet, algorithm, digits, quadratic
+from tests.deploy.parts import Network, algorithm, digits, quadratic
 
 DELIVERIES = ("eager", "lazy")
 
@@ -24,8 +22,8 @@ def entries(folder):
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_deployment_equals_simulation(scratch, name, delivery):
-    plan = digits(name, rounds=7, delivery=delivery)
-    net, engine = Quiet(scratch, plan), assemble(replace(plan.experiment, engine="batched"))
+    deployment = digits(name, rounds=7, delivery=delivery)
+    net, engine = Network(scratch, deployment), assemble(replace(deployment.experiment, engine="batched"))
     away = 0
     while not net.server.finished:
         answers = net.round()
@@ -50,7 +48,7 @@ def test_deployment_equals_simulation(scratch, name, delivery):
 def test_eager_and_lazy_delivery_have_the_same_bits(scratch, name):
     models = {}
     for delivery in DELIVERIES:
-        net = Quiet(scratch / delivery, quadratic(name, delivery=delivery))
+        net = Network(scratch / delivery, quadratic(name, delivery=delivery))
         net.finish()
         models[delivery] = [entry.model for entry in entries(scratch / delivery)]
         net.server.release()
@@ -59,14 +57,15 @@ def test_eager_and_lazy_delivery_have_the_same_bits(scratch, name):
 
 
 def test_the_delivery_can_change_between_two_starts(scratch):
-    straight = Quiet(scratch / "straight", quadratic("fedswe"))
+    straight = Network(scratch / "straight", quadratic("fedswe"))
     straight.finish()
-    net = Quiet(scratch / "changing", quadratic("fedswe", delivery="eager"))
+    net = Network(scratch / "changing", quadratic("fedswe", delivery="eager"))
     for delivery in ("lazy", "eager", "lazy"):
         for _ in range(3):
             net.round()
         net.restart(quadratic("fedswe", delivery=delivery))
-        net.clients = [net.client(i) for i in range(4)]
+        for i in range(4):
+            net.restart_client(i)
     net.finish()
     assert [e.model for e in entries(scratch / "changing")] == [e.model for e in entries(scratch / "straight")]
 
@@ -74,7 +73,7 @@ def test_the_delivery_can_change_between_two_starts(scratch):
 def test_the_order_of_arrival_does_not_matter(scratch):
     models = []
     for order in (1, -1):
-        net = Quiet(scratch / str(order), digits("fedswe", rounds=4))
+        net = Network(scratch / str(order), digits("fedswe", rounds=4))
         while not net.server.finished:
             jobs = list(net.server.jobs(range(6)).items())
             for i, job in jobs[::order]:
@@ -85,7 +84,7 @@ def test_the_order_of_arrival_does_not_matter(scratch):
 
 
 def test_where_client_state_lives():
-    homes = {name: home_of(algorithm(name)) for name in ALGORITHMS}
+    homes = {name: algorithm(name).home for name in ALGORITHMS}
     at_server = {"fedau", "f3ast", "mifa", "fedvarp", "scaffold", "amplified_scaffold"}
     assert {name for name, home in homes.items() if home == "server"} == at_server
 
@@ -95,7 +94,7 @@ def test_fedswe_moves_no_more_models_than_fedavg(scratch, delivery):
     """One model up and one down per visit; headers apart, which are the same few hundred bytes for any model."""
     moved = {}
     for name in ("fedswe", "fedavg"):
-        net = Quiet(scratch / name, digits(name, delivery=delivery, p=1.0))
+        net = Network(scratch / name, digits(name, delivery=delivery, p=1.0))
         vector = net.problem.start.numel() * 4
         models = {"up": 0, "down": 0}
         net.finish()
@@ -109,7 +108,7 @@ def test_fedswe_moves_no_more_models_than_fedavg(scratch, delivery):
 
 
 def test_traffic_and_time_are_recorded(scratch):
-    net = Quiet(scratch, digits("fedswe"))
+    net = Network(scratch, digits("fedswe"))
     sizes = {"down job": 0, "up": 0, "down delivery": 0}
     for i, job in net.server.jobs(range(6)).items():
         sizes["down job"] += len(job.to_bytes())
@@ -126,7 +125,7 @@ def test_traffic_and_time_are_recorded(scratch):
 
 
 def test_f3ast_gives_seats_to_the_lowest_bids_only(scratch):
-    net = Quiet(scratch, quadratic("f3ast", p=1.0))
+    net = Network(scratch, quadratic("f3ast", p=1.0))
     seats = []
     for _ in range(4):
         answers = net.round()
@@ -137,7 +136,7 @@ def test_f3ast_gives_seats_to_the_lowest_bids_only(scratch):
 
 
 def test_a_latecomer_can_be_asked_in_the_same_round(scratch):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0))
+    net = Network(scratch, quadratic("fedswe", p=1.0))
     net.ask([0, 1])
     net.ask([1, 3])  # client 1 again: its second report is a duplicate
     net.close()
@@ -146,13 +145,13 @@ def test_a_latecomer_can_be_asked_in_the_same_round(scratch):
 
 
 def test_trace_replays_in_the_simulator(scratch):
-    plan = digits("fedswe")
-    net = Quiet(scratch, plan)
+    deployment = digits("fedswe")
+    net = Network(scratch, deployment)
     net.finish()
     mask = trace(scratch / "server", scratch / "mask.csv")
-    np.testing.assert_array_equal(mask, attendance(entries(scratch), 6))
+    np.testing.assert_array_equal(mask, ledger.merged_mask(entries(scratch), 6))
     assert 10 < mask.sum() < 50
-    engine = assemble(replace(plan.experiment, availability=Mask(file=str(scratch / "mask.csv"))))
+    engine = assemble(replace(deployment.experiment, availability=Mask(file=str(scratch / "mask.csv"))))
     for _ in range(10):
         engine.step()
     np.testing.assert_allclose(engine.server_model().numpy(), net.server.server_model().numpy(), atol=1e-6)

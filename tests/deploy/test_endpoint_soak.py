@@ -8,7 +8,7 @@ import pytest
 
 from fedswe.deploy.audit import verify
 from fedswe.tasks import Quadratic
-from tests.deploy.parts import Quiet, deployment
+from tests.deploy.parts import Network, deployment
 
 M, D, ROUNDS = 4, 30_000, 200
 MODEL = 4 * D  # bytes
@@ -25,7 +25,7 @@ def resident():
 def test_a_soak_of_200_rounds(scratch, name, delivery):
     (scratch / "centers.csv").write_text("\n".join(",".join([str(i)] * D) for i in range(M)))
     task = Quadratic(centers_file=str(scratch / "centers.csv"))
-    net = Quiet(scratch, deployment(name, task, ROUNDS, delivery, p=0.5))
+    net = Network(scratch, deployment(name, task, ROUNDS, delivery, p=0.5))
     memory = disk = 0
     while not net.server.finished:
         net.round()

@@ -22,7 +22,7 @@ from fedswe.deploy.deployment import FILE
 from fedswe.deploy.flower import client_app, server_app
 from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.credentials import canonical_key
-from fedswe.deploy.flower.nodes import Nodes
+from fedswe.deploy.flower.transport import Nodes
 from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import assemble
@@ -31,9 +31,9 @@ from tests.deploy.grid import LocalGrid
 from tests.deploy.parts import digits, quadratic
 
 
-def serve(folder, plan, clients, mods=None, grid=None):
+def serve(folder, deployment, clients, mods=None, grid=None):
     """Run a deployment's apps to the end; the entries of its ledger."""
-    (folder / FILE).write_text(plan.dump())
+    (folder / FILE).write_text(deployment.dump())
     config = settings(folder)
     grid = grid or LocalGrid(client_app(folder, mods), config, clients)
     serve_with(folder, grid, config)
@@ -43,9 +43,9 @@ def serve(folder, plan, clients, mods=None, grid=None):
 @pytest.mark.parametrize("delivery", ["eager", "lazy"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_retraces_the_simulator(tmp_path, name, delivery):
-    plan = digits(name, rounds=5, m=4, delivery=delivery, min_clients=4)
-    entries = serve(tmp_path, plan, clients=4)
-    engine = assemble(replace(plan.experiment, engine="batched"))
+    deployment = digits(name, rounds=5, m=4, delivery=delivery, min_clients=4)
+    entries = serve(tmp_path, deployment, clients=4)
+    engine = assemble(replace(deployment.experiment, engine="batched"))
     reported = [engine.step().reported for _ in entries]
     assert [len(entry.merged) for entry in entries] == reported
     assert 0 < sum(reported) < 20
@@ -56,10 +56,12 @@ def test_every_algorithm_retraces_the_simulator(tmp_path, name, delivery):
 
 
 def test_history_is_that_of_the_simulator(tmp_path):
-    plan = digits("fedswe", rounds=4, m=4, min_clients=4)
-    plan = replace(plan, experiment=replace(plan.experiment, evaluate=replace(plan.experiment.evaluate, every=2)))
-    serve(tmp_path, plan, clients=4)
-    engine = assemble(plan.experiment)
+    deployment = digits("fedswe", rounds=4, m=4, min_clients=4)
+    deployment = replace(
+        deployment, experiment=replace(deployment.experiment, evaluate=replace(deployment.experiment.evaluate, every=2))
+    )
+    serve(tmp_path, deployment, clients=4)
+    engine = assemble(deployment.experiment)
     history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
     assert [row["round"] for row in history.rows] == [0, 2, 4]
     for row in history.rows:
@@ -94,9 +96,9 @@ def settings(folder, **more):
 @pytest.mark.parametrize("after", [8, 11])  # it dies before its delivery, or while it trains
 def test_a_node_that_returns_under_another_name_is_asked_again_in_the_same_round(tmp_path, after):
     """Without authentication a restarted SuperNode has a new id, and its ghost stays online for a while."""
-    plan = quadratic("fedswe", rounds=3, m=3, simulate_absence=False, min_clients=3, deadline=20.0)
+    deployment = quadratic("fedswe", rounds=3, m=3, simulate_absence=False, min_clients=3, deadline=20.0)
     grid = Deaf(client_app(tmp_path), settings(tmp_path), 3, after=after, returns_as=2000)
-    entries = serve(tmp_path, plan, 3, grid=grid)
+    entries = serve(tmp_path, deployment, 3, grid=grid)
     assert [set(entry.merged) for entry in entries] == [{0, 1, 2}] * 3
     history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
     assert history.last["seconds"] < 20  # no round waited for the ghost
@@ -109,8 +111,8 @@ def test_clients_that_fail_are_absent_and_named_in_the_log(tmp_path):
             raise RuntimeError("out of memory")
         return call_next(message, context)
 
-    plan = quadratic("fedswe", rounds=3, m=3, simulate_absence=False, min_clients=3)
-    entries = serve(tmp_path, plan, 3, mods=[broken])
+    deployment = quadratic("fedswe", rounds=3, m=3, simulate_absence=False, min_clients=3)
+    entries = serve(tmp_path, deployment, 3, mods=[broken])
     assert [set(entry.merged) for entry in entries] == [{0, 1}] * 3
     assert "client 2 failed" in (tmp_path / "run" / "server.log").read_text()
     assert "out of memory" in (tmp_path / "run" / "server.log").read_text()
@@ -150,8 +152,8 @@ def test_lies_are_rejected_and_the_liar_can_come_back(tmp_path):
         turn = len(earlier) - 1
         return forged(reply, lies[turn]) if turn < len(lies) else reply
 
-    plan = quadratic("fedswe", rounds=8, m=3, simulate_absence=False, min_clients=3)
-    entries = serve(tmp_path, plan, 3, mods=[liar])
+    deployment = quadratic("fedswe", rounds=8, m=3, simulate_absence=False, min_clients=3)
+    entries = serve(tmp_path, deployment, 3, mods=[liar])
     reasons = [list(entry.rejected.get(2, {})) for entry in entries]
     assert reasons == [["not finite"], ["round"], ["client"], [], ["round"], ["malformed"], [], []]
     assert [2 in entry.merged for entry in entries] == [False, False, False, True, False, False, True, True]
@@ -180,24 +182,24 @@ def test_a_message_without_a_packet_is_rejected(tmp_path, data):
                 reply.content["packet"] = ArrayRecord({"0": Array("uint8", (3,), "numpy.ndarray", data)})
         return reply
 
-    plan = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2)
-    entries = serve(tmp_path, plan, 2, mods=[silent])
+    deployment = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2)
+    entries = serve(tmp_path, deployment, 2, mods=[silent])
     assert [set(entry.merged) for entry in entries] == [{1}, {1}]
     assert entries[0].rejected == {0: {"malformed": 1}}
 
 
 def test_an_empty_round_lasts_its_deadline(tmp_path):
-    plan = quadratic("fedswe", rounds=2, m=2, simulate_absence=False, min_clients=0, deadline=0.5)
-    entries = serve(tmp_path, plan, 0)
+    deployment = quadratic("fedswe", rounds=2, m=2, simulate_absence=False, min_clients=0, deadline=0.5)
+    entries = serve(tmp_path, deployment, 0)
     history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
     assert [entry.merged for entry in entries] == [{}, {}]
     assert history.last["seconds"] >= 1.0
 
 
 def test_a_silent_client_is_waited_for_until_the_deadline(tmp_path):
-    plan = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2, deadline=1.0)
+    deployment = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2, deadline=1.0)
     grid = Deaf(client_app(tmp_path), settings(tmp_path), 2, after=4)
-    entries = serve(tmp_path, plan, 2, grid=grid)
+    entries = serve(tmp_path, deployment, 2, grid=grid)
     assert [set(entry.merged) for entry in entries] == [{0, 1}, {0}]
     history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
     assert history.last["seconds"] >= 1.0
@@ -228,13 +230,13 @@ class Slow(LocalGrid):
 
 def test_a_late_report_is_rejected_and_does_not_end_the_next_round(tmp_path):
     """Node 1001 joins in the middle of round 0 and answers in the middle of round 1, where it has a job as well."""
-    plan = quadratic("fedavg", rounds=2, m=3, simulate_absence=False, min_clients=2, deadline=3.0)
+    deployment = quadratic("fedavg", rounds=2, m=3, simulate_absence=False, min_clients=2, deadline=3.0)
     seconds = {(1002, 0): 60.0, (1001, 0): 2.0, (1000, 1): 1.9, (1002, 1): 1.9, (1001, 1): 2.4}
     grid = Slow(client_app(tmp_path), settings(tmp_path), 3, seconds=seconds)
     joins = time.monotonic() + 1.5
     everybody = dict(grid.online)
     grid.get_nodes = lambda: [NodeInfo(node_id=n) for n in everybody if n != 1001 or time.monotonic() > joins]
-    entries = serve(tmp_path, plan, 3, grid=grid)
+    entries = serve(tmp_path, deployment, 3, grid=grid)
     assert [set(entry.merged) for entry in entries] == [{0}, {0, 1, 2}]
     assert entries[1].rejected == {1: {"round": 1}}
 
@@ -248,8 +250,8 @@ def test_a_question_that_got_lost_is_asked_again(tmp_path):
                 self._waiting.clear()
             return names
 
-    plan = quadratic("fedavg", rounds=1, m=2, simulate_absence=False, min_clients=2, deadline=1.0)
-    entries = serve(tmp_path, plan, 2, grid=Forgetful(client_app(tmp_path), settings(tmp_path), 2))
+    deployment = quadratic("fedavg", rounds=1, m=2, simulate_absence=False, min_clients=2, deadline=1.0)
+    entries = serve(tmp_path, deployment, 2, grid=Forgetful(client_app(tmp_path), settings(tmp_path), 2))
     assert set(entries[0].merged) == {0, 1}
 
 
@@ -264,8 +266,8 @@ def test_a_message_that_flower_does_not_take_is_a_failure_at_once(tmp_path, name
             refused = self.pushed == 1 or (about.message_type, about.dst_node_id) == ("train", 1001)
             return names if refused else super().push_messages(messages)
 
-    plan = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2, deadline=30.0)
-    entries = serve(tmp_path, plan, 2, grid=Choosy(client_app(tmp_path), settings(tmp_path), 2))
+    deployment = quadratic("fedavg", rounds=2, m=2, simulate_absence=False, min_clients=2, deadline=30.0)
+    entries = serve(tmp_path, deployment, 2, grid=Choosy(client_app(tmp_path), settings(tmp_path), 2))
     assert [set(entry.merged) for entry in entries] == [{0}, {0}]
     assert "client 1 failed: Flower did not take the message" in (tmp_path / "run" / "server.log").read_text()
     history = History.from_csv((tmp_path / "run" / "history.csv").read_text())
@@ -273,14 +275,14 @@ def test_a_message_that_flower_does_not_take_is_a_failure_at_once(tmp_path, name
 
 
 def test_a_node_that_is_no_client_is_named_in_the_log_once(tmp_path):
-    plan = quadratic("fedavg", rounds=3, m=2, simulate_absence=False, min_clients=2)
+    deployment = quadratic("fedavg", rounds=3, m=2, simulate_absence=False, min_clients=2)
     grid = LocalGrid(client_app(tmp_path), settings(tmp_path), 2)
     grid.online |= {2000: 7, 2001: "zero"}  # their partition-id
     grid.get_nodes = lambda: [NodeInfo(node_id=node) for node in sorted(grid.online, reverse=True)]
-    entries = serve(tmp_path, plan, 2, grid=grid)
+    entries = serve(tmp_path, deployment, 2, grid=grid)
     assert [set(entry.merged) for entry in entries] == [{0, 1}] * 3
     said = (tmp_path / "run" / "server.log").read_text()
-    assert said.count("node 2000 calls itself client 7 of 2") == 1
+    assert said.count("node 2000 says it is client 7 of 2") == 1
     assert said.count("node 2001 does not say which client it is") == 1
     assert "partition-id is missing" in said
 
@@ -291,9 +293,9 @@ def test_with_keys_a_node_is_who_its_key_says(tmp_path):
     keys = [canonical_key(line) for line in lines]
     nodes = Nodes.of_app(tmp_path / "app", 3)
     online = [NodeInfo(node_id=7, public_key=keys[2]), NodeInfo(node_id=8, public_key=b"a stranger's")]
-    assert nodes.see(online) == []
-    nodes.introduce(7, 0)  # whatever it claims
-    nodes.introduce(8, 1)
+    assert nodes.update(online) == []
+    nodes.identify(7, 0)  # whatever it claims
+    nodes.identify(8, 1)
     assert nodes.connected() == {2: 7}
     with pytest.raises(FedsweError, match="3 keys for 4 clients"):
         Nodes.of_app(tmp_path / "app", 4)
@@ -311,24 +313,24 @@ def test_with_keys_a_node_is_who_its_key_says(tmp_path):
 def test_nodes_without_keys_are_asked_once_and_believed_in_range():
     nodes = Nodes(2, None)
     both = [NodeInfo(node_id=7), NodeInfo(node_id=8)]
-    assert nodes.see(both) == [7, 8]
-    assert nodes.see(both) == []
+    assert nodes.update(both) == [7, 8]
+    assert nodes.update(both) == []
     for answer in (5, -1, "0", None):
-        nodes.introduce(7, answer)
+        nodes.identify(7, answer)
         assert nodes.connected() == {}
-    nodes.introduce(7, 1)
-    nodes.introduce(8, 1)
+    nodes.identify(7, 1)
+    nodes.identify(8, 1)
     assert nodes.connected() == {1: 8}  # the last to claim a number has it
-    nodes.see(both[:1])
+    nodes.update(both[:1])
     assert nodes.connected() == {1: 7}
     nodes.ask_again(8)
-    assert nodes.see(both) == []  # it has told already
+    assert nodes.update(both) == []  # it has told already
 
 
 @pytest.mark.parametrize("key", ["run-dir", "state-dir"])
 def test_missing_folders_are_asked_for(tmp_path, key):
-    plan = quadratic("fedavg", rounds=1, m=2, simulate_absence=False, min_clients=2)
-    (tmp_path / FILE).write_text(plan.dump())
+    deployment = quadratic("fedavg", rounds=1, m=2, simulate_absence=False, min_clients=2)
+    (tmp_path / FILE).write_text(deployment.dump())
     config = settings(tmp_path, **{key: ""})
     grid = LocalGrid(client_app(tmp_path), config, 2)
     if key == "run-dir":
@@ -346,8 +348,8 @@ def serve_with(folder, grid, config):
 
 
 def test_overrides_reach_both_ends(tmp_path):
-    plan = quadratic("fedswe", rounds=9, m=2, simulate_absence=False, min_clients=2)
-    (tmp_path / FILE).write_text(plan.dump())
+    deployment = quadratic("fedswe", rounds=9, m=2, simulate_absence=False, min_clients=2)
+    (tmp_path / FILE).write_text(deployment.dump())
     words = "rounds=2 local.steps=1 algorithm.k=7"
     config = settings(tmp_path, overrides=words)
     serve_with(tmp_path, LocalGrid(client_app(tmp_path), config, 2), config)

@@ -25,10 +25,10 @@ from fedswe.deploy.flower.credentials import write_credentials
 from fedswe.deploy.flower.processes import MARK, ProcessSupervisor, Program, free_ports, listening, marked
 from fedswe.deploy.flower.trial import CONNECTION, Federation, Trial
 from fedswe.errors import FedsweError
-from fedswe.experiment.experiment import assemble
+from fedswe.experiment.experiment import Evaluate, assemble
 from fedswe.tasks.problem import Setting
 from tests.cli.command import fedswe
-from tests.deploy.parts import Quiet, quadratic
+from tests.deploy.parts import Network, quadratic
 
 SLEEP = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(600)"
@@ -87,8 +87,8 @@ def test_a_dead_program_is_started_again(tmp_path):
         started = supervisor.start(program(tmp_path, SLEEP))
         first = started.process.pid
         os.kill(first, signal.SIGKILL)
-        until(lambda: supervisor.tend() == [(started, -9)])
-        until(lambda: supervisor.tend() == [] and started.process is not None)
+        until(lambda: supervisor.check() == [(started, -9)])
+        until(lambda: supervisor.check() == [] and started.process is not None)
         assert started.process.pid != first
         assert started.failures == 1
 
@@ -133,8 +133,8 @@ def _shake_hands(listener, context, times):
 
 def test_the_written_app_is_complete_and_its_own_task_trains_in_the_simulator(tmp_path, monkeypatch):
     write_app(tmp_path / "app", 5, tls=False)
-    plan = Deployment.load(tmp_path / "app" / "deployment.toml")
-    assert (plan.experiment.task.clients, plan.min_clients) == (5, 3)
+    deployment = Deployment.load(tmp_path / "app" / "deployment.toml")
+    assert (deployment.experiment.task.clients, deployment.min_clients) == (5, 3)
     table = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
     assert table["tool"]["flwr"]["app"]["components"]["serverapp"] == "federation.server:app"
     monkeypatch.syspath_prepend(str(tmp_path / "app"))
@@ -229,8 +229,8 @@ def test_a_folder_with_the_name_of_the_connection_is_not_in_the_way(tmp_path, mo
 
 def test_up_refuses_the_directory_of_another_run(tmp_path, monkeypatch, capsys):
     write_app(tmp_path / "app", 2, tls=False)
-    plan = Deployment.load(tmp_path / "app" / "deployment.toml")
-    ServerEndpoint.open(tmp_path / "app" / "run", plan).release()
+    deployment = Deployment.load(tmp_path / "app" / "deployment.toml")
+    ServerEndpoint.open(tmp_path / "app" / "run", deployment).release()
     code, _, said = fedswe(monkeypatch, capsys, "deploy", "up", tmp_path / "app", "algorithm.k=9")
     assert (code, "holds a run of another algorithm" in said) == (2, True)
     assert not (tmp_path / "app" / "run" / "flower").exists()
@@ -241,7 +241,7 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
     trial = Trial(tmp_path, tmp_path, clients=1)
     trial.prepare()
     supervisor = ProcessSupervisor(str(tmp_path))
-    federation, progress = Federation(trial, supervisor), Progress(tmp_path, rounds=1, every=1)
+    federation, progress = Federation(trial, supervisor), Progress(tmp_path, rounds=1, evaluate=Evaluate())
     heard = []
 
     def submit(overrides):
@@ -260,8 +260,8 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
 
 
 def test_without_flower_results_can_be_read_and_the_rest_says_what_to_install(tmp_path):
-    plan = quadratic("fedswe", rounds=2, m=2)
-    net = Quiet(tmp_path, plan)
+    deployment = quadratic("fedswe", rounds=2, m=2)
+    net = Network(tmp_path, deployment)
     net.finish()
     net.server.release()
     hidden = "import sys; sys.modules.update(flwr=None, psutil=None); from fedswe.cli import main; main()"

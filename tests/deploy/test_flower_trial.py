@@ -56,15 +56,15 @@ def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
 
         code, said = command("trace", fed.run, "--out", tmp_path / "mask.csv")
         assert code == 0
-        plan = Deployment.load(fed.run / FILE)
-        lived = replace(plan.experiment, availability=Mask(file=str(tmp_path / "mask.csv")))
+        deployment = Deployment.load(fed.run / FILE)
+        lived = replace(deployment.experiment, availability=Mask(file=str(tmp_path / "mask.csv")))
         engine = assemble(lived)
         assert [engine.step().reported for _ in range(3)] == [len(entry.merged) for entry in fed.entries()]
 
         code, said = command("export", fed.run, "--out", tmp_path / "model.safetensors")
         assert (code, "client mean after 3 rounds" in said) == (0, True)
         tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
-        plan.problem().network.module.load_state_dict(tensors)  # the names are the user's own
+        deployment.problem().network.module.load_state_dict(tensors)  # the names are the user's own
         final = safetensors.torch.load_file(fed.run / "model.safetensors")
         flat = np.concatenate([tensors[name].numpy().ravel() for name in ("1.weight", "1.bias")])
         np.testing.assert_array_equal(flat, final["client_mean"])

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedswe.core.records import Model
-from fedswe.deploy.codec import decode, digest, encode
-from fedswe.deploy.packet import Packet
+from fedswe.deploy.packet import Packet, decode, digest, encode
 from fedswe.errors import FedsweError
 
 HEADERS = st.dictionaries(

@@ -8,7 +8,7 @@ import pytest
 from fedswe import run
 from fedswe.algorithms import ALGORITHMS
 from fedswe.experiment.configuration import load
-from fedswe.experiment.runner import run_together
+from tests.stacked import run_together
 
 
 def assert_same(histories, alone, tolerance):
@@ -43,25 +43,17 @@ def test_all_algorithms_with_their_own_seeds_rates_and_clips(dtype, tolerance):
         for i, name in enumerate(ALGORITHMS)
     ]
     experiments[3] = replace(experiments[3], rounds=6)  # one that ends before the others
-    together = run_together(experiments, [None] * len(experiments))
+    together = run_together(experiments)
     assert_same(together, [run(experiment) for experiment in experiments], tolerance)
     finals = {h.last["server_train_loss"] for h in together}
     assert len(finals) == len(together)  # nobody was given another's result
 
 
-def test_different_tasks_and_networks_share_a_company():
+def test_different_tasks_and_networks_share_a_stack():
     experiments = [
         load(None, ["rounds=4", "task.clients=8", "task.alpha=1", "task.model=mlp"]),
         load(None, ["rounds=4", "task.clients=8", "task.alpha=1", "task.model=softmax", "local.steps=3"]),
         load(None, ["rounds=4", "task.name=quadratic", "availability.p=0.5"]),
         load(None, ["rounds=4", "task.clients=5", "task.alpha=1", "task.model=cnn", "task.crop=1", "task.flip=true"]),
     ]
-    assert_same(run_together(experiments, [None] * 4), [run(experiment) for experiment in experiments], 1e-5)
-
-
-def test_a_company_keeps_its_members_apart_on_disk(tmp_path):
-    experiments = [load(None, ["rounds=3", "task.clients=8", "task.alpha=1", f"seed={s}"]) for s in (1, 2)]
-    run_together(experiments, [tmp_path / "a", tmp_path / "b"])
-    for name, experiment in zip("ab", experiments, strict=True):
-        assert (tmp_path / name / "model.safetensors").is_file()
-        assert load(tmp_path / name / "config.toml") == experiment
+    assert_same(run_together(experiments), [run(experiment) for experiment in experiments], 1e-5)

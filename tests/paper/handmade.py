@@ -1,15 +1,15 @@
-"""Finished cells with chosen numbers: a world in which the paper came out as printed, to be changed at will."""
+"""FinishedRun cells with chosen numbers: a world in which the paper came out as printed, to be changed at will."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fedswe.results.history import History
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up, published
 from fedswe_paper.recipes import RECIPES
+from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Finished
 
 FULL = Selection("full", "released")
 SEEDS = {3: -0.4, 4: 0.5}  # points a seed adds to every method alike
@@ -29,10 +29,10 @@ class Story:
     held_out: float = 0.0
 
 
-Change = Callable[[Cell, Story], Story]
+Change = Callable[[PaperCell, Story], Story]
 
 
-def told(cell: Cell, story: Story, seed: int = 3, extra: float = 0.0) -> Finished:
+def told(cell: PaperCell, story: Story, seed: int = 3, extra: float = 0.0) -> FinishedRun:
     """A history of a few rows that says so."""
     experiment = cell.experiment()
     rounds, tail = experiment.rounds, experiment.evaluate.tail
@@ -51,7 +51,7 @@ def told(cell: Cell, story: Story, seed: int = 3, extra: float = 0.0) -> Finishe
             row[f"{output}_train_accuracy"] = (story.train + extra) / 100
             row[f"{output}_held_out_accuracy"] = story.held_out / 100
         history.append({**row, "consensus_clients": error})
-    return Finished(replace(cell, seed=seed), history)
+    return FinishedRun(replace(cell, seed=seed), history)
 
 
 # Two groups in turns: the paper prints no numbers, only what they looked like. Final, swing, peak; and by k.
@@ -67,7 +67,7 @@ _FINAL = {0: 55, 1: 60, 10: 70, 50: 80, 100: 82, 200: 78, 500: 66}
 _ROUNDS = {0: 600, 1: 590, 10: 500, 50: 400, 100: 300, 200: 900, 500: 2000}
 
 
-def as_printed(cell: Cell) -> Story:
+def as_printed(cell: PaperCell) -> Story:
     """What the paper says of a line."""
     if cell.p:
         return Story(80 - 30 * cell.gamma * (0.1 / cell.p) ** 0.5, train=82 - 30 * cell.gamma * (0.1 / cell.p) ** 0.5)
@@ -104,7 +104,7 @@ PAPERS = tuple(name for name, recipe in RECIPES.items() if recipe.number != "not
 
 def world(
     change: Change | None = None,
-    without: Callable[[Cell], bool] | None = None,
+    without: Callable[[PaperCell], bool] | None = None,
     recipes: Sequence[str] = PAPERS,
 ) -> Measurements:
     """Everything these recipes need, measured at full scale as printed, with a change, and without some cells."""

@@ -11,7 +11,7 @@ from fedswe.datasets.locate import folder_of, found
 from fedswe.engine.base import availability_of
 from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import populate
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.profile import DEVIATIONS, PROFILES, settings
 from fedswe_paper.readings import settings_of
 from fedswe_paper.recipes import RECIPES
@@ -93,7 +93,7 @@ def test_names_are_unique_and_say_what_differs():
 
 
 def test_a_name_is_a_file_name():
-    cell = Cell("full", "released", "svhn", "sine", "fedswe", 4, k=100, rate=0.05, alpha=0.05, hold_out=0.1)
+    cell = PaperCell("full", "released", "svhn", "sine", "fedswe", 4, k=100, rate=0.05, alpha=0.05, hold_out=0.1)
     assert cell.name == "svhn-sine-fedswe-k100-rate0.05-alpha0.05-holdout0.1-seed4"
 
 

@@ -1,6 +1,7 @@
 """fedswe reproduce, as a user meets it."""
 
 import csv
+import json
 import os
 import re
 import signal
@@ -12,11 +13,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from fedswe.grid.store import ResultStore
 from fedswe_paper.claims import CLAIMS
 from fedswe_paper.profile import DEVIATIONS
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Store
 from tests.cli.command import fedswe, process
 from tests.paper.handmade import FULL, Story
 from tests.paper.test_store import holder, put
@@ -40,8 +41,21 @@ def test_list(cli):
     assert re.search(r"claims .*text", out)
 
 
-def test_show_profile(cli):
-    code, out, _ = cli("show", "profile")
+def test_list_as_json(cli):
+    listed = json.loads(cli("reproduce", "--list", "--json")[1])
+    assert [entry["name"] for entry in listed] == list(RECIPES)
+    assert listed[0]["runs"].keys() == {"ci", "small", "full"}
+
+
+def test_json_is_for_tables(cli):
+    code, out, err = cli("reproduce", "fig2", "--json")
+    assert (code, out, err) == (2, "", "error: --json needs --list, --profiles or --status\n")
+
+
+def test_profiles(cli):
+    listed = json.loads(cli("reproduce", "--profiles", "--json")[1])
+    assert [entry["what"] for entry in listed] == [deviation.what for deviation in DEVIATIONS]
+    code, out, _ = cli("reproduce", "--profiles")
     assert code == 0
     for deviation in DEVIATIONS:
         for key, value in (*deviation.paper.items(), *deviation.released.items()):
@@ -64,13 +78,16 @@ def test_show_profile(cli):
         (["fig6", "--dataset", "mnist"], "unknown 'mnist': choose from svhn, cifar10, cinic10, digits, fashion_mnist"),
         (["fig6", "--dynamics", "sin"], "unknown 'sin': choose from stationary, staircase, sine, periodic-static"),
         (["fig6", "--algorithms", "scaffold"], "unknown 'scaffold': choose from fedswe, fedavg"),
-        (["fig6", "--seeds", "3,x"], "--seeds must be whole numbers separated by commas, not '3,x'"),
-        (["fig6", "--seeds", "1.5"], "--seeds must be whole numbers separated by commas, not '1.5'"),
+        (
+            ["fig6", "--seeds", "3,x"],
+            "--seeds must be whole numbers separated by commas, or ranges such as 1-5",
+        ),
+        (["fig6", "--seeds", "1.5"], "--seeds must be whole numbers"),
         (["fig6", "--jobs", "-1"], "--jobs must be 0 (one per core, one for a GPU) or positive, not -1"),
         (["fig2", "fig6", "--algorithms", "mifa"], "no run of fig2, fig6 is of mifa: choose others with --dataset"),
         (["fig7", "--scale", "full", "--dataset", "cifar10"], "no run of fig7 is of cifar10: choose others"),
         (["fig6", "--rounds", "-1"], "--rounds must be 0 (those of the scale) or positive, not -1"),
-        (["fig6", "--precision", "fp8"], "--precision must be fp32, tf32 or bf16, not 'fp8'"),
+        (["fig6", "--precision", "fp8"], "--precision must be one of fp32, tf32, bf16, not 'fp8'"),
         (["fig6", "--device", "tpu"], "tpu"),
     ],
 )
@@ -87,23 +104,26 @@ def test_data_that_are_not_there_are_named(cli, tmp_path, monkeypatch):
     words = ("main-table", "--scale", "full", "--dataset", "cifar10", "--dynamics", "sine", "--seeds", "3")
     code, _, err = cli("reproduce", *words, "--jobs", "1", "--out", tmp_path / "out")
     assert code == 2
-    assert re.match(r"error: cifar10-sine-\S+-seed3: cifar10 is not in ", err)
+    assert re.match(r"error: full-released/cifar10-sine-\S+-seed3: cifar10 is not in ", err)
     assert err.count("\n") == 1
 
 
 def test_status_counts_finished_running_and_left(cli, tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     put(store, CI.cell("digits", "sine", ("fedavg", 0.0)), Story(50.0))
     held = replace(CI.cell("digits", "sine", ("mifa", 0.0)), seed=3)
     child = holder(store, held)
     try:
-        code, out, _ = cli("reproduce", "slowdown-table", "--scale", "ci", "--out", tmp_path, "--status")
+        words = "reproduce", "slowdown-table", "--scale", "ci", "--out", tmp_path, "--status"
+        code, out, _ = cli(*words)
+        counted = json.loads(cli(*words, "--json")[1])
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert code == 0
     assert "1 finished, 1 running, 5 left" in out
     assert f"running   {held.name}" in out
+    assert {key: len(names) for key, names in counted.items()} == {"finished": 1, "running": 1, "left": 5}
     assert not (tmp_path / "ci-released").exists()
 
 
@@ -114,7 +134,7 @@ def test_cells_are_chosen_by_name(cli, tmp_path):
 
 
 def test_report_runs_nothing(cli, tmp_path):
-    put(Store(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(51.25))
+    put(ResultStore(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(51.25))
     code, out, _ = cli("reproduce", "main-table", "--scale", "ci", "--out", tmp_path, "--report")
     assert code == 0
     assert "main-table.md" in out
@@ -133,7 +153,7 @@ def test_another_data_set_has_pages_of_its_own_and_the_scales_own_has_not(cli, t
 
 
 def test_cells_measured_with_other_settings_are_refused(cli, tmp_path):
-    put(Store(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(50.0))
+    put(ResultStore(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(50.0))
     (path,) = tmp_path.glob("cells/*/*.toml")
     path.write_text(path.read_text().replace("batch_size = 16", "batch_size = 99"))
     code, _, err = cli("reproduce", "slowdown-table", "--scale", "ci", "--out", tmp_path, "--jobs", "1")
@@ -151,8 +171,8 @@ def test_claims_fail_where_something_safe_to_expect_is_broken(cli, tmp_path, sca
     dataset = "cifar10" if scale == "full" else "fashion_mnist"
     if fedswe_k0 is not None:
         choice = replace(FULL, scale_name=scale)
-        put(Store(tmp_path), choice.cell(dataset, "sine", ("fedswe", 0.0)), Story(fedswe_k0))
-        put(Store(tmp_path), choice.cell(dataset, "sine", ("fedavg", 0.0)), Story(65.0))
+        put(ResultStore(tmp_path), choice.cell(dataset, "sine", ("fedswe", 0.0)), Story(fedswe_k0))
+        put(ResultStore(tmp_path), choice.cell(dataset, "sine", ("fedavg", 0.0)), Story(65.0))
     found, out, err = cli("reproduce", "claims", "--scale", scale, "--out", tmp_path)
     assert (found, err) == (code, "")
     broken = "unexpected: does not hold: FedSWE with k = 0 is more accurate than FedAvg over active clients"

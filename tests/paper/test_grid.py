@@ -1,29 +1,27 @@
-"""The grid: killed at any moment it goes on where it stopped, and several processes share it."""
+"""The grid of a reproduction: killed at any moment it continues where it stopped, and several processes share it."""
 
 import csv
-import multiprocessing
 import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
-from fedswe.errors import FedsweError
-from fedswe_paper.grid import Machine, run_cells
+from fedswe.grid.local import InProcess
+from fedswe.grid.runner import run_cells
+from fedswe.grid.store import ResultStore
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Store
 from tests.cli.command import process
 from tests.cli.test_resume import die_at, wait_for
-from tests.paper.test_store import holder
-
-ALONE = Machine(jobs=1)
+from tests.results.test_locks import claimed_by_child
 
 
 def cells_of(**asked):
-    return RECIPES["main-table"].cells(Selection("ci", "released", **asked))
+    return [cell.on() for cell in RECIPES["main-table"].cells(Selection("ci", "released", **asked))]
 
 
 def finished(store):
@@ -51,9 +49,13 @@ FEW = cells_of(dynamics=("sine",), algorithms=("fedswe",), rounds=6)
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("few"))
-    run_cells(FEW, store, ALONE)
+    store = ResultStore(tmp_path_factory.mktemp("few"))
+    run_cells(FEW, store, InProcess())
     return numbers(store)
+
+
+def with_precision(experiment, precision):
+    return replace(experiment, local=replace(experiment.local, precision=precision))
 
 
 def in_a_process(work):
@@ -69,20 +71,20 @@ def test_killed_at_every_file_operation(tmp_path, undisturbed):
     """Before, between and after the steps of starting, saving and keeping: what had ended is not run again."""
     kept = set()
     for moment in count(2, 2):
-        store = Store(tmp_path / str(moment))
+        store = ResultStore(tmp_path / str(moment))
 
         def grid(store=store, moment=moment):
             die_at(moment)
-            run_cells(FEW, store, ALONE)
+            run_cells(FEW, store, InProcess())
 
         if not in_a_process(grid):
             break
         before = finished(store)
         ended = [cell for cell in FEW if (store.work(cell) / "model.safetensors").exists()]
         done = [0]
-        run_cells(FEW, store, ALONE, lambda rounds, _, done=done: done.__setitem__(0, rounds))
+        run_cells(FEW, store, InProcess(), lambda rounds, _, done=done: done.__setitem__(0, rounds))
         kept.add((len(before), len(ended)))
-        assert done[0] <= 6 * len([c for c in FEW if c.name not in before and c not in ended])
+        assert done[0] <= 6 * len([c for c in FEW if c.name.split("/")[1] not in before and c not in ended])
         assert numbers(store) == undisturbed
         assert {name: finished(store)[name] for name in before} == before
         assert left_over(store) == []
@@ -90,38 +92,38 @@ def test_killed_at_every_file_operation(tmp_path, undisturbed):
     assert {(0, 0), (0, 2), (1, 1), (1, 2)} <= kept  # among others: both had ended, none, one, one not cleared away
 
 
-def test_a_company_resumed_from_its_checkpoints_ends_with_the_same_bits(tmp_path, undisturbed):
-    store = Store(tmp_path)
+def test_a_stack_resumed_from_its_checkpoints_ends_with_the_same_bits(tmp_path, undisturbed):
+    store = ResultStore(tmp_path)
 
     def grid():
-        machine = Machine(jobs=1, checkpoint=0.0)  # after every round
-        run_cells(FEW, store, machine, lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None)
+        every_round = InProcess(checkpoint_seconds=0.0)
+        run_cells(FEW, store, every_round, lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None)
 
     assert in_a_process(grid)
     assert finished(store) == {}
     seen = []
-    run_cells(FEW, store, ALONE, lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (12 - 8, 12 - 8)  # two cells of six rounds, of which four each had been run
+    run_cells(FEW, store, InProcess(), lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (12 - 6, 12 - 6)  # two cells of six rounds, of which three each had been saved
     assert numbers(store) == undisturbed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_end_it_saves_the_round_it_is_in(tmp_path, undisturbed, number):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     seen = []
 
     def watch(done, total):
         seen.append((done, total))
-        if done == 7:  # the first of two cells has noted its fourth round
+        if done == 8:  # two cells have run their fourth round
             for _ in range(2):  # as `timeout` does
                 os.kill(os.getpid(), number)
 
     with pytest.raises(KeyboardInterrupt):
-        run_cells(FEW, store, ALONE, watch)
-    assert seen[-1] == (7, 12)
+        run_cells(FEW, store, InProcess(), watch)
+    assert seen[-1] == (8, 12)
     assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
     seen.clear()
-    run_cells(FEW, store, ALONE, lambda *counts: seen.append(counts))
+    run_cells(FEW, store, InProcess(), lambda *counts: seen.append(counts))
     assert seen[-1] == (4, 4)
     assert numbers(store) == undisturbed
 
@@ -135,30 +137,33 @@ def test_asked_again_later_it_ends_at_once(tmp_path, number):
             os.kill(os.getpid(), number)
 
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # pytest's own raises
-        run_cells(FEW, Store(tmp_path), ALONE, watch)
+        run_cells(FEW, ResultStore(tmp_path), InProcess(), watch)
 
     assert in_a_process(grid)
     assert not list(tmp_path.rglob("checkpoint*"))  # not even the round it was in
 
 
 def test_work_of_another_precision_is_not_continued(tmp_path, undisturbed):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
 
     def grid():
-        machine = Machine(jobs=1, precision="tf32", checkpoint=0.0)
-        run_cells(FEW, store, machine, lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None)
+        every_round = InProcess(checkpoint_seconds=0.0)
+        other = [replace(c, experiment=with_precision(c.experiment, "tf32")) for c in FEW]
+        run_cells(
+            other, store, every_round, lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None
+        )
 
     assert in_a_process(grid)
     seen = []
-    run_cells(FEW, store, ALONE, lambda done, _: seen.append(done))
+    run_cells(FEW, store, InProcess(), lambda done, _: seen.append(done))
     assert seen[-1] == 12
     assert numbers(store) == undisturbed
 
 
 def test_cells_another_process_lets_go_are_run_too(tmp_path, undisturbed):
     """Somebody holds a cell when the grid starts, and dies before it ends."""
-    store = Store(tmp_path)
-    children = [holder(store, FEW[0])]
+    store = ResultStore(tmp_path)
+    children = [claimed_by_child(store._lock(FEW[0]))]
 
     def watch(done, total):
         if children:
@@ -167,24 +172,8 @@ def test_cells_another_process_lets_go_are_run_too(tmp_path, undisturbed):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
-    run_cells(FEW, store, ALONE, watch)
+    run_cells(FEW, store, InProcess(), watch)
     assert numbers(store).keys() == undisturbed.keys()
-
-
-def test_a_process_that_is_killed_is_one_line(tmp_path, undisturbed):
-    store, killed = Store(tmp_path), []
-
-    def watch(done, total):
-        for child in multiprocessing.active_children()[: not killed]:
-            killed.append(child.pid)
-            os.kill(child.pid, signal.SIGKILL)
-
-    with pytest.raises(FedsweError, match=r"was killed.*the same command.*fewer --jobs") as raised:
-        run_cells(cells_of(rounds=100_000), store, Machine(jobs=2), watch)
-    assert "\n" not in str(raised.value)
-    assert killed
-    run_cells(FEW, store, ALONE)
-    assert numbers(store) == undisturbed
 
 
 # the command, real processes ------------------------------------------------------------------------------------
@@ -195,8 +184,8 @@ MANY = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=30)
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("many"))
-    run_cells(MANY, store, ALONE)
+    store = ResultStore(tmp_path_factory.mktemp("many"))
+    run_cells(MANY, store, InProcess())
     return numbers(store)
 
 
@@ -223,7 +212,7 @@ def kill(running):
 
 def test_a_killed_grid_resumes(tmp_path, whole):
     """SIGKILL of the command at its first claim, and when some cells are finished; then it is left to end."""
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     words = [*WORDS, "--out", tmp_path, "--jobs", "1"]
     running = process(*words, **QUIET)
     wait_for(lambda: list(tmp_path.glob("work/*/*/config.toml")))
@@ -245,7 +234,7 @@ def test_a_killed_grid_resumes(tmp_path, whole):
 
 def test_processes_of_a_killed_grid_end_with_it(tmp_path):
     """Else they would go on unseen, and hold their cells."""
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     running = process(*WORDS, "--rounds", "100000", "--out", tmp_path, "--jobs", "2", **QUIET)
     cells = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=100_000)
     wait_for(lambda: len(store.running(cells)) == len(cells))
@@ -258,7 +247,7 @@ def test_processes_of_a_killed_grid_end_with_it(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_processes_that_are_asked_to_end_save_the_round_they_are_in(tmp_path, number):
     """SIGINT as a terminal sends it, to the whole group; SIGTERM as a scheduler does, to the command alone."""
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     words = [*WORDS, "--rounds", "100000", "--out", tmp_path, "--jobs", "2"]
     running = process(*words, **QUIET, start_new_session=True)
     cells = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=100_000)
@@ -267,14 +256,14 @@ def test_processes_that_are_asked_to_end_save_the_round_they_are_in(tmp_path, nu
     os.killpg(running.pid, number) if number == signal.SIGINT else os.kill(running.pid, number)
     out, err = running.communicate()
     assert (running.returncode, err) == (130, "")
-    assert "runs      stopped; the same command goes on where they are" in out
+    assert "runs      stopped; the same command continues them" in out
     assert store.running(cells) == []
     assert all((store.work(cell) / "checkpoint.safetensors").exists() for cell in cells)
 
 
 def test_two_processes_share_a_directory(tmp_path, whole):
     """Neither runs what the other has run, both end well, and the later report has everything."""
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     words = [*WORDS, "--out", tmp_path, "--jobs", "1"]
     both = [process(*words, **QUIET) for _ in range(2)]
     first_seen = {}
@@ -289,9 +278,3 @@ def test_two_processes_share_a_directory(tmp_path, whole):
     assert left_over(store) == []
     with open(tmp_path / "ci-released" / "main-table.csv") as sheet:
         assert sum(bool(row["ours_mean"]) for row in csv.DictReader(sheet)) == 2 * len(MANY)
-
-
-def test_a_gpu_gets_one_process_and_a_cpu_one_per_core():
-    assert [Machine(device, jobs=jobs).processes for device in ("cuda", "cuda:1", "cpu") for jobs in (0, 3)] == [
-        1, 3, 1, 3, os.cpu_count(), 3,
-    ]  # fmt: skip

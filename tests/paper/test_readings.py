@@ -6,16 +6,18 @@ import pytest
 
 from fedswe.algorithms import ALGORITHMS
 from fedswe.errors import FedsweError
-from fedswe_paper.cell import Cell
-from fedswe_paper.grid import Machine, run_cells
+from fedswe.grid.local import InProcess
+from fedswe.grid.runner import run_cells
+from fedswe.grid.store import ResultStore
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import PROFILES
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import label
+from fedswe_paper.results import load_runs
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Store
 from tests.paper.handmade import FULL, Story, told
 from tests.paper.test_cells import flat
 from tests.paper.test_store import put
@@ -39,7 +41,7 @@ def test_a_reading_is_in_the_name_and_the_default_is_silent():
 @pytest.mark.parametrize("reading", READINGS)
 def test_a_reading_changes_its_settings_and_nothing_else(reading, profile):
     meant = READINGS[reading]
-    default = Cell("full", profile, "svhn", "sine", meant.of, 3, k=100.0)
+    default = PaperCell("full", profile, "svhn", "sine", meant.of, 3, k=100.0)
     before, after = flat(default.experiment()), flat(replace(default, reading=reading).experiment())
     moved = {"algorithm.name": "fedswe_variant", "algorithm.echo_cap": 0.0}  # where progress_over is a parameter
     assert after == before | meant.settings | (moved if "algorithm.progress_over" in meant.settings else {})
@@ -72,23 +74,23 @@ def test_tables_say_how_a_method_is_read():
 
 
 def test_a_kept_reading_is_found_again_apart_from_the_default(tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     seated = put(store, SEATED, Story(51.0))
-    assert store.finished(seated)
-    assert not store.finished(replace(seated, reading=""))
+    assert store.finished(seated.on())
+    assert not store.finished(replace(seated, reading="").on())
     put(store, F3AST, Story(62.0))
-    measured = Measurements(store.load("full", "released"))
+    measured = Measurements(load_runs(store.path, "full", "released"))
     assert measured.scores(SEATED, "test_accuracy") == pytest.approx({3: 51.0})
     assert measured.scores(F3AST, "test_accuracy") == pytest.approx({3: 62.0})
 
 
 def test_a_run_with_ten_seats_does_not_pass_for_the_default(tmp_path):
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     put(store, SEATED, Story(51.0))
     for path in (tmp_path / "cells" / "full-released").iterdir():
         path.rename(path.with_name(path.name.replace("-seats10", "")))
     with pytest.raises(FedsweError, match=r"other settings \(budget = 10 there, budget = 0 now\)"):
-        store.finished(replace(F3AST, seed=3))
+        store.finished(replace(F3AST, seed=3).on())
 
 
 # the recipe -------------------------------------------------------------------------------------------------------
@@ -152,9 +154,9 @@ def test_the_readings_of_one_method():
 
 
 def test_the_recipe_runs(tmp_path):
-    store = Store(tmp_path)
-    run_cells(READ.cells(CI), store, Machine(jobs=1))
-    lines = {line.keys[1:]: line for line in rows_of(CI, store.load("ci", "released")).lines}
+    store = ResultStore(tmp_path)
+    run_cells([cell.on() for cell in READ.cells(CI)], store, InProcess())
+    lines = {line.keys[1:]: line for line in rows_of(CI, load_runs(store.path, "ci", "released")).lines}
     assert len(lines) == 19 + 2 * 8
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)
     assert lines["sine", "F3AST, rates from 0.3", "0.05"].ours != lines["sine", "F3AST", "0.05"].ours

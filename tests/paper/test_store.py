@@ -1,4 +1,4 @@
-"""The results directory: what counts as finished, what is said of damage, and locks that die with their process."""
+"""The results directory of a reproduction: what counts as finished, damage, and claims that end with their process."""
 
 import csv
 import io
@@ -9,13 +9,14 @@ import pytest
 
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
+from fedswe.grid.store import ResultStore
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import RunDirectory
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES, motivating
 from fedswe_paper.recipes.labels import remarks
+from fedswe_paper.results import load_runs
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Store
 from tests.paper.handmade import Story, told
 
 CI = Selection("ci", "released")
@@ -25,27 +26,28 @@ CELL = CI.cell("digits", "sine", ("fedavg", 0.0))
 def put(store, cell, story, seed=3):
     """Finish a cell with chosen numbers, by the way every cell takes."""
     run = told(cell, story, seed)
-    directory = RunDirectory(store.work(run.cell))
-    directory.create(dump(run.cell.experiment()), provenance())
+    cell = run.cell.on()
+    directory = RunDirectory(store.work(cell))
+    directory.create(dump(cell.experiment), provenance())
     directory.finish(run.history, {})
-    store.keep(run.cell)
+    store.keep(cell)
     return run.cell
 
 
 @pytest.fixture
 def store(tmp_path):
-    return Store(tmp_path)
+    return ResultStore(tmp_path)
 
 
 def test_a_kept_cell_is_read_back(store):
     cell = put(store, CELL, Story(71.25))
-    assert store.finished(cell)
-    assert not store.work(cell).exists()
-    assert not store.finished(CI.cell("digits", "sine", ("mifa", 0.0)))
-    (run,) = store.load("ci", "released")
+    assert store.finished(cell.on())
+    assert not store.work(cell.on()).exists()
+    assert not store.finished(CI.cell("digits", "sine", ("mifa", 0.0)).on())
+    (run,) = load_runs(store.path, "ci", "released")
     assert run.cell == cell
     assert run.score("test_accuracy") == pytest.approx(71.25)
-    assert store.load("ci", "paper") == []
+    assert load_runs(store.path, "ci", "paper") == []
 
 
 def test_the_longest_runs_count(store):
@@ -53,9 +55,11 @@ def test_the_longest_runs_count(store):
         put(store, CELL, Story(50.0 + seed), seed)
     put(store, CI.cell("digits", "sine", ("mifa", 0.0)), Story(10.0))
     longer = Selection("ci", "released", rounds=40).cell("digits", "sine", ("fedavg", 0.0))
-    assert Measurements(store.load("ci", "released")).scores(CELL, "test_accuracy") == pytest.approx({3: 53, 4: 54})
+    assert Measurements(load_runs(store.path, "ci", "released")).scores(CELL, "test_accuracy") == pytest.approx(
+        {3: 53, 4: 54}
+    )
     put(store, longer, Story(90.0))
-    measured = Measurements(store.load("ci", "released"))
+    measured = Measurements(load_runs(store.path, "ci", "released"))
     assert measured.scores(CELL, "test_accuracy") == pytest.approx({3: 90})
     assert [run.cell.rounds for run in measured.of(CELL)] == [40]
 
@@ -68,7 +72,7 @@ def test_a_run_stopped_just_before_the_end_counts(store):
     for seed in (3, 4):
         put(store, length(398), Story(70.0), seed)
     put(store, length(390), Story(60.0), seed=6)
-    measured = Measurements(store.load("ci", "released"))
+    measured = Measurements(load_runs(store.path, "ci", "released"))
     assert measured.scores(CELL, "test_accuracy") == pytest.approx({3: 70, 4: 80})
     assert [run.cell.seed for run in measured.of(CELL)] == [4]  # of one length, for curves
     assert remarks([CELL], measured) == ["digits: 398 rounds instead of 10", "digits: 400 rounds instead of 10"]
@@ -77,7 +81,7 @@ def test_a_run_stopped_just_before_the_end_counts(store):
 @pytest.mark.parametrize(("rounds", "every", "aliased"), [(20, 5, False), (500, 10, True)])
 def test_curves_in_turns_of_groups_say_in_which_phase_they_are_judged(store, rounds, every, aliased):
     put(store, Selection("ci", "released", rounds=rounds).cell("digits", "periodic-static", ("mifa", 0.0)), Story(60.0))
-    (note,) = RECIPES["fig7"].report(CI, Measurements(store.load("ci", "released"))).notes
+    (note,) = RECIPES["fig7"].report(CI, Measurements(load_runs(store.path, "ci", "released"))).notes
     assert note.startswith(f"digits: judged every {every} rounds, in the last 10 every 1")
     assert ("same phase" in note) == aliased
 
@@ -88,7 +92,7 @@ def test_a_figure_shows_all_seeds_of_every_point(store):
         line = motivating.line(CI, "digits", p, 0.5)
         for seed in seeds:
             put(store, line, Story(10.0 * seed), seed)
-    (chart,) = RECIPES["fig3"].report(CI, Measurements(store.load("ci", "released"))).charts.values()
+    (chart,) = RECIPES["fig3"].report(CI, Measurements(load_runs(store.path, "ci", "released"))).charts.values()
     rows = [row for row in csv.DictReader(io.StringIO(chart.data)) if row["y_name"].startswith("test")]
     assert [(row["x"], row["seeds"], float(row["mean"])) for row in rows] == [
         ("0.1", "3", pytest.approx(130 / 3)),
@@ -98,7 +102,7 @@ def test_a_figure_shows_all_seeds_of_every_point(store):
 
 def test_rounds_that_were_never_enough_are_infinite(store):
     put(store, CELL, Story(50.0, reached={30: 4}))
-    measured = Measurements(store.load("ci", "released"))
+    measured = Measurements(load_runs(store.path, "ci", "released"))
     assert measured.rounds_to(CELL, 0.3) == {3: 4}
     assert measured.rounds_to(CELL, 0.6) == {3: float("inf")}
 
@@ -115,9 +119,9 @@ def test_other_settings_are_refused_with_what_differs(store):
         text.replace("[config.task]\n", "[config.task]\ncrop = 2\n", 1).replace("crop = 0\n", "")
     )
     with pytest.raises(FedsweError, match=r"measured with other settings \(crop = 2 there, crop = 0 now\): delete it"):
-        store.finished(cell)
+        store.finished(cell.on())
     with pytest.raises(FedsweError, match="measured with other settings"):  # reports do not mix them in either
-        store.load("ci", "released")
+        load_runs(store.path, "ci", "released")
 
 
 def test_where_and_how_fast_it_was_measured_does_not_matter(store):
@@ -125,7 +129,7 @@ def test_where_and_how_fast_it_was_measured_does_not_matter(store):
     text = files_of(store)[".toml"].read_text()
     text = text.replace('precision = "fp32"', 'precision = "bf16"').replace('device = "cpu"', 'device = "cuda"')
     files_of(store)[".toml"].write_text(text)
-    assert store.finished(cell)
+    assert store.finished(cell.on())
 
 
 @pytest.mark.parametrize("content", ["", "[cell]\n", "half a li", None])
@@ -133,7 +137,7 @@ def test_a_damaged_description_says_what_to_delete(store, content):
     cell = put(store, CELL, Story(50.0))
     path = files_of(store)[".toml"]
     path.unlink() if content is None else path.write_text(content)
-    for look in (lambda: store.finished(cell), lambda: store.load("ci", "released")):
+    for look in (lambda: store.finished(cell.on()), lambda: load_runs(store.path, "ci", "released")):
         with pytest.raises(FedsweError, match="is damaged: delete") as raised:
             look()
         assert "\n" not in str(raised.value)
@@ -153,14 +157,14 @@ def test_a_damaged_history_says_what_to_delete(store, damage):
     path = files_of(store)[".csv"]
     path.write_text(damage(path.read_text()))
     with pytest.raises(FedsweError, match="is damaged: delete both"):
-        store.load("ci", "released")
+        load_runs(store.path, "ci", "released")
 
 
 def test_a_description_without_history_is_not_finished(store):
     cell = put(store, CELL, Story(50.0))
     files_of(store)[".csv"].unlink()
-    assert not store.finished(cell)
-    with store.claim(cell) as free:
+    assert not store.finished(cell.on())
+    with store.claim(cell.on()) as free:
         assert free
 
 
@@ -169,7 +173,7 @@ def holder(store, cell):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        with store.claim(cell) as free:
+        with store.claim(cell.on()) as free:
             os.write(write, b"y" if free else b"n")
             signal.pause()
     assert os.read(read, 1) == b"y"
@@ -181,25 +185,28 @@ def holder(store, cell):
 def test_a_claim_excludes_others_and_ends_with_its_process(store):
     child = holder(store, CELL)
     try:
-        with store.claim(CELL) as free:
+        with store.claim(CELL.on()) as free:
             assert not free
-        assert store.running([CELL]) == [CELL]
+        assert [cell.name for cell in store.running([CELL.on()])] == [CELL.on().name]
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    assert store.running([CELL]) == []
-    with store.claim(CELL) as free:
+    assert store.running([CELL.on()]) == []
+    with store.claim(CELL.on()) as free:
         assert free
 
 
 def test_a_finished_cell_cannot_be_claimed(store):
     cell = put(store, CELL, Story(50.0))
-    with store.claim(cell) as free:
+    with store.claim(cell.on()) as free:
         assert not free
-    assert store.running([cell]) == []
+    assert store.running([cell.on()]) == []
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FedsweError, match=r"cannot write .*choose another --out"), Store(tmp_path / "file").claim(CELL):
+    with (
+        pytest.raises(FedsweError, match=r"cannot write .*choose another --out"),
+        ResultStore(tmp_path / "file").claim(CELL.on()),
+    ):
         pass

@@ -16,13 +16,13 @@ from fedswe.core import keys
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import Experiment, populate
-from fedswe.experiment.runner import run_together
 from fedswe.tasks import Digits, Npz, Quadratic
 from fedswe.tasks.augment import Augment, Augmentation, draw
 from fedswe.tasks.labelled_data import Labelled, resident
 from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 from fedswe.tasks.partition import dirichlet_shares, grouped_shares, partition, realised_shares, two_groups
 from tests import problems as bench
+from tests.stacked import run_together
 
 
 def parts_of(problem):
@@ -268,7 +268,7 @@ def test_runs_with_different_options_train_as_one_stack_as_they_do_alone(tmp_pat
         ["task.last_layer=kaiming"],
     ]
     experiments = [load(None, [*common, "dtype=float64", *words]) for words in options]
-    together = run_together(experiments, [None] * len(experiments))
+    together = run_together(experiments)
     losses = []
     for history, experiment in zip(together, experiments, strict=True):
         alone = run(experiment)

@@ -48,7 +48,7 @@ def test_delta_agrees_with_its_definition():
 
 def test_alternating_groups_have_period_two():
     assert window_delta(ALTERNATING, 2) == 0.5
-    assert smallest_period(ALTERNATING, 0.5) == 2
+    assert smallest_period(delta_profile(ALTERNATING), 0.5) == 2
 
 
 def test_delta_is_not_monotone_in_the_period():
@@ -63,7 +63,7 @@ def test_smallest_period_is_the_first_feasible_one():
     for _ in range(50):
         prob = rng.random((24, 3)) * (rng.random((24, 3)) < 0.6)
         delta = float(rng.uniform(0.02, delta_profile(prob).max()))
-        period = smallest_period(prob, delta)
+        period = smallest_period(delta_profile(prob), delta)
         assert direct_delta(prob, period) >= delta - 1e-9
         assert all(direct_delta(prob, shorter) < delta for shorter in range(1, period))
 
@@ -74,8 +74,7 @@ def test_a_window_without_the_client_is_refused():
     never = np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 0.0]])  # a longer period helps clients 0 and 1, not client 2
     with pytest.raises(FedsweError, match="client 2 has probability 0 in every round: no period helps"):
         window_delta(never, 1)
-    with pytest.raises(FedsweError, match=r"no period up to 8 rounds reaches delta 0\.9"):
-        smallest_period(ALTERNATING, 0.9)
+    assert smallest_period(delta_profile(ALTERNATING), 0.9) is None
 
 
 @pytest.mark.parametrize("entry", [1.2, -0.1, float("nan")])
@@ -100,7 +99,7 @@ def test_a_wrong_period_is_refused(period):
 
 def test_wrong_levels_are_refused():
     with pytest.raises(FedsweError, match="delta 0 must"):
-        smallest_period(ALTERNATING, 0)
+        smallest_period(delta_profile(ALTERNATING), 0)
     with pytest.raises(FedsweError, match=r"confidence 1\.0 must"):
         trace_delta(ALTERNATING, 2, confidence=1.0)
     with pytest.raises(FedsweError, match="only 0 and 1"):
@@ -173,7 +172,7 @@ def test_trace_period_brackets_the_true_period():
     rng = np.random.default_rng(4)
     prob = np.full((1000, 2), 0.9)
     prob[np.arange(1000) % 100 < 50, 1] = 0.0
-    truth = smallest_period(prob, 0.3)
+    truth = smallest_period(delta_profile(prob), 0.3)
     assert 50 < truth <= 100
     estimates = [trace_period(rng.random(prob.shape) < prob, 0.3) for _ in range(20)]
     for estimate in estimates:
@@ -213,7 +212,6 @@ def test_echo_identity_on_random_traces():
 
 def test_trace_statistics_of_a_small_trace():
     stats = trace_statistics([[1, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]])
-    assert stats.available_histogram.tolist() == [2, 3, 0, 0]
     assert stats.mean_available == pytest.approx(0.6)
     assert stats.empty_rounds == 2
     assert stats.participations.tolist() == [2, 1, 0]

@@ -14,9 +14,9 @@ from fedswe.theory.counterexample import (
     fedswe_trajectory,
     two_group_cycle,
     two_group_trace,
-    two_groups_settle,
 )
 from fedswe.theory.limits import fedswe_limit, visit_step
+from tests.theory.definitions import two_groups_converge
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -53,7 +53,6 @@ def test_reference_values() -> None:
         assert cycle.after_first == pytest.approx(amplitude, rel=2e-3)
         assert cycle.after_second == pytest.approx(-amplitude, rel=2e-3)
         assert cycle.client_mean == pytest.approx(0, abs=1e-12)
-        assert cycle.stable
 
 
 def test_equal_groups_in_closed_form() -> None:
@@ -111,16 +110,16 @@ def test_any_repeated_trace_against_algorithm_1_and_the_expected_limit() -> None
 def test_stability_ends_where_the_map_of_one_period_says() -> None:
     for h, k in itertools.product([1, 2, 5], [0.0, 0.5, 4.0]):
         edge = 1 + k / (2 * h)
-        assert two_groups_settle(h, h, 0.999 * edge, k)
-        assert not two_groups_settle(h, h, 1.001 * edge, k)
+        assert two_groups_converge(h, h, 0.999 * edge, k)
+        assert not two_groups_converge(h, h, 1.001 * edge, k)
     rng = np.random.default_rng(2)
     for h1, h2 in rng.integers(1, 60, (500, 2)):
         k, step = float(rng.choice([0.5, 5, 50])), rng.uniform(0.9, 2.5)  # unequal groups: the trace decides too
         limit = fedswe_trace_limit(two_group_trace(h1, h2), step, k)
-        assert two_groups_settle(h1, h2, step, k) == (limit.spectral_radius < 1)
+        assert two_groups_converge(h1, h2, step, k) == (limit.spectral_radius < 1)
     for h1, h2, step, k in itertools.product([1, 3], [2, 7], [0.1, 0.9, 1.1, 1.5, 3.0], [0.0, 1.0, 6.0]):
         limit = fedswe_trace_limit(two_group_trace(h1, h2), step, k)
-        assert two_groups_settle(h1, h2, step, k) == (limit.spectral_radius < 1)
+        assert two_groups_converge(h1, h2, step, k) == (limit.spectral_radius < 1)
         path = fedswe_trajectory(np.tile(two_group_trace(h1, h2), (400, 1)), np.arange(h1 + h2), step, k, 0.0)
         assert (np.abs(path.server[-1]) < 1e3) == (limit.spectral_radius < 1)
 
@@ -151,7 +150,7 @@ def test_vectors_and_scalars_agree() -> None:
         (lambda: two_group_cycle([1.0], [], 0.1, 1.0), "at least one optimum"),
         (lambda: two_group_cycle([1.0], [2.0], 0.1, -1.0), "k = -1"),
         (lambda: two_group_cycle([1.0], [2.0], 0.0, 1.0), "step 0"),
-        (lambda: two_groups_settle(0, 1, 0.1, 1.0), "at least one"),
+        (lambda: two_group_trace(0, 1), "at least one"),
         (lambda: fedswe_trace_limit([[0, 1]], 0.1, 1.0), "client 0 is never available"),
         (lambda: fedswe_trace_limit([[0.5, 1]], 0.1, 1.0), "only 0 and 1"),
         (lambda: fedswe_trajectory([[1, 1]], [1.0], 0.1, 1.0, 0.0), "one per client"),

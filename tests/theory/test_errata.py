@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedswe.theory.bias import fedavg_bias_map
 from fedswe.theory.counterexample import two_group_cycle
 from fedswe.theory.descent import descent_terms
-from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, visit_step
-from fedswe.theory.mixing import mixing_matrix, rho, rho_homogeneous, rho_limit
+from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, fedavg_bias_map, visit_step
+from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
 from fedswe.theory.rates import corollary_bound, theorem_rate_limits
 from fedswe.theory.spectral import block_bound, single_round_bound, single_round_bound_printed
 from fedswe.theory.staleness import (
@@ -21,8 +20,8 @@ from fedswe.theory.staleness import (
     safe_first_moment_bound,
     safe_second_moment_bound,
     staleness_moments,
-    staleness_pmf,
 )
+from tests.theory.definitions import mixing_matrix, staleness_pmf
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")
 TWO_GROUPS = np.repeat([[0.5] * 5 + [0] * 5, [0] * 5 + [0.5] * 5], 10, axis=0)  # ten rounds each

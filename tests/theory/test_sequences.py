@@ -13,15 +13,13 @@ from fedswe.core.local import Local
 from fedswe.engine import ENGINES
 from fedswe.engine.columns import Auxiliary, Consensus, auxiliary
 from fedswe.experiment.configuration import dump, load, load_text
-from fedswe.theory.mixing import mixing_matrix
 from fedswe.theory.sequences import (
     approximation_error,
     augmented_consensus_error,
-    auxiliary_innovation,
     auxiliary_models,
-    consensus_error,
 )
 from tests import problems as bench
+from tests.theory.definitions import auxiliary_innovation, mixing_matrix
 
 CONSTANT = Local(steps=4, batch_size=8, lr=0.05, schedule="constant")
 PROBES = ["consensus", "auxiliary"]
@@ -109,7 +107,6 @@ def test_probes_are_the_definitions(kind, algorithm):
 
 def test_errors_by_hand():
     models = [[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]]  # mean (2, 0)
-    assert consensus_error(models) == pytest.approx(8 / 3)
     assert augmented_consensus_error(models, [2.0, 4.0], 1) == pytest.approx((5 + 1 + 5 + 9) / 4)  # mean (2, 1)
     assert augmented_consensus_error(models, [9.0, 9.0], 0) == pytest.approx(8 / 3)
     assert augmented_consensus_error([[0.0]], [3.0], 0.5) == pytest.approx((1 + 0.5 * 4) / 1.5)  # real k, mean 1
@@ -121,7 +118,7 @@ def test_errors_by_hand():
 def test_close_models_do_not_cancel():
     """Errors far below the size of the models, as at the end of a run in float32."""
     models = (1000 + np.array([[0.0], [2**-13], [2**-12]])).astype(np.float32)
-    assert consensus_error(models) == pytest.approx(2 / 3 * 2**-26, rel=1e-6)
+    assert augmented_consensus_error(models, [0.0], 0) == pytest.approx(2 / 3 * 2**-26, rel=1e-6)
 
 
 def test_unusable_arrays():
@@ -130,7 +127,7 @@ def test_unusable_arrays():
     with pytest.raises(FedsweError, match="at least 1"):
         auxiliary_models([[0.0]], [[0.0]], [0], 0.1, 1)
     with pytest.raises(FedsweError, match=r"\[clients, d\] table"):
-        consensus_error([1.0, 2.0])
+        augmented_consensus_error([1.0, 2.0], [0.0], 1)
     with pytest.raises(FedsweError, match="k = -1"):
         augmented_consensus_error([[0.0]], [0.0], -1)
 

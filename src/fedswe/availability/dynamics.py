@@ -22,6 +22,9 @@ class Always(Availability):
     def schedule(self, who: Population, seed: int) -> Schedule:
         return Bernoulli(who.m, seed, lambda t: np.ones(who.m))
 
+    def cycle(self) -> int:
+        return 1
+
 
 @dataclass(frozen=True)
 class Stationary(Probabilistic):
@@ -31,6 +34,9 @@ class Stationary(Probabilistic):
 
     def factor(self, t: int, m: int) -> float:
         return 1.0
+
+    def cycle(self) -> int:
+        return 1
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,9 @@ class Staircase(Probabilistic):
     def factor(self, t: int, m: int) -> float:
         return 1.0 if 2 * (t % self.period) < self.period else self.low
 
+    def cycle(self) -> int:
+        return self.period
+
 
 @dataclass(frozen=True)
 class Sine(Probabilistic):
@@ -67,6 +76,9 @@ class Sine(Probabilistic):
 
     def factor(self, t: int, m: int) -> float:
         return self.gamma * math.sin(2 * math.pi * t / self.period) + (1 - self.gamma)
+
+    def cycle(self) -> int:
+        return self.period
 
 
 @dataclass(frozen=True)

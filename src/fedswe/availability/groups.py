@@ -41,6 +41,9 @@ class Alternating(Probabilistic):
         stair = self.inside == "staircase" and 2 * (inside % self.stair_period) >= self.stair_period
         return np.where(second == bool(window), self.low if stair else 1.0, 0.0)
 
+    def cycle(self) -> int:
+        return self.period
+
 
 @dataclass(frozen=True)
 class Cyclic(Probabilistic):
@@ -56,3 +59,6 @@ class Cyclic(Probabilistic):
 
     def factor(self, t: int, m: int) -> Floats:
         return np.where(np.arange(m) % self.groups == t % self.groups, 1.0, 0.0)
+
+    def cycle(self) -> int:
+        return self.groups

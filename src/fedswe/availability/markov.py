@@ -33,6 +33,9 @@ class Markov(Probabilistic):
     def factor(self, t: int, m: int) -> float:
         return 1.0
 
+    def cycle(self) -> int:
+        return 1
+
     def schedule(self, who: Population, seed: int) -> Schedule:
         return Chains(self.base(who, seed), seed, self.on)
 

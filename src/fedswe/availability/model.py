@@ -37,6 +37,10 @@ class Availability(ABC):
         """How many rounds the model knows, which a run then has by default; None: any number."""
         return None
 
+    def cycle(self) -> int | None:
+        """The number of rounds after which the probabilities repeat; None if they do not, or it is not known."""
+        return None
+
 
 @dataclass(frozen=True)
 class Probabilistic(Availability):

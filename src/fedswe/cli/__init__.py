@@ -1,20 +1,42 @@
-"""The command line. Mistakes get one line on stderr and exit code 2; Typer makes 130 of Ctrl-C."""
+"""The command line: a mistake gives one line on stderr and exit code 2, Ctrl-C gives exit code 130."""
 
 from __future__ import annotations
 
 import io
+import os
+import signal
 import sys
+from types import FrameType
 
-from fedswe.cli.app import app
 from fedswe.errors import FedsweError
 
 
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a ± in an ASCII log is no reason to lose the table
+            stream.reconfigure(errors="replace")  # print "?" for a character that the encoding of a log lacks
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a process may have to ignore SIGINT
+    if ours:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
-        app()
+        from fedswe.cli.app import execute
+
+        sys.exit(execute())
     except FedsweError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, except in an import: there the process ends at once.
+
+    Extension modules such as torch's turn an exception during their import into another one or abort the process.
+    """
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load" and frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(128 + number)
+        frame = frame.f_back
+    raise KeyboardInterrupt

@@ -1,132 +1,192 @@
-"""The commands."""
+"""The commands: a table of names and functions; a module is imported when its command runs or its help is shown.
+
+Packages add commands with entry points of the group `fedswe.commands`. The value is a function with Typer annotations,
+a Typer app or a Click command. A dot in the name places the command in a group: `theory.figure`.
+"""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
+import click
 import typer
+from typer.core import TyperGroup
 
-from fedswe.cli import bench, catalogue, compare, data, deploy, theory
-from fedswe.cli import run as execute
-from fedswe.errors import FedsweError
+from fedswe import __version__
+from fedswe.cli.arguments import suggestion
+from fedswe.errors import FedsweError, require
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    help="Federated learning when clients come and go: FedSWE and its peers.",
-)
-
-app.add_typer(data.app, name="data")
-app.add_typer(theory.app, name="theory")
-app.add_typer(deploy.app, name="deploy")
-
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", help="A TOML file and overrides, e.g. algorithm.k=0"),
-]
-Out = Annotated[Path | None, typer.Option(help="Directory for the results; default: a new one under runs/")]
-
-
-@app.command()
-def run(
-    words: Words = None,
-    out: Out = None,
-    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this directory")] = None,
-) -> None:
-    """Run one experiment."""
-    execute.run_command(words or [], out, resume)
-
-
-@app.command("compare")
-def compare_(
-    words: Words = None,
-    algorithms: Annotated[
-        str, typer.Option(help="Comma-separated names, with parameters after colons: fedswe:k=10,fedavg; or all")
-    ] = "all",
-    seeds: Annotated[str, typer.Option(help="Comma-separated seeds")] = "3,4,6",
-    tune: Annotated[str, typer.Option(help="Local rates to choose from for each algorithm; empty: use local.lr")] = "",
-    tuning_seed: Annotated[int, typer.Option(help="The seed the rates are chosen on; not reported")] = 1,
-    jobs: Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")] = 0,
-    out: Out = None,
-) -> None:
-    """Run several algorithms on the same clients and the same availability, and print a table."""
-    compare.compare_command(words or [], algorithms, seeds, tune, tuning_seed, jobs, out)
+GROUPS = {
+    "data": "List, download and verify the official files of the data sets.",
+    "theory": "The paper's quantities for your clients: connectivity, staleness, bias. See docs/theory.md.",
+    "deploy": "Run the algorithms on Flower, between real processes.",
+}
+COMMANDS = {
+    "run": "fedswe.cli.run:run_command",
+    "compare": "fedswe.cli.compare:compare_command",
+    "list": "fedswe.cli.list_show:list_command",
+    "show": "fedswe.cli.list_show:show_command",
+    "bench": "fedswe.cli.bench:bench_command",
+    "data.list": "fedswe.cli.data:list_command",
+    "data.fetch": "fedswe.cli.data:fetch_command",
+    "data.verify": "fedswe.cli.data:verify_command",
+    "theory.assumption": "fedswe.cli.theory:assumption",
+    "theory.staleness": "fedswe.cli.theory:staleness",
+    "theory.mixing": "fedswe.cli.theory:mixing",
+    "theory.rates": "fedswe.cli.theory:rates",
+    "theory.bias": "fedswe.cli.theory:bias",
+    "deploy.init": "fedswe.cli.deploy:init_command",
+    "deploy.up": "fedswe.cli.deploy_up:up_command",
+    "deploy.status": "fedswe.cli.deploy:status_command",
+    "deploy.verify": "fedswe.cli.deploy:verify_command",
+    "deploy.trace": "fedswe.cli.deploy:trace_command",
+    "deploy.export": "fedswe.cli.deploy:export_command",
+}
+ENTRY_POINTS = "fedswe.commands"
 
 
-@app.command("bench")
-def bench_(
-    workloads: Annotated[str, typer.Option(help="cnn, softmax, or both")] = "cnn,softmax",
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
-    precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")] = "",
-    repetitions: Annotated[int, typer.Option(help="Turns of plain loop and fedswe")] = 5,
-    seconds: Annotated[float, typer.Option(help="About how long each of the two is measured")] = 5.0,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per workload")] = False,
-) -> None:
-    """Measure client-steps per second against a plain PyTorch loop in the same run."""
-    bench.bench_command(workloads, device, precision, repetitions, seconds, as_json)
+def execute() -> int:
+    """Run the command that the arguments of this process name; its exit code."""
+    try:
+        code = commands()(prog_name="fedswe", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        raise FedsweError(_usage(error)) from None
 
 
-@app.command("reproduce")
-def reproduce_(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[RECIPE]...", help="As in --list, or claims")] = None,
-    list_recipes: Annotated[bool, typer.Option("--list", help="Say which recipes there are")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All recipes, and the claims")] = False,
-    scale: Annotated[
-        str, typer.Option(help="ci (seconds), small (minutes) or full (the paper's, for a GPU)")
-    ] = "small",
-    profile: Annotated[str, typer.Option(help="released or paper; see fedswe show profile")] = "released",
-    dataset: Annotated[str, typer.Option(help="Comma-separated: svhn, cifar10, cinic10, fashion_mnist, digits")] = "",
-    dynamics: Annotated[str, typer.Option(help="Only these, e.g. sine or periodic-static")] = "",
-    algorithms: Annotated[str, typer.Option(help="Only these, e.g. fedswe,fedavg")] = "",
-    seeds: Annotated[str, typer.Option(help="Comma-separated; default: those of the scale")] = "",
-    rounds: Annotated[int, typer.Option(help="Instead of the rounds of the scale")] = 0,
-    cells: Annotated[str, typer.Option(help="Only runs with such names, e.g. '*-k10-*,*-mifa-*'; * is any text")] = "",
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
-    precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")] = "",
-    jobs: Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")] = 0,
-    out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = Path(
-        "reproduction"
-    ),
-    status: Annotated[bool, typer.Option("--status", help="Only say which runs are finished, running, left")] = False,
-    report: Annotated[bool, typer.Option("--report", help="Run nothing; write the reports of what is there")] = False,
-) -> None:
-    """Regenerate tables and figures of the paper, beside the published numbers; finished runs are kept."""
-    from fedswe_paper import command as reproduce
-    from fedswe_paper.recipes import RECIPES
-
-    if list_recipes:
-        reproduce.list_recipes()
-        return
-    if bool(names) == everything:
-        raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
-    if status and report:
-        raise FedsweError("--status and --report are two questions: ask one of them")
-    good = reproduce.reproduce_command(
-        [*RECIPES, "claims"] if everything else names or [],
-        reproduce.selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
-        reproduce.machine(device, precision, jobs),
-        out,
-        "status" if status else "report" if report else "",
-        tuple(pattern for pattern in cells.split(",") if pattern),
-    )
-    if not good and not everything:
-        raise typer.Exit(1)
+def _usage(error: click.ClickException) -> str:
+    """A mistake in the arguments in one line."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return message
+    if isinstance(error, click.NoSuchOption):
+        hint = ""
+        if any(parameter.name == "words" for parameter in context.command.params):
+            hint = f"settings are KEY=VALUE, e.g. {error.option_name.lstrip('-')}=3"
+        hint = suggestion(error.option_name, error.possibilities or [], hint)
+        message = f"no such option {error.option_name}" + (f": {hint}" if hint else "")
+    return f"{message} (see {context.command_path} --help)"
 
 
-@app.command("list")
-def list_() -> None:
-    """List algorithms, availability models and tasks."""
-    catalogue.list_command()
+def commands() -> click.Command:
+    """The command `fedswe` with all its commands, none of them imported."""
+    # The value that a command returns is dropped: it must not become the exit code.
+    app = typer.Typer(cls=LazyGroup, no_args_is_help=True, result_callback=lambda *_, **__: None)
+    app.callback(help="Federated learning when clients come and go: FedSWE and its peers.")(_root)
+    root = cast(LazyGroup, typer.main.get_command(app))
+    for name, target in COMMANDS.items():
+        _add(root, name, target, package="")
+    for point in entry_points(group=ENTRY_POINTS):
+        _add(root, point.name, point.value, package=point.dist.name if point.dist else "unknown")
+    return root
 
 
-@app.command()
-def show(name: Annotated[str, typer.Argument(help="A name from `fedswe list`")]) -> None:
-    """Explain one of them: formula, parameters, memory, messages, citation; or `profile`: two readings of the paper."""
-    if name == "profile":
-        from fedswe_paper import command as reproduce
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"fedswe {__version__}")
+        raise typer.Exit
 
-        reproduce.show_profile()
-    else:
-        catalogue.show_command(name)
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None: ...
+
+
+class LazyGroup(TyperGroup):
+    """A group that reads the one-line helps of its commands when it lists them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        for command in self.commands.values():
+            if isinstance(command, LazyCommand):
+                command.help = summary(command.target) or f"Command of the package {command.package}."
+        return super().list_commands(ctx)
+
+
+class LazyCommand(click.Command):
+    """Stands for a command in its group; the command itself is imported when its arguments are parsed."""
+
+    def __init__(self, name: str, target: str, package: str) -> None:
+        super().__init__(name)
+        self.target, self.package = target, package
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        return self.load().make_context(info_name, args, parent, **extra)
+
+    def load(self) -> click.Command:
+        module, _, attribute = self.target.partition(":")
+        try:
+            return _command(getattr(import_module(module), attribute))
+        except (Exception, SystemExit) as error:  # whatever another package's module does when it is imported
+            if not self.package:
+                raise
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise FedsweError(
+                f"the command {self.name} cannot be loaded from {self.target} ({reason}): "
+                f"repair or uninstall the package {self.package}"
+            ) from None
+
+
+def _add(root: LazyGroup, name: str, target: str, package: str) -> None:
+    """Place a command in the tree; a name that is taken stays with its first owner."""
+    *path, last = name.split(".")
+    group = root
+    for part in path:
+        help_ = GROUPS.get(part, f"Commands of the package {package}.")
+        inner = group.commands.setdefault(part, LazyGroup(name=part, help=help_, no_args_is_help=True))
+        if not isinstance(inner, LazyGroup):
+            return
+        group = inner
+    group.commands.setdefault(last, LazyCommand(last, target, package))
+
+
+def _command(value: object) -> click.Command:
+    """The Click command of a function, a Typer app or a Click command."""
+    if isinstance(value, click.Command):
+        return value
+    if not isinstance(value, typer.Typer):
+        require(callable(value), f"{value!r} is neither a function nor a Typer app nor a Click command")
+        app = typer.Typer()
+        app.command()(cast(Callable[..., Any], value))
+        value = app
+    command = typer.main.get_command(value)
+    # Completion is installed for `fedswe` as a whole, not for one of its commands.
+    command.params = [p for p in command.params if p.name not in ("install_completion", "show_completion")]
+    return command
+
+
+def summary(target: str) -> str:
+    """The first line of the docstring of `module:function`, or of the module, read without importing it."""
+    module, _, attribute = target.partition(":")
+    try:
+        tree = ast.parse(_source(module))
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return ""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == attribute]
+    text = ast.get_docstring(functions[0] if functions else tree) or ""
+    return text.partition("\n")[0]
+
+
+def _source(module: str) -> str:
+    package, *rest = module.split(".")
+    spec = find_spec(package)  # finds a top-level package without importing it
+    folders = spec.submodule_search_locations if spec else None
+    places = [Path(folder, *rest) for folder in folders or []]
+    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+    if spec and spec.origin and not rest:
+        files.append(Path(spec.origin))
+    found = next((file for file in files if file.is_file()), None)
+    return found.read_text(encoding="utf-8") if found else ""

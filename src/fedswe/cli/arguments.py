@@ -1,14 +1,32 @@
-"""What the words of a command mean."""
+"""Arguments and options that several commands share, and how their text is read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Annotated, Literal, cast, get_args
 
-from fedswe.errors import FedsweError
+import typer
+
+from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", help="A TOML file and overrides, e.g. algorithm.k=0"),
+]
+Out = Annotated[Path | None, typer.Option(help="Directory for the results; default: a new one under runs/")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER")]
+Precision = Literal["fp32", "tf32", "bf16"]
+PrecisionName = Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")]
+Jobs = Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")]
+On = Annotated[str, typer.Option(help="Where to run: local, ray (on this machine), or ray:ADDRESS of a cluster")]
+
+_LONGEST_RANGE = 100_000
 
 
 def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -21,7 +39,10 @@ def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
 
 @contextmanager
 def directory(out: Path | None, name: str) -> Iterator[Path]:
-    """`out`, or the next free directory runs/NNN-name: taken at once, as others may start now, kept if used."""
+    """`out`, or a new directory runs/NNN-name, which is removed again if it stays empty.
+
+    It is created at once, so that commands that start at the same time get different numbers.
+    """
     if out is not None:
         yield out
         return
@@ -30,7 +51,7 @@ def directory(out: Path | None, name: str) -> Iterator[Path]:
         yield path
     finally:
         for empty in (path, path.parent):
-            with suppress(OSError):  # it holds something
+            with suppress(OSError):  # it is not empty
                 empty.rmdir()
 
 
@@ -43,9 +64,23 @@ def _numbered(name: str) -> Path:
             path.mkdir(parents=True)
             return path
         except FileExistsError:
-            continue  # another command was faster: the next number
+            continue  # another process created it first: take the next number
         except OSError as error:
             raise cannot_write(path, error) from None
+
+
+def precision_named(name: str, device: str) -> Precision:
+    """The precision asked for, or the default of the device."""
+    name = name or ("bf16" if device.startswith("cuda") else "fp32")
+    known = get_args(Precision)
+    require(name in known, f"--precision must be one of {', '.join(known)}, not {name!r}")
+    return cast(Precision, name)
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
+    """`did you mean X?` if one of the known words is similar."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.65)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def numbers(text: str, option: str) -> list[float]:
@@ -57,8 +92,19 @@ def numbers(text: str, option: str) -> list[float]:
 
 
 def whole_numbers(text: str, option: str) -> list[int]:
-    """Comma-separated whole numbers."""
-    try:
-        return [int(word) for word in text.split(",") if word]
-    except ValueError:
-        raise FedsweError(f"{option} must be whole numbers separated by commas, not {text!r}") from None
+    """Comma-separated whole numbers and ranges: `3,4,6` or `1-5`."""
+    found: list[int] = []
+    for word in filter(None, text.split(",")):
+        ends = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", word)
+        first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
+        require(
+            0 <= last - first < _LONGEST_RANGE,
+            f"{option}: the range {word} must go up, over at most {_LONGEST_RANGE} numbers",
+        )
+        try:
+            found += range(first, last + 1) if ends else [int(word)]
+        except ValueError:
+            raise FedsweError(
+                f"{option} must be whole numbers separated by commas, or ranges such as 1-5, not {text!r}"
+            ) from None
+    return found

@@ -2,60 +2,54 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from typing import get_args
+from typing import Annotated
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from fedswe.benchmark import Result, measure, workloads
-from fedswe.errors import FedsweError, require
-from fedswe.experiment.experiment import device_named
-from fedswe.tasks.problem import Precision
+from fedswe.cli.arguments import Device, Json, PrecisionName, precision_named
+from fedswe.cli.console import RoundProgress, console, print_json, print_table, stderr
+from fedswe.errors import require
 
-_console = Console(highlight=False, soft_wrap=True)
+_COLUMNS = ("workload", "clients at once", "fedswe", "plain loop", "ratio", "TFLOP/s", "of ceiling", "peak GB")
 
 
-def bench_command(names: str, device: str, precision: str, repetitions: int, seconds: float, as_json: bool) -> None:
-    chosen = [name for name in names.split(",") if name]
-    unknown = [name for name in chosen if name not in ("cnn", "softmax")]
-    require(chosen and not unknown, f"--workloads must be cnn, softmax or both, not {names!r}")
+def bench_command(
+    workloads: Annotated[str, typer.Option(help="cnn, softmax, or both")] = "cnn,softmax",
+    device: Device = "cpu",
+    precision: PrecisionName = "",
+    repetitions: Annotated[int, typer.Option(help="How often the plain loop and fedswe are measured in turn")] = 5,
+    seconds: Annotated[float, typer.Option(help="About how long each of the two is measured")] = 5.0,
+    as_json: Json = False,
+) -> None:
+    """Measure client-steps per second against a plain PyTorch loop in the same run."""
+    from fedswe import benchmark
+    from fedswe.experiment.experiment import device_named
+
+    names = [name for name in workloads.split(",") if name]
+    unknown = [name for name in names if name not in ("cnn", "softmax")]
+    require(names and not unknown, f"--workloads must be cnn, softmax or both, not {workloads!r}")
     require(repetitions >= 1, f"--repetitions must be at least 1, not {repetitions}")
     require(seconds > 0, f"--seconds must be positive, not {seconds:g}")
-    device_named(device)
-    wanted = precision or ("bf16" if device.startswith("cuda") else "fp32")
-    for value in get_args(Precision):
-        if value == wanted:
-            results = [measure(w, device, value, repetitions, seconds) for w in workloads(device, chosen)]
-            break
-    else:
-        raise FedsweError(f"--precision must be one of {', '.join(get_args(Precision))}, not {precision!r}")
+    chosen = benchmark.workloads(device_named(device).type, names)
+    checked = precision_named(precision, device)
+    results = []
+    with RoundProgress("measurements", on=stderr) as progress:
+        for i, workload in enumerate(chosen):
+
+            def watch(done: int, note: str, before: int = i * repetitions, name: str = workload.name) -> None:
+                progress(before + done, len(chosen) * repetitions, f"{name}: {note}")
+
+            results.append(benchmark.measure(workload, device, checked, repetitions, seconds, watch))
     if as_json:
-        for result in results:
-            print(json.dumps({"peer": "fedswe", **asdict(result)}))
+        print_json([{"peer": "fedswe", **asdict(result)} for result in results])
         return
-    _print(results)
-
-
-def _print(results: list[Result]) -> None:
-    table = Table(title="client-steps per second", title_justify="left")
-    columns = (
-        "workload",
-        "clients at once",
-        "fedswe",
-        "plain loop",
-        "ratio",
-        "TFLOP/s",
-        "of ceiling",
-        "peak GB",
-    )
-    for column in columns:
-        table.add_column(column, justify="left" if column == "workload" else "right")
+    rows = []
     for r in results:
         speeds = (f"{r.client_steps_per_s:,.0f}", f"{r.plain_steps_per_s:,.0f}", f"{r.ratio:.1f}")
         share = (f"{r.tflops:.3g}", f"{100 * r.share_of_ceiling:.0f} %", f"{r.peak_memory_gb:.2f}")
-        table.add_row(r.workload, str(r.per_round), *speeds, *share)
-    _console.print(table)
-    where = f"{results[0].device}, {results[0].precision}, {results[0].threads} threads"
-    _console.print(f"{where}; plain loop and fedswe measured in turn, medians")
+        rows.append((r.workload, str(r.per_round), *speeds, *share))
+    print_table("client-steps per second", _COLUMNS, rows, numbers=True)
+    threads = ", ".join(f"{r.workload} {r.threads} and {r.plain_threads}" for r in results)
+    console.print(f"{results[0].device}, {results[0].precision}; threads of fedswe and of the plain loop: {threads}")
+    console.print("both were measured in turn; the repetition with the median ratio is shown")

@@ -1,46 +1,84 @@
-"""What commands print: one console, and the progress of rounds as a bar on a terminal, as plain lines elsewhere."""
+"""What commands print: text, tables, JSON, and progress as a bar on a terminal or as plain lines elsewhere.
+
+Colours are rich's decision: none without a terminal or with NO_COLOR.
+"""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
 
-console = Console(highlight=False, soft_wrap=True)
+from fedswe.analysis.report import plain
+
+
+def _new(width: int | None = None, stderr: bool = False) -> Console:
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width, stderr=stderr)
+
+
+console = _new()
+stderr = _new(stderr=True)
+
+_LOG_WIDTH = 120  # of tables that are not printed on a terminal
+_LOG_SECONDS = 10  # between lines of progress that are not printed on a terminal
+
+
+def print_json(value: Any) -> None:
+    """One JSON document; numbers that are not finite become null."""
+    print(json.dumps(plain(value), allow_nan=False))
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False, lines: bool = False
+) -> None:
+    """With `numbers`, all columns but the first are aligned to the right; with `lines`, rows are separated."""
+    table = Table(title=title, title_justify="left", show_lines=lines)
+    for i, column in enumerate(columns):
+        right = numbers and i > 0
+        table.add_column(column, justify="right" if right else "left", no_wrap=i == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    _new(width=None if console.is_terminal else max(console.width, _LOG_WIDTH)).print(table)
 
 
 class RoundProgress:
     """Rounds run, rounds to run, the time left, and a note such as the latest score."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "rounds", on: Console = console) -> None:
+        self._unit, self._console = unit, on
         self._began = self._printed = time.monotonic()
         self._first: int | None = None  # rounds that were done before this process began
         self._bar = Progress(
-            TextColumn("rounds {task.completed}/{task.total}"),
+            TextColumn(f"{unit} {{task.completed}}/{{task.total}}", markup=False),
             BarColumn(),
-            TextColumn("{task.fields[left]}  {task.fields[note]}"),
-            console=console,
-            disable=not console.is_terminal,
+            TextColumn("{task.fields[left]}  {task.fields[note]}", markup=False),
+            console=on,
+            disable=not on.is_terminal,
         )
         self._task = self._bar.add_task("", total=None, left="", note="")
 
     def __enter__(self) -> RoundProgress:
-        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
-        self._first = done if self._first is None else self._first
+        if self._first is None:
+            self._first = done
+            self._bar.start()  # not earlier: modules may still be imported, and Ctrl-C then ends the process at once
         now, left = time.monotonic(), ""
         if done > self._first:
             left = _remaining((now - self._began) * (total - done) / (done - self._first))
         self._bar.update(self._task, completed=done, total=total, left=left, note=note)
-        if not console.is_terminal and (done == total or now - self._printed > 10):
+        if not self._console.is_terminal and (done == total or now - self._printed > _LOG_SECONDS):
             self._printed = now
-            console.print(f"rounds {done}/{total}  {left}  {note}".rstrip(), markup=False)
+            self._console.print("  ".join(filter(None, (f"{self._unit} {done}/{total}", left, note))))
 
 
 def _remaining(seconds: float) -> str:

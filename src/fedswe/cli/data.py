@@ -3,84 +3,110 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-from rich.table import Table
 
+from fedswe.cli.arguments import Json
+from fedswe.cli.console import console, print_json, print_table, stderr
 from fedswe.datasets import DATASETS, load
 from fedswe.datasets.catalogue import Dataset, Form, OfficialFile
 from fedswe.datasets.download import fetch
 from fedswe.datasets.locate import data_folder, folder_of, found, md5_of, missing
 from fedswe.errors import FedsweError
 
-app = typer.Typer(no_args_is_help=True, help="The official files of the data sets: list, fetch, verify.")
-_console = Console(highlight=False, soft_wrap=True)
-
-Name = Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}")]
 Root = Annotated[str, typer.Option(help="The folder with the files, as in task.root; default: NAME in the data folder")]
 
 
-@app.command("list")
-def list_() -> None:
-    """Which data sets there are, and which of them are here."""
-    table = Table("name", "what it is", "here", title=f"data sets in {data_folder()}", title_justify="left")
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in DATASETS if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}", autocompletion=_complete)]
+
+
+def list_command(as_json: Json = False) -> None:
+    """List the data sets and say which of them are on this machine."""
+    rows, values = [], []
     for name, dataset in DATASETS.items():
         folder = folder_of(dataset)
         form = found(dataset, folder)
         size = sum(file.size for file in dataset.forms[0].files)
-        table.add_row(name, dataset.title, _summary(form, folder) if form else f"no; {size / 1e6:,.0f} MB to fetch")
-    _console.print(table)
+        rows.append((name, dataset.title, _summary(form, folder) if form else f"no; {size / 1e6:,.0f} MB to fetch"))
+        values.append(
+            {
+                "name": name,
+                "title": dataset.title,
+                "folder": str(folder),
+                "found": form.called if form else None,
+                "download_bytes": size,
+            }
+        )
+    if as_json:
+        print_json(values)
+    else:
+        print_table(f"data sets in {data_folder()}", ("name", "title", "found"), rows)
 
 
-@app.command("fetch")
-def fetch_(
+def fetch_command(
     name: Name,
     root: Root = "",
     mirror: Annotated[str, typer.Option(help="Another address that serves the files under their names")] = "",
 ) -> None:
-    """Download the official files, checksums compared."""
+    """Download the official files and compare their checksums."""
     dataset = _named(name)
     folder = folder_of(dataset, root)
     fetch(dataset, folder, mirror, _Bar)
-    _console.print(f"{name} is in {folder}, official checksums")
+    console.print(f"{name} is in {folder}, official checksums")
 
 
-@app.command()
-def verify(
-    name: Annotated[str, typer.Argument(help="A data set; default: all that are here")] = "", root: Root = ""
+def verify_command(
+    name: Annotated[str, typer.Argument(help="A data set; default: all that are found", autocompletion=_complete)] = "",
+    root: Root = "",
+    as_json: Json = False,
 ) -> None:
-    """Compare checksums, decode what is new, count images by class; exit code 1 when a file is not the official one."""
+    """Compare checksums, decode new files, count images by class; exit code 1 if a file is not the official one."""
     chosen = [_named(name)] if name else [d for d in DATASETS.values() if found(d, folder_of(d))]
     if root and not name:
         raise FedsweError("--root needs the NAME of one data set")
     if not chosen:
         raise FedsweError(f"no data set is in {data_folder()}: see fedswe data list")
-    official = [_verified(dataset, folder_of(dataset, root)) for dataset in chosen]
-    if not all(official):
+    results = []
+    for dataset in chosen:
+        results.append(_verified(dataset, folder_of(dataset, root)))
+        if not as_json:
+            _print(results[-1])
+    if as_json:
+        print_json(results)
+    if not all(file["official"] for result in results for file in result["files"]):
         raise typer.Exit(1)
 
 
-def _verified(dataset: Dataset, folder: Path) -> bool:
+def _verified(dataset: Dataset, folder: Path) -> dict[str, Any]:
     form = found(dataset, folder)
     if form is None:
         raise missing(dataset, folder)
-    wrong = 0
+    files = []
     for file in form.files:
         md5 = md5_of(folder / file.name)
-        wrong += md5 != file.md5
-        verdict = "official" if md5 == file.md5 else f"NOT the official file: md5 {md5}, official {file.md5}"
-        _console.print(f"{dataset.name}  {file.name}  {verdict}", markup=False)
-    for part in form.folders:
-        _console.print(f"{dataset.name}  {part}/  a folder, without a published checksum", markup=False)
+        files.append({"name": file.name, "md5": md5, "official_md5": file.md5, "official": md5 == file.md5})
     images = load(dataset, folder)
-    for split, labels in (("train", images.y_train), ("test", images.y_test)):
-        counts = " ".join(str(n) for n in np.bincount(labels, minlength=10))
-        _console.print(f"{dataset.name}  {split}: {len(labels):,} images, by class {counts}", markup=False)
-    return not wrong
+    labels = {"train": images.y_train, "test": images.y_test}
+    counts = {split: np.bincount(y, minlength=10).tolist() for split, y in labels.items()}
+    return {"name": dataset.name, "files": files, "folders": list(form.folders), "images_by_class": counts}
+
+
+def _print(result: dict[str, Any]) -> None:
+    name = result["name"]
+    for file in result["files"]:
+        verdict = f"NOT the official file: md5 {file['md5']}, official {file['official_md5']}"
+        console.print(f"{name}  {file['name']}  {'official' if file['official'] else verdict}")
+    for folder in result["folders"]:
+        console.print(f"{name}  {folder}/  a folder, without a published checksum")
+    for split, counts in result["images_by_class"].items():
+        console.print(f"{name}  {split}: {sum(counts):,} images, by class {' '.join(map(str, counts))}")
 
 
 def _summary(form: Form, folder: Path) -> str:
@@ -100,7 +126,7 @@ class _Bar:
     def __init__(self, file: OfficialFile) -> None:
         self.total = file.size
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self._progress = Progress(*columns, transient=True, console=Console(stderr=True))
+        self._progress = Progress(*columns, transient=True, console=stderr)
         self._task = self._progress.add_task(file.name)
         self._progress.start()
 

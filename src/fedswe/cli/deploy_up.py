@@ -8,30 +8,46 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
+import typer
 
-from fedswe.cli.format import told
+from fedswe.cli.console import console
+from fedswe.cli.deploy import AppFolder, need_flower, round_line
 from fedswe.cli.run import headline
-from fedswe.deploy import ledger
-from fedswe.deploy.deployment import FILE, Deployment
-from fedswe.deploy.durable_files import claim
-from fedswe.deploy.flower.app_template import require_app
-from fedswe.deploy.flower.evaluation import FILE as HISTORY
-from fedswe.deploy.flower.processes import ProcessSupervisor
-from fedswe.deploy.flower.server_app import LOG
-from fedswe.deploy.flower.trial import Federation, Trial
-from fedswe.deploy.ledger import Entry
 from fedswe.errors import FedsweError, require
-from fedswe.results.history import History, Row
 
-_console = Console(highlight=False, soft_wrap=True)
+if TYPE_CHECKING:
+    from fedswe.deploy.flower.processes import ProcessSupervisor
+    from fedswe.deploy.flower.trial import Federation, Trial
+    from fedswe.deploy.ledger import Entry
+    from fedswe.experiment.experiment import Evaluate
+    from fedswe.results.history import Row
 
-_FAILURES = 8  # starts in a row that a program may fail; a killed node's key is refused for a minute
+_FAILURES = 8  # starts in a row that a program may fail; the key of a killed node is refused for a minute
 _ATTEMPTS = 3  # submissions without a committed round between them
 
 
-def up_command(folder: Path, overrides: list[str], clients: int | None, run: Path | None, simulation: bool) -> None:
+def up_command(
+    folder: AppFolder = Path(),
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes to deployment.toml, e.g. rounds=5")
+    ] = None,
+    clients: Annotated[int | None, typer.Option(help="SuperNodes to start; default: one per client")] = None,
+    run: Annotated[Path | None, typer.Option(metavar="RUN_DIR", help="Run directory; default DIR/run")] = None,
+    simulation: Annotated[bool, typer.Option("--simulation", help="On Flower's simulation engine (Ray)")] = False,
+) -> None:
+    """Start a SuperLink and SuperNodes on this machine, run or continue the app, and stop everything."""
+    need_flower()
+    from fedswe.deploy import ledger
+    from fedswe.deploy.deployment import FILE, Deployment
+    from fedswe.deploy.flower.app_template import require_app
+    from fedswe.deploy.flower.processes import ProcessSupervisor
+    from fedswe.deploy.flower.trial import Federation, Trial
+
+    overrides = overrides or []
+    if "=" in str(folder):
+        folder, overrides = Path(), [str(folder), *overrides]
     folder = folder.resolve()
     require_app(folder)
     directory = (run or folder / "run").resolve()
@@ -50,7 +66,7 @@ def up_command(folder: Path, overrides: list[str], clients: int | None, run: Pat
             f"{directory} holds a run of another algorithm, local training, seed or dtype: choose another with --run",
         )
     trial = Trial(folder, directory, clients, simulation)
-    progress = Progress(directory, deployment.experiment.rounds, deployment.experiment.evaluate.every)
+    progress = Progress(directory, deployment.experiment.rounds, deployment.experiment.evaluate)
     if progress.finished:
         raise FedsweError(f"the run in {directory} is finished: choose another with --run, or raise rounds")
     trial.prepare()
@@ -58,14 +74,16 @@ def up_command(folder: Path, overrides: list[str], clients: int | None, run: Pat
         federation = Federation(trial, supervisor)
         federation.start()
         scheme = "https" if trial.keys else "http"
-        _console.print(f"listening {scheme}://127.0.0.1:{federation.port}, {clients} clients")
+        console.print(f"listening {scheme}://127.0.0.1:{federation.port}, {clients} clients")
         _watch(federation, supervisor, progress, overrides)
-    _console.print(f"results   {directory}")
+    console.print(f"results   {directory}")
 
 
 @contextmanager
 def _alone(trial: Trial) -> Iterator[None]:
-    """A second `up` would take the programs of the first for those that a dead one has left running."""
+    """Refuse a second `up`: it would stop the programs of the first as if they were left over from a dead one."""
+    from fedswe.deploy.durable_files import claim
+
     handle = claim(trial.home)
     try:
         yield
@@ -74,67 +92,68 @@ def _alone(trial: Trial) -> Iterator[None]:
 
 
 def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Progress, overrides: list[str]) -> None:
-    """Submit the app and follow its run; a server that died is submitted again and continues."""
+    """Submit the app and follow its run; a server that ended early is submitted again and continues."""
     attempts, number = 0, ""
     while not progress.finished:
-        for program, code in supervisor.tend():
+        for program, code in supervisor.check():
             require(program.failures < _FAILURES, f"{program.name} ends as soon as it is started: see {program.log}")
-            _console.print(f"ended     {program.name} (exit code {code}): starting it again")
+            console.print(f"ended     {program.name} (exit code {code}): starting it again")
         if progress.look():
             attempts = 0
         if number:
             if federation.server_ended() and not progress.look() and not progress.finished:
-                if reason := federation.complaint(number):
+                if reason := federation.refusal(number):
                     raise FedsweError(reason)
-                _console.print("ended     the server: starting it again")
+                console.print("ended     the server: starting it again")
                 number = ""
-        elif federation.listening():  # otherwise the SuperLink was killed as well, and is on its way
-            require(attempts < _ATTEMPTS, f"the server does not get on: see {federation.trial.home / 'logs'}")
+        elif federation.listening():  # otherwise the SuperLink was killed as well and is being restarted
+            require(attempts < _ATTEMPTS, f"the server makes no progress: see {federation.trial.home / 'logs'}")
             number, attempts = federation.submit(overrides), attempts + 1
         time.sleep(0.2)
     federation.wait_until_ended()
 
 
 class Progress:
-    """What the ledger and the history in a run directory say, told round by round."""
+    """Prints the rounds of a run as they appear in the ledger and the history of its directory."""
 
-    def __init__(self, directory: Path, rounds: int, every: int) -> None:
-        self._directory, self._rounds, self._every = directory, rounds, every
+    def __init__(self, directory: Path, rounds: int, evaluate: Evaluate) -> None:
+        from fedswe.deploy.rounds import HISTORY, LOG
+
+        self._directory, self._rounds, self._evaluate = directory, rounds, evaluate
+        self._log, self._history = directory / LOG, directory / HISTORY
         self._told, self._began = len(self._entries()), time.monotonic()
-        log = directory / LOG
-        self._read = log.stat().st_size if log.is_file() else 0
+        self._read = self._log.stat().st_size if self._log.is_file() else 0
         if self._told and not self.finished:
-            _console.print(f"resuming  at round {self._told} of {rounds}")
+            console.print(f"resuming  at round {self._told} of {rounds}")
 
     @property
     def finished(self) -> bool:
         return self._told >= self._rounds
 
     def look(self) -> bool:
-        """Tell the rounds committed since the last look; whether there were any."""
-        for complaint in self._complaints():
-            _console.print(f"warning   {complaint}")
+        """Print the rounds committed since the last look; whether there were any."""
+        for line in self._new_log_lines():
+            console.print(f"warning   {line}")
         entries, scores = self._entries(), self._scores()
         before = self._told
         for entry in entries[before:]:
             row = scores.get(entry.t + 1)
             if row is None and self._due(entry) and entry is entries[-1]:
-                break  # its evaluation follows in a moment
+                break  # its evaluation is not written yet
             took, self._began = time.monotonic() - self._began, time.monotonic()
             words = f"  {headline(row)}" if row else ""
-            _console.print(f"{told(entry, self._rounds)}  {took:.1f} s{words}")
+            console.print(f"{round_line(entry, self._rounds)}  {took:.1f} s{words}")
             self._told += 1
         return self._told > before
 
     def _due(self, entry: Entry) -> bool:
-        return (entry.t + 1) % self._every == 0 or entry.t + 1 == self._rounds
+        return self._evaluate.due(entry.t + 1, self._rounds)
 
-    def _complaints(self) -> list[str]:
-        """What the server has written to its log since the last look."""
-        path = self._directory / LOG
-        if not path.is_file():
+    def _new_log_lines(self) -> list[str]:
+        """The lines that the server has written to its log since the last look."""
+        if not self._log.is_file():
             return []
-        with open(path, "rb") as file:
+        with open(self._log, "rb") as file:
             file.seek(self._read)
             text = file.read()
         whole = text[: text.rfind(b"\n") + 1]
@@ -142,10 +161,13 @@ class Progress:
         return whole.decode(errors="replace").splitlines()
 
     def _entries(self) -> list[Entry]:
+        from fedswe.deploy import ledger
+
         path = self._directory / ledger.FILE
         return ledger.read(path)[1] if path.is_file() else []
 
     def _scores(self) -> dict[int, Row]:
-        path = self._directory / HISTORY
-        rows = History.from_csv(path.read_text()).rows if path.is_file() else []
+        from fedswe.results.history import History
+
+        rows = History.from_csv(self._history.read_text()).rows if self._history.is_file() else []
         return {int(row["round"]): row for row in rows}

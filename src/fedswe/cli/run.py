@@ -2,125 +2,140 @@
 
 from __future__ import annotations
 
-import time
+import signal
+import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+import typer
 
-from fedswe.cli import arguments as command_words
+from fedswe.cli.arguments import Out, Words, directory, split
+from fedswe.cli.console import RoundProgress, console
 from fedswe.errors import FedsweError
-from fedswe.experiment.configuration import DEFAULT, experiment, load_text, override, read, refuse_other
-from fedswe.experiment.experiment import Experiment
-from fedswe.experiment.runner import resume, run
-from fedswe.results.history import History, Row
-from fedswe.results.run_directory import RunDirectory
 
-_console = Console(highlight=False, soft_wrap=True)
+if TYPE_CHECKING:
+    from fedswe.experiment.experiment import Experiment
+    from fedswe.results.history import History, Row
+
+_NOT_SCORES = ("round", "available", "reported", "echo_mean", "echo_max", "seconds")
 
 
-def run_command(words: list[str], out: Path | None, resumed: Path | None) -> None:
-    file, overrides = command_words.split(words)
-    if resumed is not None:
-        if out is not None:
-            raise FedsweError("--resume continues in its own directory: leave out --out")
-        value = _stored(resumed, file, overrides)
-        with _resumable(resumed), _Display(value) as display:
-            history = resume(resumed, display)
-        _report(history, resumed)
-        return
-    table = read(file, overrides)
-    value = experiment(table)
-    names = (table.get(section, {}).get("name", name) for section, name in DEFAULT.items())
-    with command_words.directory(out, "-".join(names)) as place:
-        with _resumable(place), _Display(value) as display:
-            history = run(value, place, display, _console.print)
-        _report(history, place)
+def run_command(
+    words: Words = None,
+    out: Out = None,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this directory")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the directory of the results")] = False,
+) -> None:
+    """Run one experiment."""
+    from fedswe.experiment import runner
+    from fedswe.experiment.configuration import DEFAULT, experiment, read
+
+    file, overrides = split(words or [])
+    with ExitStack() as opened:
+        if resume is not None:
+            if out is not None:
+                raise FedsweError("--resume continues in its own directory: leave out --out")
+            value, place = _stored(resume, file, overrides), resume
+        else:
+            table = read(file, overrides)
+            value = experiment(table)
+            names = (table.get(section, {}).get("name", name) for section, name in DEFAULT.items())
+            place = opened.enter_context(directory(out, "-".join(names)))
+        with _resumable(place), _Watch(value.rounds, quiet) as watch:
+            if resume is not None:
+                history = runner.resume(place, watch)
+            else:
+                history = runner.run(value, place, watch, None if quiet else console.print)
+        if quiet:
+            console.print(str(place))
+        else:
+            _report(history, place)
+
+
+def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
+    """The experiment in a run directory; the other arguments of the command must not change it."""
+    from fedswe.experiment.configuration import experiment, load_text, override, read, refuse_other
+    from fedswe.results.run_directory import RunDirectory
+
+    text = RunDirectory(place).config()
+    stored = load_text(text, str(place / "config.toml"))
+    if file or overrides:
+        table = read(file, overrides) if file else override(tomllib.loads(text), overrides)
+        refuse_other(stored, experiment(table), place)
+    return stored
+
+
+class _Watch:
+    """Shows the progress of a run, and stops it after the current round when SIGTERM has arrived."""
+
+    def __init__(self, rounds: int, quiet: bool) -> None:
+        from fedswe.experiment.runner import StopRun
+
+        self._rounds, self._quiet, self._note, self._stop = rounds, quiet, "", StopRun
+        self._terminated = False
+        self._progress = RoundProgress()
+
+    def __enter__(self) -> _Watch:
+        self._before = signal.signal(signal.SIGTERM, self._terminate)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
+        self._progress.__exit__()
+
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
+        self._terminated = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second signal ends the process at once
+
+    def __call__(self, t: int, row: Row | None) -> None:
+        if row is not None:
+            self._note = headline(row)
+        if not self._quiet:
+            self._progress(t, self._rounds, self._note)
+        if self._terminated:
+            raise self._stop
 
 
 @contextmanager
 def _resumable(place: Path) -> Iterator[None]:
-    """Who interrupts a run learns how to go on: the directory may be one they did not name."""
+    """Say how to continue a run that was stopped: its directory may be one that the user did not name."""
+    from fedswe.experiment.runner import StopRun
+
     try:
         yield
-    except KeyboardInterrupt:
-        if (place / "config.toml").is_file():
-            _console.print(f"stopped   go on with: fedswe run --resume {place}", markup=False)
+    except (KeyboardInterrupt, StopRun) as stop:
+        if (place / "checkpoint.safetensors").is_file():
+            console.print(f"stopped   continue with: fedswe run --resume {place}")
+        elif (place / "config.toml").is_file():
+            console.print(f"stopped   no checkpoint was saved in {place}: start the run again")
+        if isinstance(stop, StopRun):
+            raise typer.Exit(128 + signal.SIGTERM) from None
         raise
 
 
-def _stored(directory: Path, file: str | None, overrides: list[str]) -> Experiment:
-    """The experiment in a run directory; what the user adds to the command must not change it."""
-    text = RunDirectory(directory).config()
-    stored = load_text(text, str(directory / "config.toml"))
-    table = read(file, overrides) if file else override(_table(text), overrides)
-    if file or overrides:
-        refuse_other(stored, experiment(table), directory)
-    return stored
-
-
-def _table(text: str) -> dict[str, object]:
-    import tomllib
-
-    return tomllib.loads(text)
-
-
-class _Display:
-    """A progress bar on a terminal, plain lines elsewhere."""
-
-    def __init__(self, value: Experiment) -> None:
-        self._rounds, self._latest, self._first = value.rounds, "", 0
-        self._began = self._printed = time.monotonic()
-        self._bar = Progress(
-            TextColumn("round"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("{task.fields[rate]} rounds/s  {task.fields[latest]}"),
-            TimeRemainingColumn(),
-            console=_console,
-            disable=not _console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=value.rounds, rate="-", latest="")
-
-    def __enter__(self) -> _Display:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, t: int, row: Row | None) -> None:
-        self._first = self._first or t
-        rate = f"{(t - self._first + 1) / max(time.monotonic() - self._began, 1e-9):.0f}"
-        if row is not None:
-            self._latest = headline(row)
-        self._bar.update(self._task, completed=t, rate=rate, latest=self._latest)
-        now = time.monotonic()
-        if not _console.is_terminal and row is not None and (now - self._printed > 1 or t == self._rounds):
-            self._printed = now
-            _console.print(f"round {t}/{self._rounds}  {self._latest}  {rate} rounds/s")
-
-
 def headline(row: Row) -> str:
-    """The score of each evaluated model that a reader wants first."""
-    accuracies = {
-        k.removesuffix("_test_accuracy"): f"{100 * v:.1f} %" for k, v in row.items() if k.endswith("_test_accuracy")
-    }
-    losses = {k.removesuffix("_train_loss"): f"loss {v:.4g}" for k, v in row.items() if k.endswith("_train_loss")}
-    return "  ".join(f"{name.replace('_', ' ')} {score}" for name, score in (accuracies or losses).items())
+    """The most important score of each evaluated model."""
+    for score, form in (("test_accuracy", "{:.1%}"), ("train_loss", "loss {:.4g}"), ("test_loss", "test loss {:.4g}")):
+        found = {key.removesuffix(f"_{score}"): value for key, value in row.items() if key.endswith(f"_{score}")}
+        if found:
+            texts = (f"{name.replace('_', ' ')} {form.format(value)}" for name, value in found.items())
+            return "  ".join(texts).replace("%", " %")
+    return "  ".join(f"{key} {value:.4g}" for key, value in row.items() if key not in _NOT_SCORES)
 
 
-def _report(history: History, out: Path) -> None:
+def _report(history: History, place: Path) -> None:
+    import numpy as np
+
     available = history["available"][1:]
-    _console.print(f"final     {headline(history.last)}")
+    console.print(f"final     {headline(history.last)}")
     if available.size:
-        _console.print(
+        console.print(
             f"clients   {np.mean(available):.1f} available on average in the evaluated rounds, "
             f"longest echo {int(history['echo_max'].max())} rounds"
         )
     if not all(np.isfinite(value) for value in history.last.values()):
-        _console.print("warning   the model diverged (NaN or infinity): lower local.lr, or set a clip or an echo_cap")
-    _console.print(f"results   {out}")
+        console.print("warning   the model diverged (NaN or infinity): lower local.lr, or set a clip or an echo_cap")
+    console.print(f"results   {place}")

@@ -1,8 +1,8 @@
-"""Did the deployment compute its algorithm? Replay the simulator on the A^t that happened, compare every model.
+"""Check that a deployment computed its algorithm: replay it in the simulator on the merged clients, compare the models.
 
-The ledger holds a digest of every server model, so equality is exact. Clients whose arithmetic rounds differently
-(another processor, another number of threads) give other bits: `difference` is then measured on the models there are
-copies of, all of them with deploy.trail=true, otherwise the last one.
+The ledger holds a digest of every server model, so the comparison is exact. Clients with another processor or another
+number of threads round differently: then `difference` is measured on the stored models, which are all of them with
+deploy.trail = true, and otherwise the last one.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from pathlib import Path
 import numpy as np
 
 from fedswe.availability.mask import Rows
+from fedswe.availability.schedule import Bools
 from fedswe.core.records import Vector
-from fedswe.deploy import deployment as plan
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
-from fedswe.deploy.codec import digest
+from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.ledger import Entry, merged_mask
+from fedswe.deploy.packet import digest
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.deploy.server_files import ServerFiles
-from fedswe.deploy.snapshot import snapshot
-from fedswe.deploy.trace import attendance
 from fedswe.engine import LoopEngine
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
+from fedswe.results.files import write_whole
 
-TOLERANCE = 1e-6  # of a model's largest coefficient, or of 1 if they are all smaller
+TOLERANCE = 1e-6  # relative to a model's largest coefficient, or absolute if all are smaller than 1
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Verification:
     reports: int  # merged in all rounds
     differing: list[int]  # rounds whose server model has other bits than the simulator's
     compared: int  # models whose numbers were compared
-    difference: float  # the largest, over those models; in units of the largest coefficient where that is above 1
-    client_mean_difference: float  # at the end, likewise; the simulator adds in another order
+    difference: float  # the largest over these models, relative to the largest coefficient where that is above 1
+    client_mean_difference: float  # at the end; the simulator adds in another order, so it is rarely 0
 
     @property
     def exact(self) -> bool:
@@ -45,58 +46,88 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Equal bits, or equal numbers within the tolerance wherever there are numbers."""
+        """Equal bits, or equal numbers within the tolerance for all stored models."""
         return (self.exact or self.difference <= TOLERANCE) and self.client_mean_difference <= TOLERANCE
 
 
 def verify(directory: Path | str, watch: Callable[[int], None] | None = None) -> Verification:
-    """Replay the run in `directory`; `watch` is told the rounds done."""
-    folder, store = Path(directory), ServerFiles(Path(directory))
+    """Replay the run in `directory`; `watch` is called with the number of replayed rounds."""
+    folder, files = Path(directory), ServerFiles(Path(directory))
     title, entries, _ = ledger.read(folder / ledger.FILE)
     require(entries, f"{folder}: no round was committed yet, there is nothing to verify")
-    deployment = Deployment.load(folder / plan.FILE)
+    deployment = Deployment.load(folder / DEPLOYMENT_FILE)
     experiment, problem = deployment.experiment, deployment.problem()
-    problem.start = store.start(problem.start)
+    problem.start = files.start(problem.start)
     protocol = RunProtocol(deployment, problem)
-    other = f"{folder}: {plan.FILE} is not of this run: restore the file it began with"
-    require(protocol.m == title.m, other)
+    not_of_this_run = f"{folder}: {DEPLOYMENT_FILE} is not of this run: restore the file it began with"
+    require(protocol.m == title.m, not_of_this_run)
     entries, final = snapshot(folder, protocol)
-    clients, rounds = ClientTable(protocol, store), len(entries)
+    clients, rounds = ClientTable(protocol, files), len(entries)
     prob = np.full((1, title.m), np.nan)
     if protocol.schedule is not None:
         prob = np.stack([protocol.schedule.prob(t) for t in range(rounds)])
-    seen = Rows(attendance(entries, title.m), prob)
-    engine = LoopEngine(experiment.algorithm, problem, seen, experiment.local, experiment.seed)
+    schedule = Rows(merged_mask(entries, title.m), prob)
+    engine = LoopEngine(experiment.algorithm, problem, schedule, experiment.local, experiment.seed)
     differing: list[int] = []
-    gaps: list[float] = []
+    differences: list[float] = []
     for entry in entries:
-        for client, since in entry.merged.items():  # Proposition 1 rests on this chain
+        for client, since in entry.merged.items():  # Proposition 1 needs that these intervals are contiguous
             require(
                 since == clients.merged(client),
                 f"{folder}: in round {entry.t} client {client} echoed from round {since}, "
-                f"not from its merge in {_named(clients.merged(client))}",
+                f"not from its merge in {_round_name(clients.merged(client))}",
             )
         engine.step()
-        clients.note(entry)
+        clients.update(entry)
         x = engine.server_model()
         if digest({"x": x}) != entry.model:
             differing.append(entry.t)
-        if (copy := store.trail(entry.t + 1)) is not None:
-            gaps.append(_gap(x, copy))
+        if (copy := files.trail(entry.t + 1)) is not None:
+            differences.append(_difference(x, copy))
         if watch is not None:
             watch(entry.t + 1)
-    gaps.append(_gap(engine.server_model(), final["server"]))
+    differences.append(_difference(engine.server_model(), final["server"]))
     reports = sum(len(entry.merged) for entry in entries)
-    mean_gap = _gap(engine.client_mean(), final["client_mean"])
-    found = Verification(rounds, reports, differing, len(gaps), float(np.max(gaps)), mean_gap)
-    require(found.passed or protocol.plan == title.plan, other)  # only then: a later version may know more keys
+    mean_difference = _difference(engine.client_mean(), final["client_mean"])
+    found = Verification(rounds, reports, differing, len(differences), float(np.max(differences)), mean_difference)
+    # Only a failed replay needs this check: a later version may know more keys, which changes the digest.
+    require(found.passed or protocol.config_digest == title.plan, not_of_this_run)
     return found
 
 
-def _gap(a: Vector, b: Vector) -> float:
+def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str, Vector]]:
+    """The committed rounds, and server model and client mean after the last; also while the server is running."""
+    files = ServerFiles(folder)
+    while True:
+        _, entries, size = ledger.read(folder / ledger.FILE)
+        clients = ClientTable(protocol, files)
+        for entry in entries:
+            clients.update(entry)
+        server = protocol.server_init()
+        try:
+            if entries:
+                server = files.state(len(entries), server)
+            return entries, {"server": server.model, "client_mean": clients.mean()}
+        except FedsweError:
+            # If the server has committed another round meanwhile, it has removed the files of the one before.
+            if ledger.read(folder / ledger.FILE)[2] == size:
+                raise
+
+
+def trace(directory: Path | str, out: Path | str) -> Bools:
+    """Write the availability that happened to a file for ``availability.name=mask``; returns the mask [rounds, m]."""
+    title, entries, _ = ledger.read(Path(directory) / ledger.FILE)
+    require(entries, f"{directory}: no round was committed yet, there is nothing to export")
+    mask = merged_mask(entries, title.m)
+    lines = [",".join("01"[available] for available in row) for row in mask.astype(int)]
+    write_whole(Path(out), "\n".join(lines) + "\n")
+    return mask
+
+
+def _difference(a: Vector, b: Vector) -> float:
     a, b = a.double().cpu(), b.double().cpu()
     return float((a - b).abs().max() / a.abs().max().clamp(min=1))
 
 
-def _named(t: int) -> str:
+def _round_name(t: int) -> str:
     return "no round" if t == NEVER else f"round {t}"

@@ -1,4 +1,7 @@
-"""What the server knows of its clients: when each was last merged, what it must start from, and its state."""
+"""What the server knows about each client: its last merged round, the base it must start from, and its state.
+
+The base of a client is the reply to its last merged report, or x^0 before the first. It is identified by its digest.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,21 @@ from typing import Any
 import torch
 
 from fedswe.core.records import Vector, parts
-from fedswe.deploy.codec import encode
 from fedswe.deploy.ledger import Entry
+from fedswe.deploy.packet import encode
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 
 
 class ClientTable:
-    def __init__(self, protocol: RunProtocol, store: ServerFiles) -> None:
-        self._protocol, self._files = protocol, store
+    def __init__(self, protocol: RunProtocol, files: ServerFiles) -> None:
+        self._protocol, self._files = protocol, files
         self.last: dict[int, int] = {}  # tau_i of the clients that were merged at least once
-        self._replies: dict[int, str] = {}  # digests of the replies of those rounds
-        self.holds: dict[int, str] = {}  # what clients say they keep; after a restart nobody has said anything
+        self._replies: dict[int, str] = {}  # digests of the replies of these rounds
+        self.stored: dict[int, str] = {}  # digest of the base each client says it has stored; empty after a restart
 
-    def note(self, entry: Entry) -> None:
-        """Take in a committed round."""
+    def update(self, entry: Entry) -> None:
+        """Apply a committed round."""
         self.last |= dict.fromkeys(entry.merged, entry.t)
         self._replies[entry.t] = entry.reply
         referenced = set(self.last.values())
@@ -33,32 +36,32 @@ class ClientTable:
         return self.last.get(client, NEVER)
 
     def base(self, client: int) -> str:
-        """The name of what the client must start from."""
-        if not self._protocol.rebuilds:
+        """The digest of the client's base."""
+        if not self._protocol.needs_base:
             return ""
         return self._replies[self.last[client]] if client in self.last else self._protocol.start_digest
 
-    def lacks(self, client: int) -> bool:
-        """Whether the base must travel with the next job: a client is trusted to know x^0 until it asks."""
-        held = self.holds.get(client, self._protocol.start_digest)
-        return self._protocol.rebuilds and held != self.base(client)
+    def lacks_base(self, client: int) -> bool:
+        """Whether the base must be attached to the next job. A client is assumed to have x^0 until it asks for it."""
+        stored = self.stored.get(client, self._protocol.start_digest)
+        return self._protocol.needs_base and stored != self.base(client)
 
-    def attachment(self, client: int) -> dict[str, torch.Tensor]:
-        """The base itself."""
+    def base_arrays(self, client: int) -> dict[str, torch.Tensor]:
+        """The base itself, to attach to a job."""
         merged = self.merged(client)
         return {"start": self._protocol.start} if merged == NEVER else encode("reply", self._reply(merged))
 
     def state(self, client: int) -> Any:
-        """The client's state, from its row or from the reply it was given."""
+        """The client's state, read from the server's files or rebuilt from the client's last reply."""
         protocol, merged = self._protocol, self.merged(client)
         if merged == NEVER or not parts(protocol.client):
             return protocol.client
         if protocol.home == "server":
-            return self._files.row(client, merged, protocol.client)
-        return protocol.settled(protocol.start, merged, self._reply(merged))
+            return self._files.client_state(client, merged, protocol.client)
+        return protocol.rebuilt_state(protocol.start, merged, self._reply(merged))
 
     def mean(self) -> Vector:
-        """The mean over all clients of the model each last received: x^0, or that of its last merged round."""
+        """The mean over all clients of the model each last received: x^0, or the model of its last merged round."""
         start = self._protocol.start
         mean = start.double() * (self._protocol.m - len(self.last))
         for t, clients in sorted(Counter(self.last.values()).items()):

@@ -1,4 +1,4 @@
-"""What server and clients agree on before the first round, as one value and one TOML file."""
+"""A deployment: an experiment and how its rounds are run between processes, as one value and one TOML file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
-from fedswe.deploy import durable_files as durable
+from fedswe.deploy import durable_files
 from fedswe.errors import require
 from fedswe.experiment import configuration as config
 from fedswe.experiment.experiment import Experiment, device_named
@@ -26,15 +26,15 @@ FILE = "deployment.toml"
 
 @dataclass(frozen=True)
 class Deployment:
-    """An experiment between processes. In TOML: the experiment's keys, and these under [deploy]."""
+    """In TOML: the keys of the experiment, and these under [deploy]."""
 
     experiment: Experiment = field(default_factory=Experiment)
     delivery: Literal["eager", "lazy"] = "eager"  # the reply right after the merge, or with the client's next job
-    min_clients: int = 1  # connected clients without which a round is not opened
+    min_clients: int = 1  # connected clients that a round needs to open
     deadline: float = 60.0  # seconds from opening a round to closing it
     max_norm: float | Literal["auto"] = "auto"  # how far (L2) one client may move in one round; 0 = any distance
-    simulate_absence: bool = False  # clients decline by the experiment's availability; else they come when asked
-    trail: bool = False  # keep a copy of every server model; else a digest of each
+    simulate_absence: bool = False  # clients decline by the experiment's availability; else they always take part
+    trail: bool = False  # keep a copy of every server model; else only its digest
 
     def __post_init__(self) -> None:
         require(self.min_clients >= 0, f"min_clients must be 0 or more, not {self.min_clients}")
@@ -53,16 +53,16 @@ class Deployment:
         )
 
     def problem(self) -> Problem:
-        """The task built as the simulator builds it."""
+        """The task, built as the simulator builds it."""
         e = self.experiment
         return e.task.build(Setting(e.seed, getattr(torch, e.dtype), device_named(e.device)))
 
     def schedule(self, problem: Problem) -> Schedule | None:
-        """The simulated availability; None where clients are there when they are there."""
+        """The simulated availability; None if absence is not simulated."""
         if not self.simulate_absence:
             return None
-        who = Population(problem.m, problem.drawn, problem.realised)
-        schedule = self.experiment.availability.schedule(who, self.experiment.seed)
+        population = Population(problem.m, problem.drawn, problem.realised)
+        schedule = self.experiment.availability.schedule(population, self.experiment.seed)
         require(
             schedule.rounds is None or schedule.rounds >= self.experiment.rounds,
             f"the availability has {schedule.rounds} rounds but rounds = {self.experiment.rounds}: lower rounds",
@@ -70,19 +70,21 @@ class Deployment:
         return schedule
 
     def digest(self) -> str:
-        """Names all that must be equal at both ends. Tasks are left out: their files lie elsewhere at each client."""
+        """Identifies what must be equal at server and clients. Tasks are left out: their paths differ by client."""
         table = tomllib.loads(config.dump(replace(self.experiment, task=Digits())))
-        shared = ["seed", "dtype", "algorithm", "local", *["availability"] * self.simulate_absence]
+        shared = ["seed", "dtype", "algorithm", "local"]
+        if self.simulate_absence:
+            shared.append("availability")
         text = json.dumps({key: table[key] for key in shared}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def continues(self, folder: Path, plan: str) -> bool:
-        """Whether the run in `folder`, which was begun under the digest `plan`, is of this deployment.
+    def continues(self, folder: Path, begun: str) -> bool:
+        """Whether the run in `folder`, which was begun under the digest `begun`, is of this deployment.
 
-        A later version may know more keys, and give another digest: then the file that the run keeps decides, which
-        names all keys of its time with their values.
+        A later version may know more keys, which changes the digest. The deployment.toml of the run then decides: it
+        holds all keys of the version that wrote it.
         """
-        return self.digest() == plan or self.digest() == Deployment.load(folder / FILE).digest()
+        return self.digest() == begun or self.digest() == Deployment.load(folder / FILE).digest()
 
     # TOML ----------------------------------------------------------------------------------------------
     def dump(self) -> str:
@@ -90,11 +92,11 @@ class Deployment:
         return config.dump(self.experiment) + "\n" + tomli_w.dumps({"deploy": options})
 
     def save(self, folder: Path) -> None:
-        durable.write_whole(folder / FILE, self.dump())
+        durable_files.write_whole(folder / FILE, self.dump())
 
     @staticmethod
     def load(path: str | Path, overrides: list[str] | None = None) -> Deployment:
-        """From a TOML file with ``section.key=value`` overrides."""
+        """Read a TOML file, with ``section.key=value`` overrides."""
         return from_table(config.read(path, overrides or []))
 
 

@@ -1,8 +1,7 @@
-"""What survives a crash: packets as whole files, and lines appended to a log."""
+"""Writes that survive a crash: packets as whole files, and lines appended to a log."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -10,28 +9,25 @@ from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
 from fedswe.results.files import write_whole as write_whole
+from fedswe.results.locks import in_use, lock
 
 
 def claim(folder: Path) -> int:
     """A handle of the folder, locked against a second process until it is closed."""
     handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if lock(handle, folder) is False:
         os.close(handle)
-        if isinstance(error, BlockingIOError):
-            raise FedsweError(f"{folder} is in use by another process: stop that one first") from None
-        raise FedsweError(f"cannot lock {folder}: {error.strerror}; choose a folder on a local disk") from None
+        raise in_use(folder)
     return handle
 
 
-def keep(path: Path, packet: Packet) -> None:
+def save(path: Path, packet: Packet) -> None:
     """Write, fsync, rename."""
     write_whole(path, packet.to_bytes())
 
 
-def kept(path: Path, kind: str) -> Packet | None:
-    """The packet kept at `path`; None when there is none, or when it is damaged or of another kind."""
+def load(path: Path, kind: str) -> Packet | None:
+    """The packet saved at `path`; None if there is none, or if it is damaged or of another kind."""
     try:
         packet = Packet.from_bytes(path.read_bytes())
     except (OSError, FedsweError):
@@ -40,7 +36,7 @@ def kept(path: Path, kind: str) -> Packet | None:
 
 
 def append(path: Path, handle: int, size: int, line: bytes) -> int:
-    """Add a line at `size` and fsync; the new size. A line that cannot be written whole is taken back."""
+    """Write a line at offset `size` and fsync; returns the new size. An incomplete line is removed again."""
     try:
         written = 0
         while written < len(line):

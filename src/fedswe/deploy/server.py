@@ -1,11 +1,12 @@
-"""The server's end: it opens a round, takes reports, merges, commits, and answers.
+"""The server: it opens a round, receives reports, merges them, commits the round, and answers.
 
-Reports are summed in the order of client numbers, as the loop engine does, so the result depends on who was merged
-and not on who came first; until the round closes they are held in memory.
+Reports are summed in the order of client numbers, as in the loop engine: the result depends on which clients are
+merged and not on the order of arrival. They are held in memory until the round closes.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import time
@@ -17,48 +18,54 @@ import numpy as np
 import torch
 
 from fedswe.core import keys
-from fedswe.core.algorithm import Done
+from fedswe.core.algorithm import Algorithm, Done, received
 from fedswe.core.records import Vector, add
-from fedswe.deploy import deployment as plan
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
-from fedswe.deploy.codec import digest, encode
+from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
 from fedswe.deploy.ledger import Entry, Ledger, Title
 from fedswe.deploy.open_round import OpenRound
-from fedswe.deploy.packet import Header, Packet
+from fedswe.deploy.packet import Header, Packet, digest, encode
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
+from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
 from fedswe.tasks.problem import Problem
+
+log = logging.getLogger("fedswe.deploy")
 
 
 class ServerEndpoint:
     _lock: int
 
     def __init__(self, folder: Path, deployment: Deployment, problem: Problem) -> None:
-        self.deployment, self.problem, self.m = deployment, problem, problem.m
-        self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are not taken
+        self.directory, self.deployment, self.problem, self.m = folder, deployment, problem, problem.m
+        self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
-        self._files = store = ServerFiles(folder)
-        self._protocol = protocol = RunProtocol(deployment, problem, store.start(problem.start))
+        self._files = ServerFiles(folder)
+        self._protocol = protocol = RunProtocol(deployment, problem, self._files.start(problem.start))
+        self.algorithm: Algorithm = protocol.algorithm
         title, entries, size = ledger.read(folder / ledger.FILE)
         require(
             title.m == protocol.m and deployment.continues(folder, title.plan),
             f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
-            f"resume it with its own {plan.FILE}, or choose another directory",
+            f"resume it with its own {DEPLOYMENT_FILE}, or choose another directory",
         )
         require(title.start == protocol.start_digest, f"{folder}: start.safetensors is not of this run")
         self.run, self.t = title.run, len(entries)
-        self._clients = ClientTable(protocol, store)
+        self._clients = ClientTable(protocol, self._files)
         for entry in entries:
-            self._clients.note(entry)
+            self._clients.update(entry)
             self.committed = entry
-        initial = protocol.algorithm.server_init(protocol.start)
-        self._server: Any = store.state(self.t, initial) if self.t else initial
-        self._fsync = 0.0  # of the ledger's last line: only the next line can tell
-        deployment.save(folder)  # rounds, delivery and deadlines may change on the way
+        initial = protocol.server_init()
+        self._server = self._files.state(self.t, initial) if self.t else initial
+        self._fsync = 0.0  # seconds of the ledger's last fsync, recorded in the next line
+        evaluate = deployment.experiment.evaluate
+        self._outputs = Outputs(self, evaluate.outputs())
+        self._load_outputs()
+        deployment.save(folder)  # rounds, delivery and deadlines may change between two starts
         self._ledger = Ledger(folder / ledger.FILE, size)
         self._begin()
 
@@ -67,7 +74,7 @@ class ServerEndpoint:
         """Start a run in `directory`, or resume the one there at its first uncommitted round."""
         folder = Path(directory)
         problem = deployment.problem() if problem is None else problem
-        protocol = RunProtocol(deployment, problem)  # what cannot be deployed is refused before anything is written
+        protocol = RunProtocol(deployment, problem)  # refuses what cannot be deployed before anything is written
         require(
             deployment.min_clients <= protocol.m,
             f"a round needs {deployment.min_clients} clients, the task has {protocol.m}: lower deploy.min_clients",
@@ -80,7 +87,7 @@ class ServerEndpoint:
         try:
             if not (folder / ledger.FILE).exists():
                 ServerFiles(folder).save_start(protocol.start)
-                title = Title(secrets.token_hex(8), protocol.plan, protocol.start_digest, protocol.m)
+                title = Title(secrets.token_hex(8), protocol.config_digest, protocol.start_digest, protocol.m)
                 ledger.begin(folder / ledger.FILE, title)
             server = cls(folder, deployment, problem)
         except BaseException:
@@ -90,42 +97,65 @@ class ServerEndpoint:
         return server
 
     def release(self) -> None:
-        """Give the directory up; everything committed is there already."""
+        """Unlock the directory; everything committed is already on disk."""
         self._ledger.close()
         os.close(self._lock)
+
+    def __enter__(self) -> ServerEndpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     @property
     def finished(self) -> bool:
         return self.t >= self.deployment.experiment.rounds
 
     def _begin(self) -> None:
-        down = self._protocol.algorithm.downlink(self._server, self._protocol.at_server(self.t))
-        self._open = OpenRound(self._protocol, self._clients, self.run, self.epoch, self.t, down)
-        if self.committed is not None:
-            self._open.moves, self._open.farthest = self.committed.moves, self.committed.farthest
+        """Begin round t: all of its state is on disk, and older state is removed."""
+        moves, farthest = (0, 0.0) if self.committed is None else (self.committed.moves, self.committed.farthest)
+        down = self._protocol.downlink(self._server, self.t)
+        self._round = OpenRound(self._protocol, self._clients, self.run, self.epoch, self.t, down, moves, farthest)
+        if state := self._outputs.state():
+            self._files.save_outputs(self.t, state)
         self._files.sweep(self.t, self._clients.last)
         if self.finished:
             self._files.save_models(self.models())
 
+    def _load_outputs(self) -> None:
+        """Restore averages over rounds. A crash after the last commit may have lost one update; it is repeated."""
+        if not self.t or not self._outputs.state():
+            return
+        for t in (self.t, self.t - 1):
+            state = self._files.outputs(t)
+            if state is not None and state.keys() == self._outputs.state().keys():
+                self._outputs.load(state)
+                if t < self.t:
+                    self._outputs.after_round()
+                return
+        names = ", ".join(self._outputs.state())
+        log.warning("round %d: no earlier state of %s is stored: its average begins here", self.t, names)
+
     # opening a round -----------------------------------------------------------------------------------
     def jobs(self, clients: Iterable[int]) -> dict[int, Packet]:
-        """Open round t, or ask more clients; where seats are limited, only the lowest bidders get a job."""
-        wanted = sorted(set(clients))
-        for client in wanted:
+        """Open round t, or ask more clients. Where seats are limited, only the lowest bidders get a job."""
+        connected = sorted(set(clients))
+        for client in connected:
             require(0 <= client < self.m, f"there is no client {client}: the run has {self.m}, counted from 0")
         if self.finished:
             return {}
-        seated = self._seated(wanted)
-        self._open.asked.update(seated)
-        return {client: self._job(client, self._clients.lacks(client)) for client in seated}
+        self._round.available.update(self._protocol.available(connected, self.t))
+        chosen = self._seated(connected)
+        self._round.asked.update(chosen)
+        return {client: self._job(client, self._clients.lacks_base(client)) for client in chosen}
 
     def _seated(self, clients: list[int]) -> list[int]:
-        """The simulator's rule, among the clients asked (and, where absence is simulated, present)."""
-        algorithm, asked = self._protocol.algorithm, self._open.asked
+        """The rule of the simulator, among the connected clients (available ones, where absence is simulated)."""
+        algorithm, asked = self.algorithm, self._round.asked
         if not algorithm.seats():
             return clients
         again = [i for i in clients if i in asked]
-        able = [i for i in clients if i not in asked and self._protocol.present(i, self.t)]
+        able = [i for i in clients if i not in asked and i in self._round.available]
         free = algorithm.seats() - len(asked)
         if len(able) > free:
             views = [self._protocol.at_client(i, self.t) for i in able]
@@ -134,88 +164,94 @@ class ServerEndpoint:
             able = [able[j] for j in np.lexsort((ties, np.array(bids)))[:free]]
         return sorted(again + able)
 
-    def _job(self, client: int, attach: bool) -> Packet:
-        protocol, clients, down = self._protocol, self._clients, self._open.down
+    def _job(self, client: int, attach_base: bool) -> Packet:
+        protocol, clients, down = self._protocol, self._clients, self._round.down
         if protocol.home == "server":
-            job = protocol.algorithm.plan(clients.state(client), down, protocol.at_client(client, self.t))
+            job = self.algorithm.plan(clients.state(client), down, protocol.at_client(client, self.t))
             arrays = {"job.start": job.start} | ({} if job.drift is None else {"job.drift": job.drift})
         else:
-            arrays = encode("down", down) | (clients.attachment(client) if attach else {})
-        envelope: Header = {"client": client, "merged": clients.merged(client), "base": clients.base(client)}
-        return self._open.sent(Packet("job", {**self._header(), **envelope}, arrays))
+            arrays = encode("down", down) | (clients.base_arrays(client) if attach_base else {})
+        header: Header = {"client": client, "merged": clients.merged(client), "base": clients.base(client)}
+        return self._round.count_sent(Packet("job", {**self._header(), **header}, arrays))
 
     def _header(self) -> Header:
-        return {"run": self.run, "epoch": self.epoch, "round": self.t, "plan": self._protocol.plan}
+        return {"run": self.run, "epoch": self.epoch, "round": self.t, "plan": self._protocol.config_digest}
 
     def receive(self, client: int, packet: Packet | bytes) -> Packet | None:
-        """Take a message; what cannot be used is rejected, counted and logged. May return one to send back."""
-        return self._job(client, attach=True) if self._open.take(client, packet) else None
+        """Receive a message; an unusable one is rejected, counted and logged. May return a packet to send back."""
+        return self._job(client, attach_base=True) if self._round.receive(client, packet) else None
 
     # closing a round -----------------------------------------------------------------------------------
     def close(self) -> dict[int, Packet]:
-        """Merge the reports, commit the round, and hand out the eager deliveries. On an error nothing has changed."""
+        """Merge the reports and commit the round; returns the eager deliveries. An error before the commit leaves the
+        round open and unchanged."""
         if self.finished:
             return {}
-        protocol, algorithm, t, came = self._protocol, self._protocol.algorithm, self.t, self._open
-        merged, total, after = sorted(came.reports), protocol.nobody, {}
+        protocol, t, current = self._protocol, self.t, self._round
+        merged, total, after = sorted(current.reports), protocol.no_report, {}
         for client in merged:
-            report = came.reports[client]
+            report = current.reports[client]
             if protocol.home == "server":
                 after[client], report = self._report_of(client, end=report.x)
             total = add(total, report)
-        server, reply = algorithm.merge(self._server, total, len(merged), protocol.at_server(t))
+        server, reply = protocol.merge(self._server, total, len(merged), t)
 
         began = time.perf_counter()
         self._files.save_state(t + 1, server)
         if merged:
-            self._files.save_version(t, reply, algorithm.received(came.down, reply))
+            self._files.save_version(t, reply, received(current.down, reply))
         for client, state in after.items():
-            self._files.save_row(client, t, algorithm.settle(state, reply, protocol.at_client(client, t)))
+            settled = self.algorithm.settle(state, reply, protocol.at_client(client, t))
+            self._files.save_client_state(client, t, settled)
         if self.deployment.trail:
-            self._files.save_trail(t + 1, algorithm.model(server))
+            self._files.save_trail(t + 1, server.model)
         written = time.perf_counter() - began
 
-        base = digest(encode("reply", reply)) if protocol.rebuilds and merged else ""
+        base = digest(encode("reply", reply)) if protocol.needs_base and merged else ""
         delivery = Packet("delivery", {**self._header(), "base": base}, encode("reply", reply))
         eager = merged if base and self.deployment.delivery == "eager" else []
-        traffic = came.traffic | ({"down delivery": delivery.size * len(eager)} if eager else {})
+        if eager:
+            current.traffic["down delivery"] = delivery.size * len(eager)
         entry = Entry(
             t=t,
             merged={client: self._clients.merged(client) for client in merged},
-            model=digest({"x": algorithm.model(server)}),
+            model=digest({"x": server.model}),
             reply=base,
-            declined=len(came.declined - set(merged)),
-            rejected={client: dict(why) for client, why in came.rejected.items()},
-            traffic=dict(traffic),
+            declined=len(current.declined - set(merged)),
+            rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
+            traffic=dict(current.traffic),
             seconds=round(written + self._fsync, 6),
-            moves=came.moves,
-            farthest=came.farthest,
+            moves=current.moves,
+            farthest=current.farthest,
+            available=len(current.available - (current.declined - set(merged))),
         )
         began = time.perf_counter()
         self._ledger.append(entry)  # the commit
         self._fsync = time.perf_counter() - began
 
-        self._clients.note(entry)
+        self._clients.update(entry)
         self._server, self.committed, self.t = server, entry, t + 1
+        self._outputs.after_round()
         self._begin()
         return dict.fromkeys(eager, delivery)
 
     def _report_of(self, client: int, end: Vector) -> tuple[Any, Any]:
-        """State and report of a client whose home is the server, from the end of its training."""
-        protocol, down = self._protocol, self._open.down
+        """State and report of a client whose state is kept at the server, from the end of its training."""
+        protocol, down = self._protocol, self._round.down
         state, at = self._clients.state(client), protocol.at_client(client, self.t)
-        job = protocol.algorithm.plan(state, down, at)
+        job = self.algorithm.plan(state, down, at)
         done = Done(end, protocol.local.steps, protocol.local.lr_at(self.t))
-        return protocol.algorithm.report(state, down, job, done, at)
+        return self.algorithm.report(state, down, job, done, at)
 
     # models --------------------------------------------------------------------------------------------
     def server_model(self) -> Vector:
         """x^t."""
-        return self._protocol.algorithm.model(self._server)
+        return self._server.model
 
     def client_mean(self) -> Vector:
-        """The mean over all clients of the model each last received, from the ledger and the versions in use."""
+        """The mean over all clients of the model each last received, from the ledger and the stored replies."""
         return self._clients.mean()
 
     def models(self) -> dict[str, Vector]:
-        return {"server": self.server_model(), "client_mean": self.client_mean()}
+        """The models named by evaluate.model."""
+        return self._outputs.models()

@@ -1,11 +1,12 @@
-"""The server's files besides the ledger, each named by the round that wrote it and removed once nothing refers to it.
+"""The server's files besides the ledger, each named after its round and removed when nothing refers to it any more.
 
 start.safetensors             x^0
 state/T.safetensors           the server's state before round T
-versions/T.safetensors        the reply of round T and the model its clients received, while somebody was last there
-rows/CLIENT-T.safetensors     the state of a client last merged in round T, where the server is its home
-trail/T.safetensors           the server model after T rounds, if asked for
-model.safetensors             both models at the end
+outputs/T.safetensors         state of evaluated models that are averages over rounds (ema), after T rounds
+versions/T.safetensors        the reply of round T and the model its clients received, for clients last merged there
+rows/CLIENT-T.safetensors     the state of a client last merged in round T, where client state is kept at the server
+trail/T.safetensors           the server model after T rounds, with deploy.trail = true
+model.safetensors             the evaluated models at the end
 """
 
 from __future__ import annotations
@@ -14,41 +15,63 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import safetensors
+import safetensors.torch
+
+from fedswe.core.aggregation import Server
 from fedswe.core.records import Vector
-from fedswe.deploy.codec import decode, encode
-from fedswe.deploy.durable_files import keep, kept
-from fedswe.deploy.packet import Packet
+from fedswe.deploy import durable_files
+from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
 from fedswe.errors import FedsweError
+
+_SWEPT = ("state", "outputs", "versions", "rows")
 
 
 class ServerFiles:
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
 
     def create(self) -> None:
-        for folder in ("state", "versions", "rows", "trail"):
-            (self._directory / folder).mkdir(parents=True, exist_ok=True)
+        for folder in (*_SWEPT, "trail"):
+            (self.directory / folder).mkdir(parents=True, exist_ok=True)
 
     # x^0 -----------------------------------------------------------------------------------------------
     def save_start(self, x: Vector) -> None:
-        keep(self._path("start"), Packet("start", {}, {"start": x}))
+        self._save("start", Packet("start", {}, {"start": x}))
 
     def start(self, like: Vector) -> Vector:
         return self._load("start", "start").arrays["start"].to(like.device)
 
     # the server's state --------------------------------------------------------------------------------
-    def save_state(self, t: int, state: Any) -> None:
-        keep(self._path(f"state/{t}"), Packet("state", {}, encode("server", state)))
+    def save_state(self, t: int, server: Server) -> None:
+        named = {f"server.{name}": value for name, value in server.tensors().items()}
+        self._save(f"state/{t}", Packet("state", {}, named))
 
-    def state(self, t: int, like: Any) -> Any:
-        return decode("server", self._load(f"state/{t}", "state").arrays, like)
+    def state(self, t: int, like: Server) -> Server:
+        arrays = self._load(f"state/{t}", "state").arrays
+        return like.with_tensors(decode_fields("server", arrays, like.tensors()))
 
-    # replies and the models that clients received ------------------------------------------------------
+    # the evaluated models ------------------------------------------------------------------------------
+    def save_outputs(self, t: int, state: Arrays) -> None:
+        # Not a packet: the state of an output may hold counters and matrices.
+        tensors = {name: value.detach().cpu().clone().contiguous() for name, value in state.items()}
+        durable_files.write_whole(self._path(f"outputs/{t}"), safetensors.torch.save(tensors))
+
+    def outputs(self, t: int) -> Arrays | None:
+        try:
+            return safetensors.torch.load(self._path(f"outputs/{t}").read_bytes())
+        except (OSError, safetensors.SafetensorError):
+            return None
+
+    def save_models(self, models: Mapping[str, Vector]) -> None:
+        self._save("model", Packet("models", {}, dict(models)))
+
+    # replies, and the models that clients received -----------------------------------------------------
     def save_version(self, t: int, reply: Any, received: Vector) -> None:
         arrays = encode("reply", reply)
-        # The same vector under two names is written once.
+        # If the reply contains the received model, it is written once.
         name = next((name for name, value in arrays.items() if value is received), "received")
-        keep(self._path(f"versions/{t}"), Packet("version", {"received": name}, {**arrays, name: received}))
+        self._save(f"versions/{t}", Packet("version", {"received": name}, {**arrays, name: received}))
 
     def reply(self, t: int, like: Any) -> Any:
         return decode("reply", self._load(f"versions/{t}", "version").arrays, like)
@@ -57,42 +80,42 @@ class ServerFiles:
         packet = self._load(f"versions/{t}", "version")
         return packet.arrays[str(packet.header["received"])]
 
-    # client states at the server -----------------------------------------------------------------------
-    def save_row(self, client: int, t: int, state: Any) -> None:
-        keep(self._path(f"rows/{client}-{t}"), Packet("row", {}, encode("client", state)))
+    # client states kept at the server ------------------------------------------------------------------
+    def save_client_state(self, client: int, t: int, state: Any) -> None:
+        self._save(f"rows/{client}-{t}", Packet("row", {}, encode("client", state)))
 
-    def row(self, client: int, t: int, like: Any) -> Any:
+    def client_state(self, client: int, t: int, like: Any) -> Any:
         return decode("client", self._load(f"rows/{client}-{t}", "row").arrays, like)
 
-    # ---------------------------------------------------------------------------------------------------
+    # copies of all server models -----------------------------------------------------------------------
     def save_trail(self, t: int, x: Vector) -> None:
-        keep(self._path(f"trail/{t}"), Packet("model", {}, {"x": x}))
+        self._save(f"trail/{t}", Packet("model", {}, {"x": x}))
 
     def trail(self, t: int) -> Vector | None:
         """The server model after t rounds, if a copy was kept."""
-        packet = kept(self._path(f"trail/{t}"), "model")
+        packet = durable_files.load(self._path(f"trail/{t}"), "model")
         return None if packet is None else packet.arrays["x"]
 
-    def save_models(self, models: Mapping[str, Vector]) -> None:
-        keep(self._path("model"), Packet("models", {}, dict(models)))
-
     def sweep(self, t: int, last: Mapping[int, int]) -> None:
-        """Remove what neither the next round t nor any client's last merge refers to, and what a crash left aside."""
-        wanted = {self._path(f"state/{t}")}
+        """Remove files that neither the next round t nor any client's last merge refers to, and incomplete ones."""
+        wanted = {self._path(f"state/{t}"), self._path(f"outputs/{t}")}
         for client, merged in last.items():
             wanted |= {self._path(f"versions/{merged}"), self._path(f"rows/{client}-{merged}")}
-        for folder in ("state", "versions", "rows"):
-            for path in (self._directory / folder).iterdir():
+        for folder in _SWEPT:
+            for path in (self.directory / folder).iterdir():
                 if path not in wanted:
                     path.unlink()
-        for leftover in (*self._directory.glob(".*.part"), *self._directory.glob("trail/.*.part")):
-            leftover.unlink()
+        for incomplete in (*self.directory.glob(".*.part"), *self.directory.glob("trail/.*.part")):
+            incomplete.unlink()
 
     def _path(self, name: str) -> Path:
-        return self._directory / f"{name}.safetensors"
+        return self.directory / f"{name}.safetensors"
+
+    def _save(self, name: str, packet: Packet) -> None:
+        durable_files.save(self._path(name), packet)
 
     def _load(self, name: str, kind: str) -> Packet:
-        packet = kept(self._path(name), kind)
+        packet = durable_files.load(self._path(name), kind)
         if packet is None:
             raise FedsweError(f"{self._path(name)} is missing or damaged: restore the directory from a backup")
         return packet

@@ -42,10 +42,10 @@ class Evaluate:
     tail_every: int = 2  # rounds between evaluations in the tail
 
     def outputs(self) -> dict[str, Output]:
-        """The models that are evaluated, by name."""
+        """The models that are evaluated, by name; that of a plug-in is its class."""
         from fedswe.engine.outputs import Ema
 
-        found = {name: registry.resolve("output", name) for name in self.model}
+        found = {name.rpartition(":")[2]: registry.resolve("output", name) for name in self.model}
         return {name: Ema(self.ema_decay) if cls is Ema else cls() for name, cls in found.items()}
 
     def due(self, t: int, rounds: int) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,10 +19,12 @@ from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
 
-RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # runs whose clients train as one stack, by kind of device
-
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
+
+
+class StopRun(Exception):
+    """Raised by a `watch` to stop a run after the current round; a checkpoint is saved first."""
 
 
 def run(
@@ -42,52 +43,42 @@ def run(
             directory.create(dump(experiment), provenance(sources(experiment)))
             held.enter_context(directory.held())
             runner.keep_in(directory)
-        advance([runner], watch)
-    return runner.history
+        return _advance_one(runner, watch)
 
 
-def run_together(experiments: Sequence[Experiment], outs: Sequence[Path | None]) -> list[History]:
-    """Run several experiments side by side, the local training of each round as one stack.
+def advance(runners: Sequence[Runner]) -> Iterator[list[tuple[Runner, Row | None]]]:
+    """Run all rounds of several runs, the local training of each round as one stack.
 
-    Results are those of running them one by one, to the rounding of the arithmetic; it is only faster. The column
-    `seconds` is the time of the whole company.
+    Yields after every round the runs that took part in it, with the new row of their history if there is one. A run is
+    ended as soon as its own last round is done. Results are those of running them one by one, to the rounding of the
+    arithmetic; the column `seconds` is the time of the whole stack.
     """
-    runners = [Runner(experiment) for experiment in experiments]
-    for runner, out in zip(runners, outs, strict=True):
-        if out is not None:
-            directory = RunDirectory(out)
-            directory.create(dump(runner.experiment), provenance(sources(runner.experiment)))
-            runner.keep_in(directory)
-    advance(runners)
-    return [runner.history for runner in runners]
-
-
-def processes(device: str, asked: int) -> int:
-    """How many to share many runs among: one per core, and one for a GPU, which a company of runs fills by itself."""
-    return asked or (1 if kind_of(device) == "cuda" else os.cpu_count() or 1)
-
-
-def kind_of(device: str) -> str:
-    """cuda of cuda:1."""
-    return device.split(":")[0]
-
-
-def advance(runners: Sequence[Runner], watch: Watch | None = None) -> None:
-    """Run all rounds; a company of one is an ordinary run."""
     try:
         for runner in runners:
             runner.begin()
+            if not runner.going:
+                runner.end()
         while going := [runner for runner in runners if runner.going]:
             attendances = step_together([runner.engine for runner in going])
             rows = [runner.after_round(who) for runner, who in zip(going, attendances, strict=True)]
-            if watch is not None:  # only now: all have taken note of the round, and may be saved
-                for runner, row in zip(going, rows, strict=True):
-                    watch(runner.engine.t, row)
-        for runner in runners:
-            runner.end()
+            for runner in going:
+                if not runner.going:
+                    runner.end()
+            yield list(zip(going, rows, strict=True))
     finally:
         for runner in runners:
             runner.close()
+
+
+def _advance_one(runner: Runner, watch: Watch | None) -> History:
+    try:
+        for ((_, row),) in advance([runner]):
+            if watch is not None:
+                watch(runner.engine.t, row)
+    except StopRun:
+        runner.save()
+        raise
+    return runner.history
 
 
 def resume(out: str | Path, watch: Watch | None = None) -> History:
@@ -108,8 +99,7 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
     with directory.held():
         directory.note(provenance(sources(experiment)))
         runner.keep_in(directory, directory.load_checkpoint())
-        advance([runner], watch)
-    return runner.history
+        return _advance_one(runner, watch)
 
 
 class Runner:

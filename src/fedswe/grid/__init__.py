@@ -1,1 +1,1 @@
-"""Many runs: cells in a directory, shared among processes."""
+"""Grids: many experiments, each with a name, run by several processes or machines into one directory."""

@@ -10,7 +10,6 @@ model.safetensors        the evaluated models at the end; written last, so its p
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -27,6 +26,7 @@ from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History, Tally
+from fedswe.results.locks import Claim, in_use
 
 _HISTORY_INTERVAL = 1.0  # seconds between rewrites of history.csv while a run goes on
 
@@ -43,7 +43,7 @@ class Checkpoint:
 
 
 def create_empty(path: Path) -> Path:
-    """Make a directory for results; refuses one that holds anything."""
+    """Make a directory for results; refuses one that is not empty."""
     if path.is_dir() and any(not p.name.endswith(".part") for p in path.iterdir()):
         raise FedsweError(f"{path} is not empty: continue a run with --resume {path}, or choose another --out")
     try:
@@ -63,7 +63,7 @@ class RunDirectory:
 
     # beginning -----------------------------------------------------------------------------------------
     def create(self, config: str, provenance: dict[str, object]) -> None:
-        """Start a new run here; refuses a folder that holds anything."""
+        """Start a new run here; refuses a folder that is not empty."""
         existed = self.path.is_dir()
         create_empty(self.path)
         try:
@@ -77,7 +77,7 @@ class RunDirectory:
             raise
 
     def note(self, provenance: dict[str, object]) -> None:
-        """Write down where the run's numbers come from, unless that is known."""
+        """Write run.json, unless it is there."""
         if not (self.path / "run.json").exists():
             write_whole(self.path / "run.json", json.dumps(provenance, indent=2) + "\n")
 
@@ -105,14 +105,14 @@ class RunDirectory:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Refuse a run that goes on in another process: the two would write into each other's files."""
-        with open(self.path / "config.toml", "rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:  # any other: the file system has no such locks, and nothing is known
-                busy = isinstance(error, BlockingIOError)
-                require(not busy, f"another process is at work in {self.path}: wait for it, or stop it")
+        """Refuse a run that another process is running: the two would overwrite each other's files."""
+        claim = Claim(self.path / "config.toml")
+        try:
+            if not claim.granted:
+                raise in_use(self.path)
             yield
+        finally:
+            claim.release()
 
     # during --------------------------------------------------------------------------------------------
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -128,7 +128,7 @@ class RunDirectory:
         write_whole(self.path / "checkpoint.safetensors", safetensors.torch.save(tensors, notes))
 
     def sweep(self) -> None:
-        """Remove what a killed process was writing."""
+        """Remove incomplete files of a killed process."""
         for leftover in self.path.glob(".*.part"):
             leftover.unlink()
 
@@ -174,7 +174,7 @@ class RunDirectory:
             raise FedsweError(f"{self.path} is finished, but its history.csv is missing or damaged") from None
 
     def trajectory(self, dimension: int, keep: int) -> Trajectory:
-        """The trajectory file, cut back to the bytes a checkpoint vouches for (0: a new file with header)."""
+        """The trajectory file, truncated to its size at the checkpoint (0: a new file with header)."""
         return Trajectory(self.path / "trajectory.csv", dimension, keep)
 
 

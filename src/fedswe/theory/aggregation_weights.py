@@ -19,6 +19,8 @@ import numpy.typing as npt
 from fedswe.errors import require
 from fedswe.theory.assumption import FloatArray, check_k, probability_matrix
 
+BLOCK = 2**22  # numbers in the arrays of several rounds, 32 MB
+
 
 def aggregation_weights(prob: npt.ArrayLike, k: float = 0.0) -> FloatArray:
     """E[1{i∈A^t}/(|A^t|+k)] for every round and client of ``prob`` [P, m].
@@ -27,7 +29,9 @@ def aggregation_weights(prob: npt.ArrayLike, k: float = 0.0) -> FloatArray:
     """
     table = probability_matrix(prob)
     rows, which = np.unique(table, axis=0, return_inverse=True)
-    return np.stack([_weights(row, k) for row in rows])[which.reshape(-1)]
+    size = max(1, BLOCK // rows.shape[1] ** 2)
+    parts = [_weights(rows[first : first + size], k) for first in range(0, len(rows), size)]
+    return np.concatenate(parts)[which.reshape(-1)]
 
 
 def joint_aggregation_weights(prob: npt.ArrayLike, k: float = 0.0) -> list[FloatArray]:
@@ -42,9 +46,9 @@ def joint_aggregation_weights(prob: npt.ArrayLike, k: float = 0.0) -> list[Float
 
 
 def _weights(p: FloatArray, k: float) -> FloatArray:
+    """The weights of several rounds at once, ``p`` [n, m]."""
     _, mass, share = _round_quadrature(p, k)
-    weights: FloatArray = mass @ share
-    return weights
+    return np.asarray(np.matmul(mass[:, None, :], share)[:, 0])
 
 
 def _joint_weights(p: FloatArray, k: float) -> FloatArray:
@@ -55,10 +59,11 @@ def _joint_weights(p: FloatArray, k: float) -> FloatArray:
 
 
 def _round_quadrature(p: FloatArray, k: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Nodes y, masses weight·Π_l f_l(y), and shares p_i/f_i(y) [nodes, m]."""
-    nodes, weights = jacobi_quadrature((len(p) + 1) // 2, k)
+    """Nodes y, masses weight·Π_l f_l(y) [..., nodes], and shares p_i/f_i(y) [..., nodes, m], for ``p`` [..., m]."""
+    nodes, weights = jacobi_quadrature((p.shape[-1] + 1) // 2, k)
+    p = p[..., None, :]
     factors = 1.0 - p + p * nodes[:, None]  # the nodes lie inside (0, 1): no factor vanishes
-    mass = weights * np.exp(np.log(factors).sum(axis=1))
+    mass = weights * np.exp(np.log(factors).sum(axis=-1))
     return nodes, mass, p / factors
 
 

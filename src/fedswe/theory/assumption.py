@@ -118,17 +118,11 @@ def delta_profile(prob: npt.ArrayLike) -> FloatArray:
     return np.array([float(_window_sums(running, period).min()) / period for period in periods])
 
 
-def smallest_period(prob: npt.ArrayLike, delta: float) -> int:
-    """P_δ = min{P : δ(P) ≥ δ} over the rounds given (Assumption 1)."""
+def smallest_period(profile: FloatArray, delta: float) -> int | None:
+    """P_δ = min{P : δ(P) ≥ δ} of a ``delta_profile``; None when no period reaches δ (Assumption 1)."""
     check_delta(delta)
-    profile = delta_profile(prob)
     feasible = np.flatnonzero(profile >= delta - ROUNDING)
-    require(
-        feasible.size,
-        f"no period up to {len(profile)} rounds reaches delta {delta}; "
-        f"the best is {profile.max():.6g} at period {int(profile.argmax()) + 1}: lower delta",
-    )
-    return int(feasible[0]) + 1
+    return int(feasible[0]) + 1 if feasible.size else None
 
 
 def delta_max(prob: npt.ArrayLike) -> float:
@@ -241,7 +235,6 @@ def trace_period(trace: npt.ArrayLike, delta: float, confidence: float = 0.95) -
     limit does; ``possible`` the smallest for which the upper limits of P and all its multiples do, as a feasible
     period makes its multiples feasible. Bonferroni over windows, both sides, and all T periods searched.
     """
-    check_delta(delta)
     check_confidence(confidence)
     flags = availability_trace(trace)
     rounds, clients = flags.shape
@@ -251,11 +244,8 @@ def trace_period(trace: npt.ArrayLike, delta: float, confidence: float = 0.95) -
     lower, upper = chernoff_lower(profile, periods, alpha), chernoff_upper(profile, periods, alpha)
     over_multiples = np.array([upper[period - 1 :: period].min() for period in periods])
 
-    def first(values: FloatArray) -> int | None:
-        reached = np.flatnonzero(values >= delta - ROUNDING)
-        return int(reached[0]) + 1 if reached.size else None
-
-    return PeriodEstimate(delta, first(profile), first(over_multiples), first(lower), confidence)
+    period, possible, certified = (smallest_period(values, delta) for values in (profile, over_multiples, lower))
+    return PeriodEstimate(delta, period, possible, certified, confidence)
 
 
 def realised_staleness(trace: npt.ArrayLike) -> IntArray:
@@ -271,7 +261,6 @@ def realised_staleness(trace: npt.ArrayLike) -> IntArray:
 class TraceStatistics:
     """What happened in a trace. Gaps count rounds from one availability to the next, from round -1 on."""
 
-    available_histogram: IntArray  # [m+1], rounds with |A| = n
     mean_available: float
     empty_rounds: int
     participations: IntArray  # [m]
@@ -293,7 +282,6 @@ def trace_statistics(trace: npt.ArrayLike) -> TraceStatistics:
     # Echo identity (Prop. 1): the closed gaps of a client add up to τ_i(T) + 1.
     closed = (rounds + 1 - staleness[-1]).astype(np.float64)
     return TraceStatistics(
-        available_histogram=np.bincount(per_round, minlength=clients + 1),
         mean_available=float(per_round.mean()),
         empty_rounds=int((per_round == 0).sum()),
         participations=counts,

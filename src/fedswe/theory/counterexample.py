@@ -29,7 +29,6 @@ class TwoGroupCycle:
     after_second: FloatArray  # x_2, the server model after a round of M_2
     client_mean: FloatArray  # the mean of the clients' models, the same after every round
     optimum: FloatArray  # x*, the mean of all optima
-    stable: bool  # whether FedSWE converges to this cycle
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +69,7 @@ def two_group_cycle(first: npt.ArrayLike, second: npt.ArrayLike, step: float, k:
         after_second,
         client_mean=np.asarray((h1 * after_first + h2 * after_second) / (h1 + h2)),
         optimum=np.asarray((h1 * mean1 + h2 * mean2) / (h1 + h2)),
-        stable=two_groups_settle(h1, h2, step, k),
     )
-
-
-def two_groups_settle(h1: int, h2: int, step: float, k: float) -> bool:
-    """Whether the counterexample converges: both eigenvalues of its two-round map lie inside the unit circle.
-
-    With c_g = h_g(1-2a)/(h_g+k) and d_g = k/(h_g+k) the map has determinant c_1 c_2 and trace c_1 + c_2 + d_1 d_2.
-    Equal groups of h: 0 < a < 1 + k/(2h); in particular 0 < a < 1 for k = 0.
-    """
-    require(h1 >= 1 and h2 >= 1, f"groups of {h1} and {h2} clients: each needs at least one")
-    _check_step(step, k)
-    scale = (h1 + k) * (h2 + k)
-    determinant = h1 * h2 * (1.0 - 2.0 * step) ** 2 / scale
-    trace = (1.0 - 2.0 * step) * (h1 / (h1 + k) + h2 / (h2 + k)) + k**2 / scale
-    return bool(determinant < 1.0 and abs(trace) < 1.0 + determinant)
 
 
 def two_group_trace(h1: int, h2: int) -> BoolArray:

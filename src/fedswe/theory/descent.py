@@ -1,4 +1,4 @@
-"""The descent lemma and the multi-step perturbation lemma, with the paper's constants.
+"""The descent lemma, with the paper's constants.
 
 Notation of ``fedswe.theory.rates``. e_i = t - τ_i(t) is client i's echo, z_i its auxiliary model (Definition auxiliary
 sequence), z̄ the mean over all M = m + k regular and virtual clients, and F̃ = (m/M)F.
@@ -77,21 +77,3 @@ def descent_terms(
         approximation=4.0 * visible * smoothness / total * float(approximation.sum()),
         consensus=visible * smoothness / (2.0 * total) * float(consensus.sum()),
     )
-
-
-def descent_residual(terms: DescentTerms, expected_change: float) -> float:
-    """The room the descent lemma leaves: its bound minus E[F̃(z̄^{t+1}) - F̃(z̄^t) | F^t], ≥ 0 where it holds."""
-    return terms.total - expected_change
-
-
-def perturbation_bound(
-    *, local_lr: float, steps: int, smoothness: float, sigma_squared: float, gradient_norm_squared: float
-) -> float:
-    """Lemma (multi-local steps), for η_l ≤ 1/(4sL): bounds E‖Σ_r(∇F_i(x_i^{(t,r)}) - ∇F_i(x_i^t))‖² by
-
-    5η_l²s³L²σ² + 20η_l²s⁴L²‖∇F_i(x_i^t)‖².
-    """
-    check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared)
-    check_positive(local_lr=local_lr)
-    scale = local_lr**2 * steps**3 * smoothness**2
-    return scale * (5.0 * sigma_squared + 20.0 * steps * gradient_norm_squared)

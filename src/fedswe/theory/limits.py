@@ -202,3 +202,18 @@ def _check_everyone(prob: FloatArray) -> None:
         raise FedsweError(
             f"client {never[0]} is never available and keeps its start: give it a positive probability in some round"
         )
+
+
+def fedavg_bias_map(p1: npt.ArrayLike, p2: npt.ArrayLike, centers: tuple[float, float] = (0.0, 100.0)) -> FloatArray:
+    """Figure 2: |x_output - x*| of FedAvg over active clients, two clients; entry [i, j] at (p1[i], p2[j]).
+
+    x_output = (w_1 u_1 + w_2 u_2)/(w_1 + w_2), w_1 = p_1(1 - p_2/2), w_2 = p_2(1 - p_1/2), for every step.
+    At (0, 0) nobody ever takes part: NaN.
+    """
+    first, second = np.meshgrid(np.asarray(p1, np.float64), np.asarray(p2, np.float64), indexing="ij")
+    weights = aggregation_weights(np.stack([first.ravel(), second.ravel()], axis=1))
+    total = weights.sum(axis=1)
+    output = np.full(len(weights), np.nan)
+    np.divide(weights @ np.asarray(centers), total, out=output, where=total > 0.0)
+    distance: FloatArray = np.abs(output - np.mean(centers)).reshape(first.shape)
+    return distance

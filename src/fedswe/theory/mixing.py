@@ -12,7 +12,6 @@ so it needs W Wᵀ = W^{(0)}⋯W^{(P-1)}W^{(P-1)}⋯W^{(0)}; WᵀW has another �
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +25,8 @@ from fedswe.theory.assumption import (
     check_k,
     chernoff_upper,
     probability_matrix,
-    window_means,
 )
 
-ENUMERATION_LIMIT = 12  # 2^12 sets of available clients
 QUADRATURE_STEP = 0.3  # relative error exp(-π²/step), about 1e-13
 KRYLOV_STEPS = 80
 KRYLOV_RESIDUAL = 1e-4
@@ -39,36 +36,6 @@ def check_interpolation(clients: int, k: float) -> None:
     """Refuse a k outside its range, and a system with nobody to mix with."""
     check_k(k)
     require(clients > 1 or k > 0.0, "one client and k = 0 have nothing to mix: add clients or use k > 0")
-
-
-def mixing_matrix(available: npt.ArrayLike, k: int) -> FloatArray:
-    """W^{(t)} [M, M], M = m+k (eq. W matrix elements): 1/(|A|+k) on A∪V, the identity on absent clients.
-
-    With k = 0 and nobody available W = I: the server keeps its model.
-    """
-    flags = availability_trace(np.atleast_2d(np.asarray(available)))[0]
-    check_interpolation(flags.size, k)
-    require(k == int(k), f"k = {k} virtual clients cannot be laid out: use reduced_mixing_matrix for a real k")
-    return _projection(np.concatenate([flags, np.ones(int(k))]))
-
-
-def reduced_mixing_matrix(available: npt.ArrayLike, k: float) -> FloatArray:
-    """W^{(t)} with the virtual clients as one coordinate of weight √k [m+1, m+1], any real k ≥ 0."""
-    flags = availability_trace(np.atleast_2d(np.asarray(available)))[0]
-    check_interpolation(flags.size, k)
-    reduced = _projection(np.append(flags, math.sqrt(k)))
-    reduced[-1, -1] *= k > 0.0  # without virtual clients their coordinate is empty, not absent
-    return reduced
-
-
-def _projection(weights: FloatArray) -> FloatArray:
-    absent = np.diag((weights == 0.0).astype(np.float64))
-    return absent + np.outer(weights, weights) / (float(weights @ weights) or 1.0)
-
-
-def window_product(trace: npt.ArrayLike, k: int) -> FloatArray:
-    """W^{(n,P)} = W^{(0)} W^{(1)} ⋯ W^{(P-1)} [M, M] for the P rounds of ``trace`` [P, m], in this order."""
-    return reduce(np.matmul, [mixing_matrix(row, k) for row in availability_trace(trace)])
 
 
 def consensus_direction(clients: int, k: float) -> FloatArray:
@@ -81,27 +48,6 @@ def second_eigenvalue(gram: FloatArray, k: float) -> float:
     ones = consensus_direction(len(gram) - 1, k)
     largest = float(np.linalg.eigvalsh(gram - np.outer(ones, ones))[-1])
     return min(max(largest, 0.0), 1.0)  # 0 ≤ W Wᵀ ≤ 1; only rounding leaves the range
-
-
-def enumerated_gram(prob: npt.ArrayLike, k: float) -> FloatArray:
-    """E[W Wᵀ] of the window ``prob`` [P, m], reduced, by summing over all 2^m available sets of a round.
-
-    Rounds are independent, so S ← E[W^{(t)} S W^{(t)}] from S = I, last round first, is exact.
-    """
-    table = probability_matrix(prob)
-    clients = table.shape[1]
-    check_interpolation(clients, k)
-    require(
-        clients <= ENUMERATION_LIMIT,
-        f"enumeration stops at {ENUMERATION_LIMIT} clients, got {clients}: use expected_gram",
-    )
-    sets = (np.arange(2**clients)[:, None] >> np.arange(clients)) & 1
-    matrices = np.stack([reduced_mixing_matrix(row, k) for row in sets])
-    gram = np.eye(clients + 1)
-    for p in table[::-1]:
-        chance = np.where(sets, p, 1.0 - p).prod(axis=1)
-        gram = np.tensordot(chance, matrices @ gram @ matrices, axes=1)
-    return gram
 
 
 def expected_gram(prob: npt.ArrayLike, k: float) -> FloatArray:
@@ -163,15 +109,6 @@ def _expected_sandwich(
 def rho(prob: npt.ArrayLike, k: float) -> float:
     """ρ = λ2(E[W Wᵀ]) of the window ``prob`` [P, m]; 1 when a client is absent throughout."""
     return second_eigenvalue(expected_gram(prob, k), k)
-
-
-def rho_per_window(prob: npt.ArrayLike, k: float, period: int) -> FloatArray:
-    """ρ(n, k) for every complete window n of ``prob`` [T, m]; ρ_k is the maximum."""
-    table = probability_matrix(prob)
-    windows = table[: len(window_means(table, period)) * period].reshape(-1, period * table.shape[1])
-    distinct, which = np.unique(windows, axis=0, return_inverse=True)
-    values = np.array([rho(row.reshape(period, -1), k) for row in distinct])
-    return values[which.reshape(-1)]
 
 
 def realised_rho(trace: npt.ArrayLike, k: float) -> float:

@@ -29,30 +29,6 @@ def auxiliary_models(
     return x - rate * steps * missed[:, None] * gradients
 
 
-def auxiliary_innovation(
-    available: npt.ArrayLike,
-    staleness: npt.ArrayLike,
-    stochastic_sums: npt.ArrayLike,
-    full_gradients: npt.ArrayLike,
-    steps: int,
-) -> FloatArray:
-    """G̃_i^t = 1{i∈A}(t - τ_i)(Σ_r ∇ℓ_i(x_i^{(t,r)}) - s∇F_i(x_i^t)) + s∇F_i(x_i^t) [m, d], and 0 for virtual clients.
-
-    With it Z^{t+1} = (Z^t - η_l η_g G̃^t) W^{(t)} exactly. ``stochastic_sums`` [m, d] holds Σ_r ∇ℓ_i over the local
-    steps; rows of absent clients are not read.
-    """
-    full = steps * _rows(full_gradients)
-    present = np.asarray(available, dtype=np.bool_)[:, None]
-    echo = np.asarray(staleness, dtype=np.float64)[:, None]
-    return np.where(present, echo * (_rows(stochastic_sums) - full), 0.0) + full
-
-
-def consensus_error(models: npt.ArrayLike) -> float:
-    """(1/m) Σ_{i≤m} ‖x_i - x̄‖² around the clients' own mean; what the figures of the experiments show."""
-    x = _rows(models)
-    return float(((x - x.mean(axis=0)) ** 2).sum() / len(x))
-
-
 def augmented_consensus_error(models: npt.ArrayLike, server: npt.ArrayLike, k: float) -> float:
     """(1/M) Σ_{i≤M} ‖x_i - x̄‖² over regular and virtual clients around their common mean, as in the lemmas."""
     x, virtual = _rows(models), np.asarray(server, dtype=np.float64)

@@ -63,11 +63,3 @@ def block_bound(clients: int, k: float, delta: float, period: int) -> SpectralBo
     """
     printed = block_bound_printed(clients, k, delta, period)
     return _from_log_gap(printed.log_gap + (4 * period - 2) * math.log(min(1.0, k)))
-
-
-def conference_bound(clients: int, delta: float) -> SpectralBound:
-    """k = 0, P = 1 (the conference version's lemma): ρ_0 ≤ 1 - δ⁴ (1 - (1-δ)^m)² / 8."""
-    require(clients >= 2, f"{clients} clients: mixing without interpolation needs at least two")
-    check_delta(delta)
-    somebody = 1.0 if delta == 1.0 else -math.expm1(clients * math.log1p(-delta))
-    return _from_log_gap(4.0 * math.log(delta) + 2.0 * math.log(somebody) - math.log(8.0))

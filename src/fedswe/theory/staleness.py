@@ -16,27 +16,6 @@ from fedswe.theory.assumption import FloatArray, IntArray, check_delta, probabil
 NEGLIGIBLE = 1e-16
 
 
-def staleness_survival(prob: npt.ArrayLike, round_: int) -> FloatArray:
-    """P(t - τ_i(t) > r) = Π_{q=t-r}^{t-1}(1 - p_i^q) for r = 0..t, and 0 for r = t+1: shape [t+2, m].
-
-    The value t+1 (never seen before t) carries the remaining mass, because τ_i(t) ≥ -1.
-    """
-    table = probability_matrix(prob)
-    require(
-        0 <= round_ <= len(table),
-        f"round {round_} must be between 0 and {len(table)}: the law needs p of all earlier rounds",
-    )
-    absent = 1.0 - table[:round_][::-1]
-    ends = np.ones((1, table.shape[1]))
-    return np.concatenate([ends, np.cumprod(absent, axis=0), 0.0 * ends])
-
-
-def staleness_pmf(prob: npt.ArrayLike, round_: int) -> FloatArray:
-    """P(t - τ_i(t) = r) for r = 0..t+1 (entry 0 is 0): shape [t+2, m]."""
-    survival = staleness_survival(prob, round_)
-    return np.concatenate([np.zeros((1, survival.shape[1])), -np.diff(survival, axis=0)])
-
-
 @dataclass(frozen=True, eq=False)
 class StalenessMoments:
     """Exact E[t - τ_i(t)] and E[(t - τ_i(t))²] for the rounds t = 0..T: shape [T+1, m]."""
@@ -102,27 +81,6 @@ def safe_second_moment_bound(period: int, delta: float, phase: int | None = None
     return c**2 + (2 * c + 1) / delta + 2.0 * (1.0 - delta) / delta**2
 
 
-def _quantiles(pmf: FloatArray, levels: npt.ArrayLike) -> IntArray:
-    """Smallest r with P(X ≤ r) ≥ level, for every level and column of pmf[r, i]."""
-    wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
-    require(
-        wanted.ndim == 1 and bool(((wanted > 0.0) & (wanted <= 1.0)).all()),
-        "quantile levels must be a list of numbers in (0, 1]",
-    )
-    below = np.cumsum(pmf, axis=0)
-    # Relative to the column's own total, less rounding: level 1 is then always reached.
-    reached = below[None] >= (wanted[:, None] * below[-1] * (1.0 - 1e-12))[:, None, :]
-    return np.asarray(reached.argmax(axis=1), dtype=np.int64)
-
-
-def echo_quantiles(prob: npt.ArrayLike, round_: int, levels: npt.ArrayLike) -> IntArray:
-    """Quantiles of the echo factor of a client available at round t: shape [levels, m].
-
-    Availability at t is independent of the past, so the law is that of t - τ_i(t) itself.
-    """
-    return _quantiles(staleness_pmf(prob, round_), levels)
-
-
 def echo_counts(prob: npt.ArrayLike) -> FloatArray:
     """Expected number of participations with echo factor r over the T rounds: shape [R+1, m].
 
@@ -149,6 +107,13 @@ def horizon_echo_quantiles(prob: npt.ArrayLike, levels: npt.ArrayLike) -> IntArr
 
     The law is N(r)/Σ_r N(r) with N(r) = Σ_i N_i(r), the long-run share of updates with echo factor r.
     """
-    counts = echo_counts(prob).sum(axis=1, keepdims=True)
-    require(counts.sum() > 0.0, "all probabilities are 0: nobody ever returns an update")
-    return _quantiles(counts, levels)[:, 0]
+    wanted = np.asarray(levels, dtype=np.float64)
+    require(
+        wanted.ndim == 1 and bool(((wanted > 0.0) & (wanted <= 1.0)).all()),
+        "quantile levels must be a list of numbers in (0, 1]",
+    )
+    below = np.cumsum(echo_counts(prob).sum(axis=1))
+    require(below[-1] > 0.0, "all probabilities are 0: no client ever reports")
+    # Relative to the total, less rounding: level 1 is then always reached.
+    reached = below >= wanted[:, None] * below[-1] * (1.0 - 1e-12)
+    return np.asarray(reached.argmax(axis=1), dtype=np.int64)

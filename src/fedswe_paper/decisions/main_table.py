@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.decisions.margins import (
     CLOSE,
     accuracy,
@@ -26,17 +26,17 @@ _TASKS = 9  # three data sets, three dynamics
 _EXCEPTION = "svhn, stationary"  # which the paper itself names
 
 
-def unaided(selection: Selection, place: Place, **variation: float) -> list[Cell]:
+def unaided(selection: Selection, place: Place, **variation: float) -> list[PaperCell]:
     """The methods with neither memory nor known statistics, FedSWE aside."""
     return [selection.cell(*place, row, **variation) for row in ROWS if row[0] not in ("fedswe", *AIDED)]
 
 
-def fedswe(selection: Selection, place: Place, k: float, **variation: float) -> Cell:
+def fedswe(selection: Selection, place: Place, k: float, **variation: float) -> PaperCell:
     return selection.cell(*place, ("fedswe", k), **variation)
 
 
 def _better_k(
-    selection: Selection, measured: Measurements, place: Place, rivals: list[Cell], above: float
+    selection: Selection, measured: Measurements, place: Place, rivals: list[PaperCell], above: float
 ) -> Finding | None:
     """The better of k = 0 and k = 100 against the closest rival."""
     leads = [(k, lead(measured, fedswe(selection, place, k), rivals)) for k in (0.0, 100.0)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.decisions.scope import Place
 from fedswe_paper.decisions.verdict import Finding, Look
 from fedswe_paper.measurements import Measurements, summary
@@ -33,18 +33,18 @@ def smallest(margins: dict[str, Measured | None]) -> tuple[str, Measured] | None
 
 
 def lead(
-    measured: Measurements, ours: Cell, rivals: Sequence[Cell], output: str | None = None
+    measured: Measurements, ours: PaperCell, rivals: Sequence[PaperCell], output: str | None = None
 ) -> tuple[str, Measured] | None:
     """How far ahead of the closest rival, in points of test accuracy."""
     mine = accuracy(measured, ours, output)
     return smallest({label(rival): margin(mine, accuracy(measured, rival, output)) for rival in rivals})
 
 
-def accuracy(measured: Measurements, cell: Cell, output: str | None = None) -> BySeed:
+def accuracy(measured: Measurements, cell: PaperCell, output: str | None = None) -> BySeed:
     return measured.scores(cell, "test_accuracy", output)
 
 
-def mean_of_methods(measured: Measurements, cells: Sequence[Cell]) -> BySeed:
+def mean_of_methods(measured: Measurements, cells: Sequence[PaperCell]) -> BySeed:
     """Mean test accuracy of all the cells, for the seeds that all of them have."""
     scores = [accuracy(measured, cell) for cell in cells]
     seeds = set.intersection(*(set(each) for each in scores))

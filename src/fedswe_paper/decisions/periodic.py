@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.decisions.margins import CLOSE, BySeed, accuracy, ahead, lead, margin, signed, smallest
 from fedswe_paper.decisions.scope import CIFAR10_TURNS, SVHN_TURNS, TURNS, Place
 from fedswe_paper.decisions.sine import SLOWER, rounds
@@ -15,40 +15,40 @@ from fedswe_paper.decisions.verdict import Decide, Finding, Look, over
 from fedswe_paper.measurements import Measurements, summary
 from fedswe_paper.recipes.labels import label
 from fedswe_paper.recipes.periodic import BASELINES, sweep
+from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import Selection
-from fedswe_paper.store import Finished
 from fedswe_paper.tables import Measured
 
 _SMOOTH = ("gfedavg", "fedvarp")  # the smoothest of the baselines, the paper says
 
 
-def _fedswe(selection: Selection, place: Place, k: float) -> Cell:
+def _fedswe(selection: Selection, place: Place, k: float) -> PaperCell:
     return selection.cell(*place, ("fedswe", k))
 
 
-def _baselines(selection: Selection, place: Place) -> list[Cell]:
+def _baselines(selection: Selection, place: Place) -> list[PaperCell]:
     return [selection.cell(*place, row) for row in BASELINES]
 
 
-def _tail(run: Finished, column: str) -> list[float]:
+def _tail(run: FinishedRun, column: str) -> list[float]:
     first = run.history.last["round"] - run.cell.experiment().evaluate.tail
     return [row[column] for row in run.history.rows if row["round"] > first]
 
 
-def _swing(measured: Measurements, cell: Cell) -> BySeed:
+def _swing(measured: Measurements, cell: PaperCell) -> BySeed:
     """Standard deviation of the judged model's test accuracy over the last rounds, points, by seed."""
     column = f"{cell.judged_by}_test_accuracy"
     return {run.cell.seed: 100 * float(np.std(_tail(run, column))) for run in measured.of(cell)}
 
 
-def _peak(measured: Measurements, cell: Cell) -> BySeed:
+def _peak(measured: Measurements, cell: PaperCell) -> BySeed:
     """The highest test accuracy of the run, percent, by seed."""
     column = f"{cell.judged_by}_test_accuracy"
     return {run.cell.seed: 100 * float(run.history[column].max()) for run in measured.of(cell)}
 
 
 # Figure 6 -----------------------------------------------------------------------------------------------------
-def _consensus(run: Finished, first: bool) -> float:
+def _consensus(run: FinishedRun, first: bool) -> float:
     """Mean error over the first tenth of the rounds (or at the first evaluation), or over the last rounds."""
     rows = run.history.rows[1:]  # at the start all models are equal
     until = max(run.history.last["round"] / 10, rows[0]["round"])

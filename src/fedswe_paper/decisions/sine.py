@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.decisions.main_table import fedswe, unaided
 from fedswe_paper.decisions.margins import lead, margin, mean_of_methods, signed
 from fedswe_paper.decisions.scope import SVHN_SINE, Place, datasets
@@ -122,7 +122,7 @@ def _all_never_arrives(selection: Selection, measured: Measurements, dataset: st
 def _leads_for_every(name: str, values: Sequence[float], mifa: bool = False) -> Look[Place]:
     """FedSWE (k = 0) against the closest unaided method of these tables, or against MIFA."""
 
-    def rivals(selection: Selection, place: Place, value: float) -> list[Cell]:
+    def rivals(selection: Selection, place: Place, value: float) -> list[PaperCell]:
         if mifa:
             return [selection.cell(*place, ("mifa", 0.0), **{name: value})]
         return [c for c in unaided(selection, place, **{name: value}) if c.algorithm != "gfedavg"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up
-from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import CONFERENCE, DATASETS, ROWS, STEADY, Selection
 from fedswe_paper.tables import Line, Measured, VerdictTable
@@ -16,7 +16,7 @@ GAMMAS = (0.3, 0.2, 0.1)
 ALPHAS = (0.05, 0.1, 1.0)
 
 
-def _main_lines(selection: Selection) -> list[Cell]:
+def _main_lines(selection: Selection) -> list[PaperCell]:
     return [
         selection.cell(dataset, dynamics, row)
         for dataset in selection.datasets_of(DATASETS)
@@ -25,7 +25,7 @@ def _main_lines(selection: Selection) -> list[Cell]:
     ]
 
 
-def accuracy_line(cell: Cell, keys: tuple[str, ...], measured: Measurements, table: str, **by: float) -> Line:
+def accuracy_line(cell: PaperCell, keys: tuple[str, ...], measured: Measurements, table: str, **by: float) -> Line:
     k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
     paper = look_up(table, dataset=cell.dataset, dynamics=cell.dynamics, algorithm=cell.algorithm, **k, **by)
     ours = tuple(measured.score(cell, f"{part}_accuracy") for part in ("train", "test"))
@@ -41,16 +41,16 @@ def accuracy_table(
     names: tuple[str, ...],
     lines: list[Line],
     measured: Measurements,
-    cells: list[Cell],
+    cells: list[PaperCell],
     more: Sequence[str] = (),
-) -> Report:
+) -> Page:
     """A report of one table; `more` are notes of its own."""
     judged = "FedSWE judged by the mean of the clients' models" if selection.profile == "released" else "server models"
     notes = [f"{judged}; mean of the last {selection.scale.tail} rounds", *more, *remarks(cells, measured)]
-    return Report([VerdictTable(title, names, ("train", "test"), lines, selection.profile, notes)])
+    return Page([VerdictTable(title, names, ("train", "test"), lines, selection.profile, notes)])
 
 
-def _main_report(selection: Selection, measured: Measurements) -> Report:
+def _main_report(selection: Selection, measured: Measurements) -> Page:
     cells = _main_lines(selection)
     lines = [accuracy_line(c, (c.dataset, c.dynamics, label(c)), measured, "table2") for c in cells]
     return accuracy_table(
@@ -66,7 +66,7 @@ def _main_report(selection: Selection, measured: Measurements) -> Report:
 def _varied(recipe: str, number: int, key: str, values: tuple[float, ...], what: str) -> Recipe:
     """A table of the conference version: SVHN under the sine, with one of its parameters varied."""
 
-    def lines(selection: Selection) -> list[Cell]:
+    def lines(selection: Selection) -> list[PaperCell]:
         return [
             selection.cell(dataset, "sine", row, **{key: value})
             for dataset in selection.datasets_of(["svhn"])
@@ -74,7 +74,7 @@ def _varied(recipe: str, number: int, key: str, values: tuple[float, ...], what:
             for row in CONFERENCE
         ]
 
-    def report(selection: Selection, measured: Measurements) -> Report:
+    def report(selection: Selection, measured: Measurements) -> Page:
         cells = lines(selection)
         rows = []
         for cell in cells:

@@ -8,9 +8,9 @@ part in the selection.
 
 from __future__ import annotations
 
-from fedswe_paper.cell import Cell, Dynamics
+from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import ROWS, Row, Selection
 from fedswe_paper.tables import Line, Measured, VerdictTable
@@ -44,7 +44,7 @@ def _settings(selection: Selection) -> list[tuple[str, Dynamics, float]]:
 
 def tried(
     selection: Selection, dataset: str, dynamics: Dynamics, alpha: float, row: Row, reading: str = ""
-) -> list[Cell]:
+) -> list[PaperCell]:
     """The line of each rate."""
     return [
         selection.cell(dataset, dynamics, row, alpha=alpha, rate=rate, hold_out=_HOLD_OUT, reading=reading)
@@ -52,13 +52,13 @@ def tried(
     ]
 
 
-def tuned(cells: list[Cell], measured: Measurements, output: str) -> Cell | None:
+def tuned(cells: list[PaperCell], measured: Measurements, output: str) -> PaperCell | None:
     """The line whose rate is best on held-out data; None until every rate has the same seeds."""
     seeds = [frozenset(measured.scores(cell, "held_out_accuracy", output)) for cell in cells]
     if not seeds[0] or len(set(seeds)) > 1:
         return None
 
-    def held_out(cell: Cell) -> float:
+    def held_out(cell: PaperCell) -> float:
         found = measured.score(cell, "held_out_accuracy", output)
         assert found is not None
         return found.mean if found.mean == found.mean else -1.0  # a run that blew up loses
@@ -66,11 +66,11 @@ def tuned(cells: list[Cell], measured: Measurements, output: str) -> Cell | None
     return max(cells, key=held_out)
 
 
-def _lines(selection: Selection) -> list[Cell]:
+def _lines(selection: Selection) -> list[PaperCell]:
     return [cell for setting in _settings(selection) for row in _ROWS for cell in tried(selection, *setting, *row)]
 
 
-def _report(selection: Selection, measured: Measurements) -> Report:
+def _report(selection: Selection, measured: Measurements) -> Page:
     tables = []
     for dataset, dynamics, alpha in _settings(selection):
         lines = []
@@ -98,7 +98,7 @@ def _report(selection: Selection, measured: Measurements) -> Report:
                 ],
             )
         )
-    return Report(tables)
+    return Page(tables)
 
 
 FAIR = Recipe("fair-table", "not in the paper", "the same tuning and the same judged models for all", _lines, _report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedswe_paper.illustrations import illustration
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.selection import Selection
 
 _TITLES = {
@@ -18,8 +18,8 @@ _TITLES = {
 
 
 def _recipe(name: str, title: str) -> Recipe:
-    def report(selection: Selection, measured: Measurements) -> Report:
-        return Report(charts={name: illustration(name)})
+    def report(selection: Selection, measured: Measurements) -> Page:
+        return Page(charts={name: illustration(name)})
 
     return Recipe(name, f"Figure {name.removeprefix('fig')}", title, lambda selection: [], report)
 

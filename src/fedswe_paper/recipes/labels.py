@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fedswe.algorithms import ALGORITHMS
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.readings import READINGS
 
@@ -18,7 +18,7 @@ _SHORT = {
 }
 
 
-def label(cell: Cell) -> str:
+def label(cell: PaperCell) -> str:
     """The method as a table names it, and how it is read where not by default."""
     name = _SHORT.get(cell.algorithm, ALGORITHMS[cell.algorithm].__name__)
     k = [f"k = {cell.k:g}"] * (cell.algorithm == "fedswe")
@@ -26,7 +26,7 @@ def label(cell: Cell) -> str:
     return ", ".join([name, *k, *read])
 
 
-def remarks(cells: Iterable[Cell], measured: Measurements) -> list[str]:
+def remarks(cells: Iterable[PaperCell], measured: Measurements) -> list[str]:
     """What a reader of these runs must know: where they are shorter than the scale says, and which blew up."""
     runs = [run for cell in dict.fromkeys(cells) for run in measured.scored(cell)]
     lengths = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fedswe_paper.cell import Cell
-from fedswe_paper.charts import Panel, Series, bars
+from fedswe.plotting import Panel, Series, bars
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import remarks
 from fedswe_paper.selection import Selection
 
@@ -13,17 +13,17 @@ PROBABILITIES = (0.1, 0.3, 0.5, 1.0)  # of every client; the paper's values are 
 GAMMAS = (0.1, 0.2, 0.3, 0.5)
 
 
-def line(selection: Selection, dataset: str, p: float, gamma: float) -> Cell:
+def line(selection: Selection, dataset: str, p: float, gamma: float) -> PaperCell:
     return selection.cell(dataset, "sine", ("fedavg", 0.0), p=p, gamma=gamma)
 
 
-def _lines(selection: Selection) -> list[Cell]:
+def _lines(selection: Selection) -> list[PaperCell]:
     return [
         line(selection, d, p, gamma) for d in selection.datasets_of(["svhn"]) for p in PROBABILITIES for gamma in GAMMAS
     ]
 
 
-def _report(selection: Selection, measured: Measurements) -> Report:
+def _report(selection: Selection, measured: Measurements) -> Page:
     panels = []
     for dataset in selection.datasets_of(["svhn"]):
         for part in ("train", "test"):
@@ -37,7 +37,7 @@ def _report(selection: Selection, measured: Measurements) -> Report:
                 if there:
                     series.append(Series.by_x(f"gamma = {gamma:g}", there, columns))
             panels.append(Panel(f"FedAvg, {dataset}", series, f"{part} accuracy, %", x="p of every client"))
-    return Report(charts={"accuracy": bars(panels)}, notes=remarks(_lines(selection), measured))
+    return Page(charts={"accuracy": bars(panels)}, notes=remarks(_lines(selection), measured))
 
 
 MOTIVATING = Recipe("fig3", "Figure 3", "FedAvg under a sine of several depths", _lines, _report)

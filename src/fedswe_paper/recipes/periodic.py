@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedswe_paper.cell import Cell, Dynamics
-from fedswe_paper.charts import Panel, Series, against_k, curves
+from fedswe.plotting import Panel, Series, curves
+from fedswe_paper.cell import Dynamics, PaperCell
+from fedswe_paper.charts import against_k
 from fedswe_paper.illustrations import illustration
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import PERIODIC, Row, Selection
 from fedswe_paper.tables import Line, VerdictTable
@@ -19,36 +20,36 @@ BASELINES: tuple[Row, ...] = tuple(
 _SETS = ("svhn", "cifar10")
 
 
-def sweep(selection: Selection, dataset: str, dynamics: Dynamics) -> list[Cell]:
+def sweep(selection: Selection, dataset: str, dynamics: Dynamics) -> list[PaperCell]:
     """FedSWE for every k."""
     return [selection.cell(dataset, dynamics, row) for row in [("fedswe", k) for k in selection.scale.ks]]
 
 
-def rivals(selection: Selection, dataset: str, dynamics: Dynamics) -> list[Cell]:
+def rivals(selection: Selection, dataset: str, dynamics: Dynamics) -> list[PaperCell]:
     """The six baselines, and FedSWE with k = 0 and k = 100."""
     rows: list[Row] = [("fedswe", 0.0), ("fedswe", 100.0), *BASELINES]
     return [selection.cell(dataset, dynamics, row) for row in rows]
 
 
-Pick = Callable[[Selection, str, Dynamics], list[Cell]]
+Pick = Callable[[Selection, str, Dynamics], list[PaperCell]]
 
 
 def _places(selection: Selection, papers: tuple[str, ...]) -> list[tuple[str, Dynamics]]:
     return [(dataset, d) for dataset in selection.datasets_of(papers) for d in PERIODIC]
 
 
-def _lines(pick: Pick, papers: tuple[str, ...]) -> Callable[[Selection], list[Cell]]:
+def _lines(pick: Pick, papers: tuple[str, ...]) -> Callable[[Selection], list[PaperCell]]:
     return lambda selection: [cell for place in _places(selection, papers) for cell in pick(selection, *place)]
 
 
-def _curve(cell: Cell, measured: Measurements, column: str, factor: float = 1.0) -> list[Series]:
+def _curve(cell: PaperCell, measured: Measurements, column: str, factor: float = 1.0) -> list[Series]:
     runs = measured.of(cell)
     if not runs:
         return []
     return [Series(label(cell), runs[0].history["round"].tolist(), [factor * r.history[column] for r in runs])]
 
 
-def _consensus(selection: Selection, measured: Measurements) -> Report:
+def _consensus(selection: Selection, measured: Measurements) -> Page:
     panels = []
     for dataset, dynamics in _places(selection, _SETS):
         cells = sweep(selection, dataset, dynamics)
@@ -56,11 +57,11 @@ def _consensus(selection: Selection, measured: Measurements) -> Report:
         panels.append(Panel(f"{dataset}, {dynamics}", series, r"$(1/m)\,\Sigma\,\|x_i - \bar{x}\|^2$", log=True))
     cells = _lines(sweep, _SETS)(selection)
     charts = {"consensus": curves(panels, ordered=True), "dynamics": illustration("fig6-dynamics")}
-    return Report(charts=charts, notes=remarks(cells, measured))
+    return Page(charts=charts, notes=remarks(cells, measured))
 
 
-def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measurements], Report]:
-    def report(selection: Selection, measured: Measurements) -> Report:
+def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measurements], Page]:
+    def report(selection: Selection, measured: Measurements) -> Page:
         panels, tables = [], []
         for dataset, dynamics in _places(selection, papers):
             cells = rivals(selection, dataset, dynamics)
@@ -69,14 +70,14 @@ def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measuremen
                 series = [s for cell in cells for s in _curve(cell, measured, column, 100)]
                 panels.append(Panel(f"{dataset}, {dynamics}, {output.replace('_', ' ')}", series, "test accuracy, %"))
             tables.append(_final(selection, measured, cells, f"{dataset}, {dynamics}"))
-        return Report(
+        return Page(
             tables, {"test-accuracy": curves(panels)}, _sampling(selection, _lines(rivals, papers)(selection), measured)
         )
 
     return report
 
 
-def _sampling(selection: Selection, cells: list[Cell], measured: Measurements) -> list[str]:
+def _sampling(selection: Selection, cells: list[PaperCell], measured: Measurements) -> list[str]:
     """What the eye must know of curves that are judged in one phase of the swing, and in all of them at the end."""
     runs = [run.cell for cell in cells for run in measured.of(cell)]
     judged = {(cell.dataset, e.every, e.tail, e.tail_every) for cell in runs if (e := cell.experiment().evaluate)}
@@ -90,7 +91,7 @@ def _sampling(selection: Selection, cells: list[Cell], measured: Measurements) -
     ]
 
 
-def _final(selection: Selection, measured: Measurements, cells: list[Cell], where: str) -> VerdictTable:
+def _final(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> VerdictTable:
     """The paper shows curves only; the numbers at their end, at both models, for every method."""
     outputs = ("server", "client_mean")
     lines = [
@@ -104,9 +105,9 @@ def _final(selection: Selection, measured: Measurements, cells: list[Cell], wher
 
 
 def _by_k(
-    papers: tuple[str, ...], y: str, values: Callable[[Selection, Measurements, Cell], list[float]]
-) -> Callable[[Selection, Measurements], Report]:
-    def report(selection: Selection, measured: Measurements) -> Report:
+    papers: tuple[str, ...], y: str, values: Callable[[Selection, Measurements, PaperCell], list[float]]
+) -> Callable[[Selection, Measurements], Page]:
+    def report(selection: Selection, measured: Measurements) -> Page:
         panels = []
         for dataset, dynamics in _places(selection, papers):
             cells = [cell for cell in sweep(selection, dataset, dynamics) if measured.of(cell)]
@@ -114,16 +115,16 @@ def _by_k(
             series = [Series.by_x("FedSWE", [cell.k for cell in cells], found)] if cells else []
             panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
         notes = remarks(_lines(sweep, papers)(selection), measured)
-        return Report(charts={"by-k": against_k(panels, selection.scale.clients)}, notes=notes)
+        return Page(charts={"by-k": against_k(panels, selection.scale.clients)}, notes=notes)
 
     return report
 
 
-def _accuracy_of(_: Selection, measured: Measurements, cell: Cell) -> list[float]:
+def _accuracy_of(_: Selection, measured: Measurements, cell: PaperCell) -> list[float]:
     return list(measured.scores(cell, "test_accuracy").values())
 
 
-def _rounds_of(selection: Selection, measured: Measurements, cell: Cell) -> list[float]:
+def _rounds_of(selection: Selection, measured: Measurements, cell: PaperCell) -> list[float]:
     return list(measured.rounds_to(cell, selection.scale.target).values())
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.readings import READINGS
-from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.accuracy_tables import accuracy_line, accuracy_table
 from fedswe_paper.recipes.labels import label
 from fedswe_paper.selection import STEADY, Row, Selection
@@ -35,12 +35,12 @@ _TRIED: tuple[tuple[Row, str, tuple[float, ...]], ...] = (
 _EVERYWHERE = ("", "from-mean-rate", "active-progress", "eta-g2", "every-round")
 
 
-def _differs(cell: Cell) -> bool:
+def _differs(cell: PaperCell) -> bool:
     """Whether the reading changes anything: one profile may follow already what is open in the other."""
     return not cell.reading or cell.experiment() != replace(cell, reading="").experiment()
 
 
-def _lines(selection: Selection) -> list[Cell]:
+def _lines(selection: Selection) -> list[PaperCell]:
     tried = [
         selection.cell(dataset, dynamics, row, rate=rate, reading=reading)
         for dataset in selection.datasets_of(["svhn", "cifar10"])
@@ -52,7 +52,7 @@ def _lines(selection: Selection) -> list[Cell]:
     return [cell for cell in tried if _differs(cell)]
 
 
-def _report(selection: Selection, measured: Measurements) -> Report:
+def _report(selection: Selection, measured: Measurements) -> Page:
     cells = _lines(selection)
     lines = [
         accuracy_line(c, (c.dataset, c.dynamics, label(c), f"{c.experiment().local.lr:g}"), measured, "table2")

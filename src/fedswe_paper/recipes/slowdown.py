@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from fedswe_paper.cell import Cell
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up
-from fedswe_paper.recipe import Recipe, Report
+from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import CONFERENCE, DATASETS, Selection
 from fedswe_paper.tables import Line, Measured, VerdictTable
@@ -23,7 +23,7 @@ def targets_of(dataset: str) -> tuple[int, ...]:
     return _TARGETS.get(dataset, _OTHER)
 
 
-def first_round(cell: Cell, measured: Measurements, target: float) -> Measured | None:
+def first_round(cell: PaperCell, measured: Measurements, target: float) -> Measured | None:
     """Of the curve averaged over seeds, as the paper does; infinite if it never gets there."""
     runs = measured.of(cell)
     if not runs:
@@ -34,11 +34,11 @@ def first_round(cell: Cell, measured: Measurements, target: float) -> Measured |
     return Measured(float(reached[0]) if len(reached) else math.inf, None, len(runs))
 
 
-def _lines(selection: Selection) -> list[Cell]:
+def _lines(selection: Selection) -> list[PaperCell]:
     return [selection.cell(d, "sine", row) for d in selection.datasets_of(DATASETS) for row in CONFERENCE]
 
 
-def _report(selection: Selection, measured: Measurements) -> Report:
+def _report(selection: Selection, measured: Measurements) -> Page:
     tables = []
     for dataset in selection.datasets_of(DATASETS):
         targets = targets_of(dataset)
@@ -61,7 +61,7 @@ def _report(selection: Selection, measured: Measurements) -> Report:
                 unit="rounds",
             )
         )
-    return Report(tables)
+    return Page(tables)
 
 
 SLOWDOWN = Recipe("slowdown-table", "Table 7", "rounds to reach a test accuracy", _lines, _report)

@@ -1,4 +1,4 @@
-"""fedswe deploy init: a complete Flower app, ready to run."""
+"""Write a complete Flower app, ready to run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import tomli_w
 
-from fedswe.deploy.flower import nodes
 from fedswe.deploy.flower.credentials import write_credentials
+from fedswe.deploy.flower.transport import CLIENTS_FILE
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
@@ -17,14 +17,14 @@ _TEMPLATE = Path(__file__).parent / "template"
 
 
 def write_app(folder: Path, clients: int, tls: bool) -> None:
-    """Write the app for so many clients; with `tls`, also certificates and a key per client for a local trial."""
+    """Write an app for that many clients; with `tls` also certificates and a key per client for a local trial."""
     require(clients >= 1, f"--clients must be at least 1, not {clients}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         require(not any(folder.iterdir()), f"{folder} is not empty: choose another folder")
         shutil.copytree(_TEMPLATE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    except OSError as error:  # copytree collects those of single files, without a word of the system's
-        raise FedsweError(f"cannot write {folder}: {error.strerror or 'see its permissions'}; choose another") from None
+    except OSError as error:  # the error that copytree raises for several files has no strerror
+        raise FedsweError(f"cannot write {folder}: {error.strerror or 'no permission'}; choose another") from None
     file = folder / "deployment.toml"
     text = re.sub(r"^clients = \d+$", f"clients = {clients}", file.read_text(), flags=re.MULTILINE)
     text = re.sub(r"^min_clients = \d+", f"min_clients = {(clients + 1) // 2}", text, flags=re.MULTILINE)
@@ -32,12 +32,12 @@ def write_app(folder: Path, clients: int, tls: bool) -> None:
     if tls:
         keys = write_credentials(folder / "keys", clients)
         write_whole(
-            folder / nodes.FILE, "# The public key of each client, in their order.\n" + tomli_w.dumps({"keys": keys})
+            folder / CLIENTS_FILE, "# The public keys of clients 0, 1, 2, ...\n" + tomli_w.dumps({"keys": keys})
         )
 
 
 def require_app(folder: Path) -> None:
-    """Refuse a folder that holds no app."""
+    """Refuse a folder that is not an app."""
     for name in ("pyproject.toml", "deployment.toml"):
         if not (folder / name).is_file():
             raise FedsweError(f"{folder} holds no app (no {name}): write one with `fedswe deploy init {folder}`")

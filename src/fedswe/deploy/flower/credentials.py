@@ -1,4 +1,4 @@
-"""Certificates and node keys for a trial on one machine. A real installation brings certificates of its own."""
+"""Certificates and node keys for a trial on one machine. A real installation uses its own certificates."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ _VALID = timedelta(days=365)
 
 
 def write_credentials(folder: Path, clients: int) -> list[str]:
-    """A certificate authority, a certificate for loopback, a key pair per client; gives the public keys in order.
+    """Write a certificate authority, a server certificate for loopback and a key pair per client.
 
-    folder/ca.crt                        what SuperNodes and `flwr` trust
-    folder/server.crt, server.key        what the SuperLink shows
-    folder/superexec.secret              what SuperLink and SuperExec share
-    folder/client-I.key, client-I.pub    who client I is
+    folder/ca.crt                        certificate authority, trusted by SuperNodes and `flwr`
+    folder/server.crt, server.key        certificate of the SuperLink
+    folder/superexec.secret              shared secret of SuperLink and SuperExec
+    folder/client-I.key, client-I.pub    key pair of client I
+
+    Returns the public keys in the order of the clients.
     """
     folder.mkdir(mode=0o700)
     authority_key, server_key = _private_key(), _private_key()
@@ -53,7 +55,7 @@ def write_credentials(folder: Path, clients: int) -> list[str]:
 
 
 def canonical_key(line: str) -> bytes:
-    """The bytes Flower keeps of a public key that is written as in an OpenSSH .pub file."""
+    """A public key, given as in an OpenSSH .pub file, in the form in which Flower stores it."""
     try:
         key = load_ssh_public_key(line.encode())
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -62,7 +64,7 @@ def canonical_key(line: str) -> bytes:
 
 
 def _private_key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP384R1())  # the curve Flower's own guide uses
+    return ec.generate_private_key(ec.SECP384R1())  # the curve that Flower's documentation uses
 
 
 def _pem(key: ec.EllipticCurvePrivateKey, form: PrivateFormat) -> bytes:
@@ -85,7 +87,7 @@ def _certificate(
     issuer: x509.Certificate | None,
     issuer_key: ec.EllipticCurvePrivateKey,
 ) -> x509.Certificate:
-    """Signed by `issuer`, or by itself as an authority."""
+    """A certificate signed by `issuer`; without one, a self-signed certificate of an authority."""
     now, subject = datetime.now(UTC), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
         x509.CertificateBuilder()
@@ -93,7 +95,7 @@ def _certificate(
         .issuer_name(issuer.subject if issuer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))  # clocks differ
+        .not_valid_before(now - timedelta(minutes=5))  # clocks may differ
         .not_valid_after(now + _VALID)
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

@@ -1,4 +1,4 @@
-"""Programs under supervision: each in a session of its own with a log, restarted when it dies, stopped for certain."""
+"""Supervised programs: each has its own session and log, is restarted when it ends, and is stopped at the end."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from types import TracebackType
 
 import psutil
 
-MARK = "FEDSWE_TRIAL"  # the environment variable by which all descendants of a trial are known
+MARK = "FEDSWE_TRIAL"  # environment variable that marks all processes of a trial
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_STARTED = 10.0  # seconds after which a start counts as a success
+_STARTED = 10.0  # seconds a program must run for its start to count as a success
 _GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -31,8 +31,8 @@ class Program:
     environment: Mapping[str, str]
     restart: float
     process: subprocess.Popen[bytes] | None = None
-    failures: int = 0  # starts in a row after which it ended within seconds
-    _changed: float = 0.0  # when it was started or found dead
+    failures: int = 0  # consecutive starts after which it ended within seconds
+    _changed: float = 0.0  # when it was started or found to have ended
 
     def start(self) -> None:
         with open(self.log, "ab") as log:
@@ -42,12 +42,12 @@ class Program:
                 stdout=log,
                 stderr=log,
                 env=dict(self.environment),
-                start_new_session=True,  # Ctrl-C is the supervisor's to handle
+                start_new_session=True,  # Ctrl-C must reach the supervisor only
             )
         self._changed = time.monotonic()
 
-    def tend(self) -> int | None:
-        """Start the program again if it is time; its exit code if it was found dead just now."""
+    def check(self) -> int | None:
+        """Restart the program if it is time; returns its exit code if it has ended since the last check."""
         if self.process is None:
             if time.monotonic() - self._changed >= self.restart:
                 self.start()
@@ -55,7 +55,7 @@ class Program:
         code = self.process.poll()
         if code is not None:
             with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)  # what the dead one has left behind
+                os.killpg(self.process.pid, signal.SIGKILL)  # child processes it has left running
             soon = time.monotonic() - self._changed < _STARTED
             self.process, self._changed = None, time.monotonic()
             self.failures = self.failures + 1 if soon else 0
@@ -63,7 +63,7 @@ class Program:
 
 
 class ProcessSupervisor:
-    """The programs of one trial: started one by one, tended, and at the end all stopped with all they have started."""
+    """The programs of one trial. On exit all of them and their child processes are stopped."""
 
     def __init__(self, mark: str) -> None:
         self.programs: list[Program] = []
@@ -73,14 +73,14 @@ class ProcessSupervisor:
         for number in _SIGNALS:
             before = signal.signal(number, _interrupt)
             self._signals.callback(signal.signal, number, before)
-        stop_marked(self._mark)  # a supervisor that was killed could not do it
+        stop_marked(self._mark)  # left running by a supervisor that was killed
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number in _SIGNALS:
-            signal.signal(number, signal.SIG_IGN)  # a second one must not leave half of them running
+            signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the stopping
         try:
             stop_marked(self._mark)
             for program in self.programs:
@@ -94,13 +94,13 @@ class ProcessSupervisor:
         program.start()
         return program
 
-    def tend(self) -> list[tuple[Program, int]]:
-        """Restart what has died; the programs found dead just now with their exit codes."""
-        return [(p, code) for p in self.programs if (code := p.tend()) is not None]
+    def check(self) -> list[tuple[Program, int]]:
+        """Restart programs that have ended; returns those that have ended since the last check, with exit codes."""
+        return [(p, code) for p in self.programs if (code := p.check()) is not None]
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """The living processes of a trial, whoever started them: Flower detaches some of its children."""
+    """The running processes of a trial, also detached ones: Flower detaches some of its child processes."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -110,21 +110,21 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def stop_marked(mark: str) -> None:
-    """SIGTERM to all processes of a trial, SIGKILL to those that stay.
+    """Send SIGTERM to all processes of a trial, then SIGKILL to those that are still running.
 
-    The SuperLink goes last: a node that cannot take its leave is held to be online for another minute.
+    The SuperLink is stopped last: it counts a node that could not deregister as online for another minute.
     """
     for last in (False, True):
-        leaving = [process for process in marked(mark) if last or not _is_superlink(process)]
-        for process in leaving:
+        stopping = [process for process in marked(mark) if last or not _is_superlink(process)]
+        for process in stopping:
             with suppress(psutil.Error):
                 process.terminate()
-        psutil.wait_procs(leaving, timeout=_GRACE)
-    while leaving := marked(mark):  # also what was born meanwhile
-        for process in leaving:
+        psutil.wait_procs(stopping, timeout=_GRACE)
+    while stopping := marked(mark):  # also processes that were started meanwhile
+        for process in stopping:
             with suppress(psutil.Error):
                 process.kill()
-        psutil.wait_procs(leaving, timeout=1.0)
+        psutil.wait_procs(stopping, timeout=1.0)
 
 
 def _is_superlink(process: psutil.Process) -> bool:
@@ -135,7 +135,7 @@ def _is_superlink(process: psutil.Process) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface nobody listens on."""
+    """Unused ports of the loopback interface."""
     with ExitStack() as held:
         ports = []
         for _ in range(count):

@@ -1,7 +1,7 @@
 """A whole federation on one machine: a real SuperLink, SuperExec and SuperNodes on loopback.
 
-The layout is the one recommended for an installation, so that what is tried is what will run: the SuperLink keeps its
-state in a database and the ServerApp lives outside it, under a SuperExec of its own.
+The layout is the one recommended for an installation: the SuperLink keeps its state in a database, and the ServerApp
+runs outside it, under its own SuperExec.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from fedswe.results.files import write_whole
 
 CONNECTION = "trial"
 _START_LIMIT = 60.0  # seconds a SuperLink may take until it listens
-_SERVER_LIMIT = 90.0  # seconds a submitted server may take until it is there
+_SERVER_LIMIT = 90.0  # seconds a submitted server may take until its process runs
 _ANSWER_LIMIT = 120.0  # seconds a command of Flower may take
-_LOOK_EVERY = 2.0  # seconds between looks whether it is
+_CHECK_INTERVAL = 2.0  # seconds between two checks that the server process runs
 _END_LIMIT = 20.0  # seconds a ServerApp may take to end after the last round
-_IDENTITY_IN_USE = 15.0  # pause before an authenticated node tries again: Flower holds a dead one's lease for a minute
+_IDENTITY_IN_USE = 15.0  # pause before a node with a key restarts: Flower refuses a killed node's key for a minute
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Where everything is: the app, the run directory, and the number of clients."""
+    """The app, the run directory and the number of clients."""
 
     app: Path
     run: Path
     clients: int
-    simulation: bool = False  # Flower's simulation engine in place of SuperNodes
+    simulation: bool = False  # use Flower's simulation engine instead of SuperNodes
 
     @property
     def home(self) -> Path:
@@ -59,7 +59,7 @@ class Trial:
         return {
             **os.environ,
             "PATH": f"{here}{os.pathsep}{os.environ.get('PATH', '')}",  # Flower starts its own programs by name
-            "FLWR_HOME": str(self.home),  # nothing is left in the user's home
+            "FLWR_HOME": str(self.home),  # nothing is written to the user's home
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -68,7 +68,7 @@ class Trial:
         }
 
     def prepare(self) -> None:
-        """Make the folders of logs and of client state; refuse clients without keys."""
+        """Make the folders for logs and client state; refuse clients without keys."""
         for client in range(self.clients if self.keys else 0):
             require(
                 (self.app / "keys" / f"client-{client}.key").is_file(),
@@ -92,7 +92,7 @@ class Federation:
         self.trial, self._supervisor = trial, supervisor
         self.port, *self._node_ports = free_ports(1 + trial.clients)
         self._address = f"127.0.0.1:{self.port}"
-        self._submitted = self._alive = self._looked = 0.0  # when the server was submitted, last seen, last looked for
+        self._submitted = self._seen = self._checked = 0.0  # times: server submitted, last seen running, last checked
         connection: dict[str, object] = {"address": self._address}
         if trial.keys:
             connection["root-certificates"] = str(trial.keys / "ca.crt")
@@ -101,12 +101,12 @@ class Federation:
         write_whole(trial.home / "config.toml", tomli_w.dumps({"superlink": {CONNECTION: connection}}))
 
     def start(self) -> None:
-        """Start the SuperLink, then everyone who connects to it."""
+        """Start the SuperLink, then the programs that connect to it."""
         superlink = self._supervisor.start(self._superlink())
         limit = time.monotonic() + _START_LIMIT
         while not self.listening():
-            dead = superlink.tend() is not None
-            if dead or time.monotonic() > limit:
+            ended = superlink.check() is not None
+            if ended or time.monotonic() > limit:
                 raise FedsweError(f"the SuperLink did not start: see {superlink.log}")
             time.sleep(0.1)
         self._supervisor.start(self._superexec())
@@ -122,7 +122,7 @@ class Federation:
         return listening(self.port)
 
     def submit(self, overrides: Sequence[str]) -> str:
-        """Send the app to the SuperLink; the id of the run."""
+        """Send the app to the SuperLink; returns the id of the run."""
         settings = {
             "run-dir": str(self.trial.run),
             "state-dir": str(self.trial.run / "clients"),
@@ -136,21 +136,21 @@ class Federation:
         if self.trial.simulation:
             words += ["--federation-config", f"num-supernodes={self.trial.clients} client-resources-num-cpus=1"]
         answer = self._flwr(*words)
-        self._submitted = self._alive = self._looked = time.monotonic()
+        self._submitted = self._seen = self._checked = time.monotonic()
         return str(answer["run-id"])
 
     def server_ended(self) -> bool:
-        """Whether the submitted server has come to its end. Flower itself takes 90 s to notice that one was killed."""
+        """Whether the submitted server has ended. Flower itself takes 90 s to notice that it was killed."""
         now = time.monotonic()
-        if now - self._looked < _LOOK_EVERY:
+        if now - self._checked < _CHECK_INTERVAL:
             return False
-        self._looked = now
+        self._checked = now
         if self._server_alive():
-            self._alive = now
-        return now - self._alive > (_SERVER_LIMIT if self._alive == self._submitted else _LOOK_EVERY + 0.5)
+            self._seen = now
+        return now - self._seen > (_SERVER_LIMIT if self._seen == self._submitted else _CHECK_INTERVAL + 0.5)
 
     def wait_until_ended(self) -> None:
-        """Let the server of a finished run say good-bye, so that the SuperLink's books are in order."""
+        """Wait for the server of a finished run to end, so that the SuperLink records the run as finished."""
         limit = time.monotonic() + _END_LIMIT
         while time.monotonic() < limit and self._server_alive():
             time.sleep(0.2)
@@ -163,8 +163,8 @@ class Federation:
                     return True
         return False
 
-    def complaint(self, run: str) -> str:
-        """The one line by which the ServerApp refused to run, if that is why it ended."""
+    def refusal(self, run: str) -> str:
+        """The error message with which the ServerApp refused to run; empty if it ended for another reason."""
         found = re.findall(r"FedsweError: (.*)", self._flower("log", run, CONNECTION, "--show").stdout)
         return str(found[-1]).strip() if found else ""
 
@@ -234,14 +234,14 @@ class Federation:
     def _flower(self, *words: str) -> subprocess.CompletedProcess[str]:
         command, home = [_program("flwr"), *words], self.trial.home
         try:
-            # In a folder of ours: Flower takes the name of a connection for a folder of the working directory, if
-            # there is one of that name.
+            # In our own folder: if the working directory has a folder with the name of the connection, Flower takes
+            # the name for that folder.
             return subprocess.run(
                 command, env=self.trial.environment, cwd=home, capture_output=True, text=True, timeout=_ANSWER_LIMIT
             )
         except subprocess.TimeoutExpired:
             raise FedsweError(
-                f"flwr {words[0]} did not answer in {_ANSWER_LIMIT:g} s: see {home / 'logs'}, and try again"
+                f"flwr {words[0]} did not answer in {_ANSWER_LIMIT:g} s: see {home / 'logs'} and try again"
             ) from None
 
 
@@ -251,5 +251,5 @@ def _listed(answer: dict[str, object]) -> list[object]:
 
 
 def _program(name: str) -> str:
-    """A program of the environment this runs in."""
+    """A program installed beside this Python."""
     return str(Path(sys.executable).parent / name)

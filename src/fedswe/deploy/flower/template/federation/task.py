@@ -17,7 +17,7 @@ from fedswe.tasks.custom import CustomTask, Samples
 class Own(CustomTask):
     """Every client reads client-I.npz (arrays x and y) from the folder in the environment variable FEDERATION_DATA.
 
-    Without that variable it makes up data, so that the example runs: three classes whose shares differ by client.
+    Without that variable it generates data, so that the example runs: three classes, in other proportions per client.
     """
 
     features: int = 8
@@ -31,14 +31,14 @@ class Own(CustomTask):
     def load(self, client: int) -> Samples:
         folder = os.environ.get("FEDERATION_DATA")
         if folder is None:
-            return self._made_up(seed=client, leading=client % self.classes)
+            return self._generated(seed=client, leading=client % self.classes)
         with np.load(os.path.join(folder, f"client-{client}.npz"), allow_pickle=False) as stored:
             return torch.as_tensor(stored["x"]), torch.as_tensor(stored["y"])
 
     def test(self) -> Samples | None:
-        return self._made_up(seed=1000, leading=0) if "FEDERATION_DATA" not in os.environ else None
+        return self._generated(seed=1000, leading=0) if "FEDERATION_DATA" not in os.environ else None
 
-    def _made_up(self, seed: int, leading: int) -> Samples:
+    def _generated(self, seed: int, leading: int) -> Samples:
         random = torch.Generator().manual_seed(seed)
         targets = torch.randint(self.classes, (120,), generator=random)
         targets[:40] = leading

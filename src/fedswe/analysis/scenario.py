@@ -1,4 +1,4 @@
-"""What a report is about: some clients, and what is known of when they are there."""
+"""What an analysis is about: the clients of an experiment, and what is known about their availability."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedswe.availability import Alternating, Always, Availability, Cyclic, Markov, Mask, Sine, Staircase, Stationary
+from fedswe.availability import Availability, Markov, Mask
 from fedswe.availability.markov import Chains
 from fedswe.availability.mask import read_table
 from fedswe.availability.model import Population, Probabilistic
@@ -19,17 +19,17 @@ from fedswe.experiment.experiment import Experiment, populate
 from fedswe.tasks.problem import Problem
 from fedswe.theory.assumption import delta_profile
 
-# probabilities: independent coins with known p_i^t, the setting of Assumption 1
-# trace: one record of who was there, and nothing else
+# probabilities: independent rounds with known p_i^t, the setting of Assumption 1
+# trace: one record of which clients were available, and nothing else
 # chains: known p_i, but a round depends on the one before
-Knowledge = Literal["probabilities", "trace", "chains"]
+Known = Literal["probabilities", "trace", "chains"]
 
 _SIMULATED_CELLS = 2e7  # rounds times clients times copies
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """The clients of an experiment over some rounds."""
+class Scenario:
+    """The clients of an experiment and their availability in the first `horizon` rounds."""
 
     name: str  # of the availability model
     experiment: Experiment
@@ -42,70 +42,67 @@ class Subject:
         return self.schedule.m
 
     @cached_property
-    def knows(self) -> Knowledge:
+    def known(self) -> Known:
         if isinstance(self.experiment.availability, Markov):
             return "chains"
         return "trace" if np.isnan(self.schedule.prob(0)).any() else "probabilities"
 
-    @cached_property
+    @property
     def cycle(self) -> int | None:
-        """The rounds after which the probabilities repeat, if that is known."""
-        availability = self.experiment.availability
-        if isinstance(availability, Always | Stationary | Markov):
-            return 1
-        if isinstance(availability, Staircase | Sine | Alternating):
-            return availability.period
-        return availability.groups if isinstance(availability, Cyclic) else None
+        """The number of rounds after which the probabilities repeat, if it is known."""
+        return self.experiment.availability.cycle()
 
     @cached_property
     def prob(self) -> Floats:
-        """p_i^t [horizon, m]; for chains the share of time each client is there."""
-        if self.cycle is None:
-            return np.stack([self.schedule.prob(t) for t in range(self.horizon)])
+        """p_i^t [horizon, m]; for chains the share of rounds in which each client is available."""
         # One cycle, repeated: evaluated at t + period a sine differs in its last digit.
-        once = np.stack([self.schedule.prob(t) for t in range(self.cycle)])
+        once = np.stack([self.schedule.prob(t) for t in range(self.cycle or self.horizon)])
         return np.resize(once, (self.horizon, self.m))
 
     @cached_property
     def trace(self) -> Bools:
-        """Who is there in the rounds of a run [horizon, m]."""
+        """The available clients of a run, round by round [horizon, m]."""
         return np.stack([self.schedule.sample(t) for t in range(self.horizon)])
 
+    @property
+    def table(self) -> Floats:
+        """The probabilities, or where only a trace is known, the trace as 0 and 1 [horizon, m]."""
+        return self.trace.astype(np.float64) if self.known == "trace" else self.prob
+
     def window(self, asked: int | None) -> int:
-        """The window P to judge: the one asked for, the cycle, or the shortest in which everybody is seen."""
+        """The window P: the one asked for, the cycle, or the shortest in which every client is available."""
         if asked is not None:
             require(
                 1 <= asked <= self.horizon,
-                f"--period {asked} must be between 1 and the {self.horizon} rounds looked at (--horizon)",
+                f"--period {asked} must be between 1 and the {self.horizon} rounds analysed (--horizon)",
             )
             return asked
         if isinstance(self.experiment.availability, Markov):
-            # One round says nothing of how long clients stay away; this is how long the off ones do, on average.
+            # One round says nothing about how long clients are unavailable; this is their mean absence.
             return min(self.horizon, math.ceil(1 / self.experiment.availability.on))
         if self.cycle is not None:
             require(
                 self.cycle <= self.horizon,
-                f"{self.horizon} rounds are shorter than the period {self.cycle}: raise --horizon or name a --period",
+                f"{self.horizon} rounds are shorter than the period {self.cycle}: raise --horizon or give a --period",
             )
             return self.cycle
-        profile = delta_profile(self.trace if self.knows == "trace" else self.prob)
-        everybody = np.flatnonzero(profile > 0)
-        if not everybody.size:
-            never = int((self.trace if self.knows == "trace" else self.prob).any(axis=0).argmin())
+        complete = np.flatnonzero(delta_profile(self.table) > 0)
+        if not complete.size:
+            never = int(self.table.any(axis=0).argmin())
             raise FedsweError(
-                f"client {never} is absent in all {self.horizon} rounds, so no window holds everybody: "
-                "leave it out, or name a --period"
+                f"client {never} is absent in all {self.horizon} rounds, so no window contains every client: "
+                "leave it out, or give a --period"
             )
-        return int(everybody[0]) + 1
+        return int(complete[0]) + 1
 
     def copies(self, rounds: int, wanted: int) -> Bools:
-        """Independent copies of the chains [rounds, copies, m], as many as wanted and reasonable."""
+        """Independent copies of the chains [rounds, copies, m]; fewer than `wanted` if they would be too large."""
         availability = self.experiment.availability
         assert isinstance(availability, Markov)
         number = int(max(4, min(wanted, _SIMULATED_CELLS // (rounds * self.m))))
-        # Clients are independent: R times as many of them are R copies.
-        crowd = Chains(np.tile(self.schedule.prob(0), number), self.experiment.seed, availability.on)
-        return np.stack([crowd.sample(t) for t in range(rounds)]).reshape(rounds, number, self.m)
+        # Clients are independent: R times as many clients are R copies.
+        chains = Chains(np.tile(self.schedule.prob(0), number), self.experiment.seed, availability.on)
+        return np.stack([chains.sample(t) for t in range(rounds)]).reshape(rounds, number, self.m)
 
     def values(self) -> dict[str, Any]:
         return {
@@ -113,38 +110,37 @@ class Subject:
             "clients": self.m,
             "rounds": self.horizon,
             "cycle": self.cycle,
-            "basis": self.knows,
+            "basis": self.known,
             "mean_available": self.mean_available,
         }
 
     @property
     def mean_available(self) -> float:
-        table = self.trace if self.knows == "trace" else self.prob
-        return float(table.sum(axis=1).mean())
+        return float(self.table.sum(axis=1).mean())
 
     def notes(self) -> list[str]:
-        cycle = f", period {self.cycle}" if self.cycle is not None and self.cycle > 1 else ""
-        head = f"{self.name}: {self.m} clients, {self.horizon} rounds{cycle}"
+        period = f", period {self.cycle}" if self.cycle is not None and self.cycle > 1 else ""
+        head = f"{self.name}: {self.m} clients, {self.horizon} rounds{period}"
         head += f", {self.mean_available:.1f} available on average"
-        if self.knows == "trace":
-            return [head, "one record of 0 and 1: numbers with an interval are estimates, the others facts about it"]
-        if self.knows == "chains":
+        if self.known == "trace":
+            return [head, "one trace of 0 and 1: numbers with an interval are estimates, the others describe the trace"]
+        if self.known == "chains":
             return [
                 head,
-                "markov rounds are not independent, as Assumption 1 asks: p_i is the share of time a client is there, "
-                "and what needs more than that is simulated",
+                "markov rounds are not independent, as Assumption 1 requires: p_i is the share of rounds a client is "
+                "available; what needs more than p_i is simulated",
             ]
         return [head]
 
 
-def subject(experiment: Experiment, name: str, horizon: int | None, task_named: bool) -> Subject:
+def scenario(experiment: Experiment, name: str, horizon: int | None, task_named: bool) -> Scenario:
     """Clients as a run would have them. Without a named task, an availability that lists clients fixes their number."""
-    alone = None if task_named else _clients_listed(experiment.availability)
+    clients = None if task_named else _clients_listed(experiment.availability)
     problem: Problem | None = None
-    if alone is None:
+    if clients is None:
         problem, schedule = populate(experiment)
     else:
-        schedule = experiment.availability.schedule(Population(alone), experiment.seed)
+        schedule = experiment.availability.schedule(Population(clients), experiment.seed)
     rounds = experiment.rounds if schedule.rounds is None else schedule.rounds
     if horizon is not None:
         require(horizon >= 1, f"--horizon {horizon} must be at least 1 round")
@@ -153,7 +149,7 @@ def subject(experiment: Experiment, name: str, horizon: int | None, task_named: 
             f"--horizon {horizon} is longer than the {schedule.rounds} rounds of the file",
         )
         rounds = horizon
-    return Subject(name, experiment, schedule, problem, rounds)
+    return Scenario(name, experiment, schedule, problem, rounds)
 
 
 def _clients_listed(availability: Availability) -> int | None:

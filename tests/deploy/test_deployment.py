@@ -15,28 +15,28 @@ from tests.deploy.parts import quadratic
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_file_gives_the_deployment_back(tmp_path, name):
-    plan = quadratic(name, delivery="lazy", max_norm=3.5, deadline=7.0, min_clients=2, trail=True)
-    plan.save(tmp_path)
+    deployment = quadratic(name, delivery="lazy", max_norm=3.5, deadline=7.0, min_clients=2, trail=True)
+    deployment.save(tmp_path)
     again = Deployment.load(tmp_path / "deployment.toml")
-    assert again == plan
-    assert again.digest() == plan.digest()
+    assert again == deployment
+    assert again.digest() == deployment.digest()
     assert Deployment.load(tmp_path / "deployment.toml", ["deploy.max_norm=auto"]).max_norm == "auto"
 
 
 def test_the_digest_names_what_both_ends_must_share():
-    plan = quadratic("fedswe")
-    experiment = plan.experiment
-    same = [replace(plan, delivery="lazy"), replace(plan, experiment=replace(experiment, rounds=99))]
+    deployment = quadratic("fedswe")
+    experiment = deployment.experiment
+    same = [replace(deployment, delivery="lazy"), replace(deployment, experiment=replace(experiment, rounds=99))]
     other = [
-        replace(plan, simulate_absence=False),
-        replace(plan, experiment=replace(experiment, seed=6)),
-        replace(plan, experiment=replace(experiment, dtype="float64")),
-        replace(plan, experiment=replace(experiment, local=replace(experiment.local, lr=0.01))),
-        replace(plan, experiment=replace(experiment, algorithm=replace(experiment.algorithm, k=3.0))),
-        replace(plan, experiment=replace(experiment, availability=Stationary(p=0.5))),
+        replace(deployment, simulate_absence=False),
+        replace(deployment, experiment=replace(experiment, seed=6)),
+        replace(deployment, experiment=replace(experiment, dtype="float64")),
+        replace(deployment, experiment=replace(experiment, local=replace(experiment.local, lr=0.01))),
+        replace(deployment, experiment=replace(experiment, algorithm=replace(experiment.algorithm, k=3.0))),
+        replace(deployment, experiment=replace(experiment, availability=Stationary(p=0.5))),
     ]
-    assert {p.digest() for p in same} == {plan.digest()}
-    assert len({p.digest() for p in other} | {plan.digest()}) == 7
+    assert {p.digest() for p in same} == {deployment.digest()}
+    assert len({p.digest() for p in other} | {deployment.digest()}) == 7
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,12 @@ def test_mistakes_get_one_line(tmp_path, line, complaint):
 
 def test_known_probabilities_are_demanded_of_a_mask(tmp_path):
     (tmp_path / "mask.csv").write_text("1,1,1,1\n" * 12)
-    plan = quadratic("fedavg_known")
-    plan = replace(plan, experiment=replace(plan.experiment, availability=Mask(file=str(tmp_path / "mask.csv"))))
+    deployment = quadratic("fedavg_known")
+    deployment = replace(
+        deployment, experiment=replace(deployment.experiment, availability=Mask(file=str(tmp_path / "mask.csv")))
+    )
     with pytest.raises(FedsweError, match="prob_file"):
-        ServerEndpoint.open(tmp_path / "server", plan)
+        ServerEndpoint.open(tmp_path / "server", deployment)
     assert not (tmp_path / "server").exists()
 
 
@@ -93,10 +95,10 @@ def test_a_quorum_that_can_never_come_is_refused(tmp_path):
 
 
 def test_a_client_number_must_exist(tmp_path):
-    plan = quadratic("fedswe")
+    deployment = quadratic("fedswe")
     with pytest.raises(FedsweError, match="there is no client 4"):
-        ClientEndpoint.open(tmp_path, plan, 4, plan.problem())
-    server = ServerEndpoint.open(tmp_path / "server", plan)
+        ClientEndpoint.open(tmp_path, deployment, 4, deployment.problem())
+    server = ServerEndpoint.open(tmp_path / "server", deployment)
     with pytest.raises(FedsweError, match="there is no client -1"):
         server.jobs([-1])
     server.release()

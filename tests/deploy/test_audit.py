@@ -7,21 +7,18 @@ import safetensors.torch
 import torch
 
 from fedswe.deploy import ServerEndpoint, ledger
-from fedswe.deploy.audit import verify
-from fedswe.deploy.client import ClientEndpoint
+from fedswe.deploy.audit import snapshot, trace, verify
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
-from fedswe.deploy.snapshot import snapshot
-from fedswe.deploy.trace import trace
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
 from tests.cli.command import fedswe
-from tests.deploy.parts import Quiet, deployment, quadratic
+from tests.deploy.parts import Network, deployment, quadratic
 
 
 @pytest.fixture
 def folder(scratch):
-    net = Quiet(scratch, quadratic("fedswe"))
+    net = Network(scratch, quadratic("fedswe"))
     net.finish()
     net.server.release()
     return scratch / "server"
@@ -46,7 +43,7 @@ def test_a_true_run_is_exact(folder):
 
 
 def test_a_run_can_be_verified_while_it_goes_on(scratch):
-    net = Quiet(scratch, quadratic("mifa"))
+    net = Network(scratch, quadratic("mifa"))
     for rounds in (1, 2, 3):
         net.round()
         assert verify(scratch / "server").rounds == rounds
@@ -56,7 +53,7 @@ def test_a_run_can_be_verified_while_it_goes_on(scratch):
 
 @pytest.mark.parametrize("name", ["fedswe", "mifa"])
 def test_models_are_of_one_round_though_another_is_committed_while_they_are_read(scratch, monkeypatch, name):
-    net = Quiet(scratch, quadratic(name, p=1.0))
+    net = Network(scratch, quadratic(name, p=1.0))
     net.round()
     read = ServerFiles.state
 
@@ -66,7 +63,7 @@ def test_models_are_of_one_round_though_another_is_committed_while_they_are_read
         return read(store, t, like)
 
     monkeypatch.setattr(ServerFiles, "state", late)
-    entries, models = snapshot(scratch / "server", RunProtocol(net.plan, net.problem))
+    entries, models = snapshot(scratch / "server", RunProtocol(net.deployment, net.problem))
     assert [entry.t for entry in entries] == [0, 1]
     assert torch.equal(models["server"], net.server.server_model())
     assert torch.equal(models["client_mean"], net.server.client_mean())
@@ -100,10 +97,11 @@ def test_another_server_model_is_noticed(folder):
 
 @pytest.mark.parametrize(("error", "passed"), [(3e-7, True), (1e-3, False)])
 def test_clients_that_round_differently_are_measured_on_the_trail(scratch, error, passed):
-    net = Quiet(scratch, quadratic("fedswe", p=1.0, trail=True))
+    net = Network(scratch, quadratic("fedswe", p=1.0, trail=True))
     exact = net.problem.gradient
     net.problem.gradient = lambda x, batch, precision: exact(x, batch, precision) + error
-    net.clients = [ClientEndpoint.open(scratch, net.plan, i, net.problem) for i in range(4)]
+    for i in range(4):
+        net.restart_client(i)
     net.finish()
     result = verify(scratch / "server")
     assert result.compared == 13
@@ -115,7 +113,7 @@ def test_clients_that_round_differently_are_measured_on_the_trail(scratch, error
 def test_the_scale_of_a_model_does_not_matter(scratch):
     """The client mean is summed in another order than the simulator's: that rounds in proportion to the models."""
     task = Quadratic(centers=[[100.0, 200.0], [300.0, -100.0], [0.0, 100.0]], start=100.0)
-    net = Quiet(scratch, deployment("fedswe", task, 12, "eager"))
+    net = Network(scratch, deployment("fedswe", task, 12, "eager"))
     net.finish()
     result = verify(scratch / "server")
     assert result.exact
@@ -124,7 +122,7 @@ def test_the_scale_of_a_model_does_not_matter(scratch):
 
 
 def test_a_model_that_is_no_number_does_not_pass(scratch):
-    net = Quiet(scratch, quadratic("fedswe", trail=True))
+    net = Network(scratch, quadratic("fedswe", trail=True))
     net.finish()
     rewrite(scratch / "server", 6, lambda entry: entry.update(model="0" * 32))
     net.server._files.save_trail(6, net.problem.start * float("nan"))
@@ -135,7 +133,7 @@ def test_what_is_not_a_run_is_refused(scratch):
     for act in (lambda: verify(scratch), lambda: trace(scratch, scratch / "mask.csv")):
         with pytest.raises(FedsweError, match="holds no deployment"):
             act()
-    Quiet(scratch, quadratic("fedswe")).server.release()
+    Network(scratch, quadratic("fedswe")).server.release()
     with pytest.raises(FedsweError, match="no round was committed"):
         verify(scratch / "server")
     with pytest.raises(FedsweError, match="no round was committed"):
@@ -164,7 +162,7 @@ def test_the_mask_is_not_overwritten_by_its_configuration(folder, tmp_path, monk
 
 def test_export_gives_the_model_the_algorithm_is_best_served_by(scratch, tmp_path, monkeypatch, capsys):
     for name, best in (("fedswe", "client_mean"), ("fedawe", "client_mean"), ("fedavg", "server")):
-        net = Quiet(scratch / name, quadratic(name))
+        net = Network(scratch / name, quadratic(name))
         net.finish()
         out = tmp_path / f"{name}.safetensors"
         code, said, _ = fedswe(monkeypatch, capsys, "deploy", "export", scratch / name / "server", "--out", out)
@@ -206,7 +204,7 @@ def test_a_harmed_run_directory_says_what_to_do(folder, harm):
 
 def test_the_served_mean_is_that_of_the_models_last_received(scratch):
     """By hand: FedSWE's client mean is an average of past server models, weighted by who last left at each."""
-    net = Quiet(scratch, quadratic("fedswe", p=1.0, trail=True))
+    net = Network(scratch, quadratic("fedswe", p=1.0, trail=True))
     for who in ([0, 1], [1], [2], []):
         net.round(who)
     x = {0: net.problem.start, **{t: net.server._files.trail(t) for t in (1, 2, 3)}}

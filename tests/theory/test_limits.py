@@ -16,12 +16,12 @@ from fedswe.engine import ENGINES
 from fedswe.errors import FedsweError
 from fedswe.tasks.quadratic import QuadraticProblem
 from fedswe.theory.aggregation_weights import aggregation_weights
-from fedswe.theory.bias import bias_report, fedavg_bias_map, trace_bias_report
 from fedswe.theory.limits import (
     ExpectedLimit,
     echo_gain,
     fedavg_active_limit,
     fedavg_all_limit,
+    fedavg_bias_map,
     fedswe_limit,
     visit_step,
 )
@@ -220,29 +220,7 @@ def test_the_engine_shows_fedavgs_bias_under_random_availability() -> None:
     assert abs(batches.mean() - 93.956) < 4 * error < 4
 
 
-# the report -----------------------------------------------------------------------------------------------
-def test_the_report_names_the_favoured_client_and_the_correction() -> None:
-    table = np.array([[0.9, 0.1, 0.2], [0.8, 0.3, 0.0]])
-    optima = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 9.0]])
-    report = bias_report(table, optima, visit_step(0.01, 5), k=3.0)
-    assert report.optimum == pytest.approx([2, 3])
-    active, fedswe = report.fedavg_active.server, report.fedswe
-    assert active.weights == pytest.approx(fedavg_active_limit(table, report.step).server)
-    assert active.limit == pytest.approx(active.weights @ optima)
-    assert active.average == pytest.approx(active.limit.mean(axis=0))
-    assert active.distance == pytest.approx(math.dist(active.average, [2, 3]))
-    assert active.worst_distance == pytest.approx(max(math.dist(x, [2, 3]) for x in active.limit))
-    assert active.worst_distance >= active.distance
-    assert active.most_overweighted == 0
-    assert active.excess == pytest.approx(active.weights[:, 0].mean() - 1 / 3)
-    assert fedswe.server.distance < 0.1 * active.distance
-    assert fedswe.client_mean.distance == pytest.approx(0, abs=1e-9)
-    assert report.fedavg_all.server.distance > 1
-    assert report.echo_gain == pytest.approx(echo_gain(table, report.step))
-    one_dimensional = bias_report(table, optima[:, 0], report.step, 3.0)
-    assert one_dimensional.fedavg_active.server.average == pytest.approx(active.average[:1])
-
-
+# wrong input ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -259,30 +237,8 @@ def test_the_report_names_the_favoured_client_and_the_correction() -> None:
         (lambda: echo_gain([[0.0]], 0.1), "never available"),
         (lambda: visit_step(-0.1, 1), "must all be positive"),
         (lambda: visit_step(0.1, 0), "local steps"),
-        (lambda: bias_report([[0.5, 0.5]], [1.0], 0.1, 1.0), "one optimum per client"),
-        (lambda: bias_report([[0.5]], [math.inf], 0.1, 1.0), "finite"),
     ],
 )
 def test_impossible_input_is_refused(call: Callable[[], object], words: str) -> None:
     with pytest.raises(FedsweError, match=words):
         call()
-
-
-def test_a_repeated_trace_has_the_same_report_by_both_ways() -> None:
-    rng = np.random.default_rng(9)
-    for k in (0.0, 2.5):
-        trace = rng.random((6, 4)) < 0.6
-        trace[0] |= ~trace.any(axis=0)
-        optima = rng.normal(0, 5, (4, 2))
-        one, two = trace_bias_report(trace, optima, 0.1, k), bias_report(trace, optima, 0.1, k)
-        for name in ("fedswe", "fedavg_active", "fedavg_all"):
-            for model in ("server", "client_mean"):
-                first, second = getattr(getattr(one, name), model), getattr(getattr(two, name), model)
-                assert first.weights == pytest.approx(second.weights, abs=1e-10)
-                assert first.worst_distance == pytest.approx(second.worst_distance)
-        assert one.echo_gain == pytest.approx(two.echo_gain)
-
-
-def test_a_trace_on_which_fedswe_grows_is_refused() -> None:
-    with pytest.raises(FedsweError, match="choose a smaller step"):
-        trace_bias_report([[1, 0], [0, 1]], [0.0, 1.0], 1.2, 0.0)

@@ -1,0 +1,113 @@
+"""fedswe list, fedswe show."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import MISSING, Field, fields
+from typing import Annotated, Any
+
+import typer
+
+from fedswe import registry
+from fedswe.cli.arguments import Json
+from fedswe.cli.console import console, print_json, print_table
+from fedswe.errors import FedsweError
+
+_COUNTED = ("kept at the server", "kept at each client", "down before the work", "up", "reply after the merge")
+
+
+def _complete(incomplete: str) -> list[tuple[str, str]]:
+    return [
+        (name, title)
+        for kind in registry.KINDS
+        for name, title in registry.titles(kind).items()
+        if name.startswith(incomplete)
+    ]
+
+
+def list_command(as_json: Json = False) -> None:
+    """List algorithms, availability models, tasks, transforms, outputs and history columns."""
+    titles = {kind: registry.titles(kind) for kind in registry.KINDS}
+    if as_json:
+        print_json(titles)
+        return
+    for kind, named in titles.items():
+        print_table(kind, ("name", "title"), named.items())
+    console.print("fedswe show NAME explains one of them")
+
+
+def show_command(
+    name: Annotated[str, typer.Argument(help="A name from `fedswe list`, or module:Class", autocompletion=_complete)],
+    as_json: Json = False,
+) -> None:
+    """Explain a name of `fedswe list` or a class of yours: formula, parameters, memory, messages, citation."""
+    found = [_description(kind, name, cls) for kind, cls in registry.find(name)]
+    if as_json:
+        print_json(found[0])
+        return
+    for entry in found:
+        _print(entry)
+
+
+def _description(section: str, name: str, cls: type[Any]) -> dict[str, Any]:
+    comments = _comments(cls)
+    parameters = [
+        {"key": f.name, "default": _default(f), "meaning": comments.get(f.name, "")} for f in fields(cls) if f.init
+    ]
+    entry: dict[str, Any] = {
+        "section": section,
+        "name": name,
+        "title": registry.title_of(cls),
+        "description": inspect.getdoc(cls) or "",
+        "parameters": parameters,
+    }
+    if section == "algorithm":
+        entry["numbers"] = dict(zip(_COUNTED, _counted(cls), strict=True))
+        entry["trains_while_absent"] = cls.trains_while_absent
+        entry["needs_probabilities"] = cls.needs_probabilities
+        entry["citation"] = getattr(cls, "citation", "none")
+    return entry
+
+
+def _print(entry: dict[str, Any]) -> None:
+    console.print(f"[bold]{entry['name']}[/bold]", end="", markup=True)
+    console.print(f"  {entry['title']}\n\n{entry['description']}\n")
+    if entry["parameters"]:
+        rows = [(p["key"], repr(p["default"]), p["meaning"]) for p in entry["parameters"]]
+        print_table(f"[{entry['section']}]", ("key", "default", "meaning"), rows)
+    if entry["section"] == "algorithm":
+        title = "numbers kept, and moved per client and round (4 bytes each in float32; d = parameters)"
+        print_table(title, _COUNTED, [tuple(entry["numbers"].values())])
+        if entry["trains_while_absent"]:
+            console.print("absent clients train too")
+        if entry["needs_probabilities"]:
+            console.print("needs the true probabilities p_i^t, which no deployed client knows")
+        console.print(f"\nReference: {entry['citation']}")
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not MISSING else None
+
+
+def _comments(cls: type[Any]) -> dict[str, str]:
+    """The comment beside each field, which is where its meaning is written."""
+    found: dict[str, str] = {}
+    for owner in reversed(cls.__mro__):
+        if owner.__module__ not in ("abc", "builtins", "typing"):
+            found |= dict(re.findall(r"^    (\w+): [^\n]*?  # (.+)$", inspect.getsource(owner), re.MULTILINE))
+    return found
+
+
+def _counted(cls: type[Any]) -> list[str]:
+    from fedswe.core.footprint import footprint, in_d
+
+    d = 1000  # any size larger than the number of scalars an algorithm keeps
+    try:
+        count = footprint(cls(), d)
+    except Exception as error:  # a user's class may raise anything
+        reason = registry.first_line(error)
+        raise FedsweError(f"{cls.__name__}: its messages cannot be counted ({reason})") from None
+    return [in_d(n, d) for n in (count.server, count.client, count.down, count.up, count.reply)]

@@ -1,0 +1,182 @@
+"""The rounds of a deployment, over any transport: quorum, deadline, reports, commit, deliveries and evaluation."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from fedswe.deploy import ledger
+from fedswe.deploy.ledger import Entry
+from fedswe.deploy.packet import Packet
+from fedswe.deploy.server import ServerEndpoint
+from fedswe.deploy.transport import Kind, Transport
+from fedswe.engine.base import Attendance
+from fedswe.errors import FedsweError, require
+from fedswe.results.files import write_whole
+from fedswe.results.history import History, Row, Tally
+from fedswe.results.provenance import provenance
+from fedswe.results.run_directory import RunDirectory
+
+log = logging.getLogger("fedswe.deploy")
+
+HISTORY = "history.csv"
+LOG = "server.log"
+_POLL = 0.2  # seconds that a poll waits when nothing has arrived
+
+
+class Rounds:
+    def __init__(
+        self, server: ServerEndpoint, transport: Transport, origin: Mapping[str, object] | None = None
+    ) -> None:
+        """`origin` is added to run.json, such as the version of what the transport is built on."""
+        self._server, self._transport, self._origin = server, transport, origin or {}
+        self._deadline = server.deployment.deadline
+        self.evaluation = Evaluation(server)
+
+    def run(self) -> History:
+        """Run all rounds that are left."""
+        with _log_file(self._server.directory):
+            # Not the command line: Flower passes a token on it.
+            known = {key: value for key, value in provenance().items() if key != "command"}
+            RunDirectory(self._server.directory).note({**known, **self._origin})
+            while not self._server.finished:
+                self.step()
+        return self.evaluation.history
+
+    def step(self) -> None:
+        """Run one round."""
+        while len(self._transport.connected()) < self._server.deployment.min_clients:
+            self._receive("job", -1)
+        t = self._server.t
+        self._gather(t)
+        deliveries, connections = self._server.close(), self._transport.connected()
+        self._send("delivery", t, deliveries, connections)
+        self.evaluation.after_round()  # while the deliveries are on their way
+        self._await_deliveries(t, set(deliveries), connections)
+
+    def _gather(self, t: int) -> None:
+        """Ask every client that is connected, connects or reconnects, until all have answered or the time is up."""
+        ends = time.monotonic() + self._deadline
+        asked: dict[int, int] = {}  # client -> the connection over which it was asked
+        waiting, answered = set[int](), set[int]()
+        while time.monotonic() < ends:
+            connected = self._transport.connected()
+            asked = {client: link for client, link in asked.items() if connected.get(client) == link}
+            if new := [client for client in connected if client not in asked and client not in answered]:
+                jobs = self._server.jobs(new)
+                self._send("job", t, jobs, connected)
+                asked |= {client: connected[client] for client in new}
+                waiting |= jobs.keys()
+            waiting = (waiting - answered) & connected.keys()
+            if asked and not waiting:
+                return
+            answered |= self._receive("job", t)
+        for client in sorted(waiting - answered):
+            log.warning("round %d: client %d did not answer within %g s", t, client, self._deadline)
+
+    def _await_deliveries(self, t: int, waiting: set[int], connections: Mapping[int, int]) -> None:
+        """Wait for the clients that are still connected; the others get their reply with their next job."""
+        ends = time.monotonic() + self._deadline
+        while waiting and time.monotonic() < ends:
+            waiting -= self._receive("delivery", t)
+            now = self._transport.connected()
+            waiting = {client for client in waiting if client in now and now[client] == connections.get(client)}
+
+    def _receive(self, kind: Kind, t: int) -> set[int]:
+        """Pass arrivals to the server; the clients that have finished the given kind of message of round t.
+
+        Answers to earlier messages are passed on too, and the server rejects what it cannot use.
+        """
+        finished = set[int]()
+        for arrival in self._transport.poll(_POLL):
+            current = (arrival.kind, arrival.round) == (kind, t)
+            if arrival.packet is None:
+                if current:
+                    log.warning("round %d: client %d failed: %s", t, arrival.client, arrival.failure)
+                    finished.add(arrival.client)
+            elif (again := self._server.receive(arrival.client, arrival.packet)) is not None:
+                self._send("job", self._server.t, {arrival.client: again}, self._transport.connected())
+            elif current:
+                finished.add(arrival.client)
+        return finished
+
+    def _send(self, kind: Kind, t: int, packets: Mapping[int, Packet], connected: Mapping[int, int]) -> None:
+        self._transport.send(kind, t, {client: packet for client, packet in packets.items() if client in connected})
+
+
+class Evaluation:
+    """The history of a run: the models that evaluate.model names, when Evaluate.due says so, as in a simulated run."""
+
+    def __init__(self, server: ServerEndpoint) -> None:
+        self._server, self._path = server, server.directory / HISTORY
+        self.history = _read_history(self._path)
+        rows = self.history.rows
+        rows[:] = [row for row in rows if row["round"] <= server.t]  # a restored backup may be older than history.csv
+        evaluated = int(rows[-1]["round"]) if rows else -1
+        self._began = time.monotonic() - (rows[-1]["seconds"] if rows else 0.0)
+        self._tally = Tally()
+        for entry in ledger.read(server.directory / ledger.FILE)[1][max(evaluated, 0) :]:
+            self._tally = self._tally.with_round(_attendance(entry))
+        if evaluated < server.t and self._due():  # at the start, or after a crash between commit and evaluation
+            self._evaluate()
+
+    def after_round(self) -> None:
+        assert self._server.committed is not None
+        self._tally = self._tally.with_round(_attendance(self._server.committed))
+        if self._due():
+            self._evaluate()
+
+    def _due(self) -> bool:
+        experiment = self._server.deployment.experiment
+        return experiment.evaluate.due(self._server.t, experiment.rounds)
+
+    def _evaluate(self) -> None:
+        row: Row = {"round": self._server.t, **self._tally.columns()}
+        self._tally = Tally()
+        for name, x in self._server.models().items():
+            row |= {f"{name}_{score}": value for score, value in self._server.problem.evaluate(x).items()}
+        row["seconds"] = round(time.monotonic() - self._began, 3)
+        # The configuration or the version may have changed between two starts: all rows get the present columns.
+        self.history.rows[:] = [{name: old.get(name, math.nan) for name in row} for old in self.history.rows]
+        self.history.append(row)
+        write_whole(self._path, self.history.to_csv())
+
+
+def _attendance(entry: Entry) -> Attendance:
+    echoes = np.array([entry.t - since for since in entry.merged.values()], dtype=int)
+    return Attendance(entry.available, len(entry.merged), echoes)
+
+
+def _read_history(path: Path) -> History:
+    if not path.is_file():
+        return History()
+    try:
+        history = History.from_csv(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, AttributeError):
+        history = None
+    complete = history is not None and all({"round", "seconds"} <= row.keys() for row in history.rows)
+    require(complete, f"{path} is damaged: delete it, and the run continues with a new one")
+    assert history is not None
+    return history
+
+
+@contextmanager
+def _log_file(directory: Path) -> Iterator[None]:
+    """Write warnings of the server to server.log as well."""
+    try:
+        handler = logging.FileHandler(directory / LOG)
+    except OSError as error:
+        raise FedsweError(f"cannot write {directory / LOG}: {error.strerror}; check its permissions") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()

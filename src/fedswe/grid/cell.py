@@ -1,0 +1,16 @@
+"""A cell of a grid: a name and an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedswe.experiment.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Cell:
+    name: str  # unique in its grid, and a file name; slashes separate folders
+    experiment: Experiment
+    notes: Mapping[str, Any] = field(default_factory=dict)  # plain values that are stored with the result

@@ -1,0 +1,71 @@
+"""Where the stacks of a grid are run: an executor starts workers, each of which runs one stack after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from fedswe.errors import FedsweError, require
+from fedswe.grid.cell import Cell
+from fedswe.grid.store import Store
+
+CHECKPOINT_SECONDS = 300.0
+
+
+class WorkerDied(Exception):
+    """The process of a worker ended before its stack did; it holds no claims any more."""
+
+
+class Worker(Protocol):
+    def begin(self, stack: Sequence[Cell], store: Store) -> None:
+        """Start to run a stack."""
+
+    def receive(self) -> int | None:
+        """How many rounds of the stack are behind; None once, when the stack has ended.
+
+        Raises WorkerDied, and the FedsweError that ended the stack.
+        """
+
+    def stop(self) -> None:
+        """Ask the worker to save its runs after the current round and to end the stack."""
+
+    def close(self) -> None:
+        """End the worker now."""
+
+
+class Executor(Protocol):
+    """Open it with `with`; all its workers end at the end of the context."""
+
+    workers: int  # that run at the same time
+
+    def start(self) -> Worker:
+        """A new worker."""
+
+    def wait(self, busy: Sequence[Worker], seconds: float) -> Sequence[Worker]:
+        """The busy workers to receive from, after at most so many seconds."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+
+def executor(on: str = "local", jobs: int = 0, device: str = "cpu") -> Executor:
+    """The executor called `on`: local, ray, or ray:ADDRESS.
+
+    `jobs` is the number of workers; 0 stands for one per core, or one per GPU.
+    """
+    require(jobs >= 0, f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
+    name, _, address = on.partition(":")
+    if name == "local" and not address:
+        from fedswe.grid.local import InProcess, LocalProcesses, count
+
+        workers = count(device, jobs)
+        return LocalProcesses(workers) if workers > 1 else InProcess()
+    if name == "ray":
+        from fedswe.grid.ray import RayWorkers
+
+        return RayWorkers(address, jobs, device)
+    raise FedsweError(f"--on must be local, ray or ray:ADDRESS, not {on!r}")

@@ -1,0 +1,177 @@
+"""Workers on this machine: this process, or several processes."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from fedswe.errors import FedsweError
+from fedswe.experiment.configuration import dump, load_text
+from fedswe.grid.cell import Cell
+from fedswe.grid.executor import CHECKPOINT_SECONDS, Worker, WorkerDied
+from fedswe.grid.stack import run_stack
+from fedswe.grid.store import Store
+
+_REPORT_SECONDS = 0.2  # between two messages of a worker about its rounds
+
+Message = tuple[Store, list[tuple[str, str, dict[str, Any]]]]  # name, configuration as TOML, and notes of each cell
+
+
+def count(device: str, jobs: int) -> int:
+    """How many processes: one per core, and one for a GPU, which one stack of runs fills."""
+    return jobs or (1 if device.startswith("cuda") else os.cpu_count() or 1)
+
+
+class InProcess:
+    """One worker, which is this process; every call of `receive` runs a round."""
+
+    workers = 1
+
+    def __init__(self, checkpoint_seconds: float = CHECKPOINT_SECONDS) -> None:
+        self._checkpoint_seconds = checkpoint_seconds
+        self._stopping = False
+        self._steps: Iterator[int] = iter(())
+
+    def start(self) -> InProcess:
+        return self
+
+    def wait(self, busy: Sequence[Worker], seconds: float) -> Sequence[Worker]:
+        return busy
+
+    def begin(self, stack: Sequence[Cell], store: Store) -> None:
+        self._steps = run_stack(stack, store, self._checkpoint_seconds, lambda: self._stopping)
+
+    def receive(self) -> int | None:
+        return next(self._steps, None)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def close(self) -> None:
+        self._steps = iter(())  # its claims end with it
+
+    def __enter__(self) -> InProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class LocalProcesses:
+    """Several processes with one thread each. They ignore SIGINT and SIGTERM, and end when this process ends."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._started: list[LocalProcess] = []
+
+    def start(self) -> LocalProcess:
+        self._started.append(LocalProcess())
+        return self._started[-1]
+
+    def wait(self, busy: Sequence[Worker], seconds: float) -> Sequence[Worker]:
+        asked = {worker.connection: worker for worker in self._started if worker in busy}
+        return [asked[connection] for connection in wait(asked, seconds) if isinstance(connection, Connection)]
+
+    def __enter__(self) -> LocalProcesses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._started:
+            worker.close()
+
+
+class LocalProcess:
+    """A new interpreter rather than multiprocessing's, which would run the user's main script again."""
+
+    def __init__(self) -> None:
+        self.connection, theirs = Pipe()
+        same = f"import sys; sys.path[:], sys.argv[:] = {sys.path!r}, {sys.argv!r}"
+        code = f"{same}; from fedswe.grid.local import serve; serve({theirs.fileno()})"
+        # A terminal sends Ctrl-C to all processes of a command, and a scheduler its SIGTERM: this process decides what
+        # they mean. Blocked signals stay blocked in the new process.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            self.process = subprocess.Popen([sys.executable, "-c", code], pass_fds=[theirs.fileno()])
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+
+    def begin(self, stack: Sequence[Cell], store: Store) -> None:
+        with suppress(OSError):  # it is dead, as `receive` will tell
+            self.connection.send(message(stack, store))
+
+    def receive(self) -> int | None:
+        try:
+            received = self.connection.recv()
+        except (EOFError, OSError):
+            self.close()
+            raise WorkerDied from None
+        if isinstance(received, Exception):
+            raise received
+        at: int | None = received
+        return at
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            self.connection.send("stop")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()  # its claims have ended when it has
+        self.connection.close()
+
+
+def serve(handle: int) -> None:
+    """What a worker process does: run the stacks that it receives until the connection ends."""
+    import torch
+
+    torch.set_num_threads(1)  # idle threads of one process would take the core of another
+    connection, stacks, stopping = Connection(handle), queue.SimpleQueue[Message](), threading.Event()
+    threading.Thread(target=_listen, args=(connection, stacks, stopping), daemon=True).start()
+    while True:
+        store, cells = stacks.get()
+        try:
+            _run(connection, rebuilt(cells), store, stopping)
+            connection.send(None)
+        except Exception as error:
+            connection.send(error if isinstance(error, FedsweError) else RuntimeError(traceback.format_exc()))
+
+
+def message(stack: Sequence[Cell], store: Store) -> Message:
+    return store, [(cell.name, dump(cell.experiment), dict(cell.notes)) for cell in stack]
+
+
+def rebuilt(cells: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Cell]:
+    """The cells of a message. The experiments are built again here, so that users' own classes are found here."""
+    return [Cell(name, load_text(config, name), notes) for name, config, notes in cells]
+
+
+def _run(connection: Connection, cells: list[Cell], store: Store, stopping: threading.Event) -> None:
+    told = 0.0
+    for at in run_stack(cells, store, CHECKPOINT_SECONDS, stopping.is_set):
+        if time.monotonic() - told > _REPORT_SECONDS:
+            connection.send(at)
+            told = time.monotonic()
+
+
+def _listen(connection: Connection, stacks: queue.SimpleQueue[Message], stopping: threading.Event) -> None:
+    while True:
+        try:
+            received = connection.recv()
+        except (EOFError, OSError):
+            os._exit(1)  # the process that wanted the results is gone
+        if received == "stop":
+            stopping.set()
+        else:
+            stacks.put(received)

@@ -1,0 +1,178 @@
+"""Workers on a Ray cluster, or on a Ray instance that is started on this machine.
+
+All machines use the same directory: the store must be on a file system that they share.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedswe.errors import FedsweError, require
+from fedswe.grid.cell import Cell
+from fedswe.grid.executor import CHECKPOINT_SECONDS, Worker, WorkerDied
+from fedswe.grid.local import Message, message, rebuilt
+from fedswe.grid.stack import run_stack
+from fedswe.grid.store import Store
+from fedswe.results.files import write_whole
+
+_POLL_SECONDS = 0.3  # between two questions how far a worker is
+_OBJECT_STORE = 2**27  # bytes; results go through files, not through Ray
+
+
+class RayWorkers:
+    """Actors with one CPU each, or one GPU each where the experiments use one."""
+
+    def __init__(self, address: str, jobs: int, device: str) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns that its default will change
+        try:
+            import ray
+        except ImportError:
+            raise FedsweError("--on ray needs Ray: pip install 'fedswe[ray]'") from None
+        self._ray: Any = ray
+        self._address, self._jobs = address, jobs
+        self._resource = "GPU" if device.startswith("cuda") else "CPU"
+        self._connected = False  # by this object
+        self._started: list[RayWorker] = []
+        self._tokens: set[Path] = set()
+        self._token = f".shared-{uuid.uuid4().hex}"
+        self.workers = jobs
+
+    def __enter__(self) -> RayWorkers:
+        local: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE}
+        if self._jobs:
+            local["num_cpus"] = self._jobs
+        if not self._ray.is_initialized():
+            where = {"address": self._address} if self._address else local
+            try:
+                self._ray.init(logging_level=logging.ERROR, log_to_driver=False, **where)
+            except (OSError, RuntimeError, ValueError) as error:
+                reason = str(error).strip().partition("\n")[0]
+                raise FedsweError(f"cannot connect to Ray at {self._address or 'this machine'}: {reason}") from None
+            self._connected = True
+        there = int(self._ray.cluster_resources().get(self._resource, 0))
+        if not there:
+            self.__exit__()
+            raise FedsweError(f"the Ray cluster has no {self._resource}: add one, or choose another device")
+        self.workers = min(self._jobs or there, there)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._started:
+            worker.close()
+        for token in self._tokens:
+            token.unlink(missing_ok=True)
+        if self._connected:
+            self._ray.shutdown()
+
+    def start(self) -> RayWorker:
+        needs = {"num_cpus": 1, "num_gpus": int(self._resource == "GPU")}
+        actor = self._ray.remote(_Actor).options(
+            **needs,
+            max_concurrency=3,  # one method runs the stack while others answer
+            runtime_env={"env_vars": _environment()},
+        )
+        self._started.append(RayWorker(self._ray, actor.remote(os.getcwd(), sys.argv), self._shared))
+        return self._started[-1]
+
+    def _shared(self, folder: Path) -> Path:
+        """A file in the folder that workers look for, to see whether they share the folder."""
+        token = folder / self._token
+        if token not in self._tokens:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(token, "")
+            self._tokens.add(token)
+        return token
+
+    def wait(self, busy: Sequence[Worker], seconds: float) -> Sequence[Worker]:
+        asked = [worker for worker in self._started if worker in busy]
+        waiting = [reference for worker in asked for reference in (worker.ended, worker.position)]
+        ready = self._ray.wait(waiting, num_returns=1, timeout=seconds)[0]
+        return [worker for worker in asked if worker.ended in ready or worker.position in ready]
+
+
+def _environment() -> dict[str, str]:
+    """What lets a worker find the same modules and data as this process."""
+    installed = (sys.prefix, sys.base_prefix)
+    folders = [folder for path in sys.path if not (folder := os.path.abspath(path)).startswith(installed)]
+    ours = {name: value for name, value in os.environ.items() if name.startswith("FEDSWE_")}
+    return {"PYTHONPATH": os.pathsep.join(folders), "OMP_NUM_THREADS": "1", **ours}
+
+
+class RayWorker:
+    def __init__(self, ray: Any, actor: Any, shared: Any) -> None:
+        self._ray, self._actor, self._shared = ray, actor, shared
+        self.ended: Any = None  # references to what the actor will answer
+        self.position: Any = None
+
+    def begin(self, stack: Sequence[Cell], store: Store) -> None:
+        store = replace(store, path=store.path.absolute())
+        self.ended = self._actor.run.remote(message(stack, store), self._shared(store.path))
+        self.position = self._actor.position.remote()
+
+    def receive(self) -> int | None:
+        try:
+            if self._ray.wait([self.ended], timeout=0)[0]:
+                self._ray.get(self.ended)
+                return None
+            at: int = self._ray.get(self.position)
+            self.position = self._actor.position.remote()
+            return at
+        except self._ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            raise (cause if isinstance(cause, FedsweError) else RuntimeError(str(error))) from None
+        except self._ray.exceptions.RayError:
+            raise WorkerDied from None
+
+    def stop(self) -> None:
+        self._actor.stop.remote()
+
+    def close(self) -> None:
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(self._actor)
+
+
+class _Actor:
+    """The worker, in a process of Ray's. Its methods run in threads of their own."""
+
+    def __init__(self, folder: str, arguments: list[str]) -> None:
+        with suppress(OSError):  # another machine may lack it, and may not need it
+            os.chdir(folder)
+        sys.argv[:] = arguments
+        self._at: int | None = None
+        self._stopping = threading.Event()
+
+    def run(self, received: Message, token: Path) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        self._at = None
+        require(
+            token.exists(),
+            f"the Ray worker on {socket.gethostname()} does not see {token.parent}: "
+            "choose an --out that all machines share",
+        )
+        store, cells = received
+        for at in run_stack(rebuilt(cells), store, CHECKPOINT_SECONDS, self._stopping.is_set):
+            self._at = at
+
+    def position(self) -> int:
+        """How many rounds of the stack are behind, as soon as that is known, and not at once."""
+        time.sleep(_POLL_SECONDS)
+        while self._at is None:
+            time.sleep(0.05)
+        return self._at
+
+    def stop(self) -> None:
+        self._stopping.set()

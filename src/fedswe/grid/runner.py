@@ -1,0 +1,154 @@
+"""Run a grid: divide its unfinished cells into stacks, give them to workers, replace workers that die.
+
+Killed, a grid continues from its last checkpoints when the same command is given again. Asked to stop (Ctrl-C, or the
+SIGTERM of a scheduler), it writes checkpoints after the round it is in.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fedswe.errors import FedsweError
+from fedswe.grid.cell import Cell
+from fedswe.grid.executor import Executor, Worker, WorkerDied
+from fedswe.grid.stack import divide, rounds_of
+from fedswe.grid.store import Store
+
+_DEATHS = 5  # of workers on one stack before the command gives up
+_PATIENCE = 60.0  # seconds until the claims of a dead worker have ended, on a network file system too
+
+Watch = Callable[[int, int], None]  # rounds run, rounds to run
+
+
+def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Watch | None = None) -> None:
+    """Run every cell that is neither finished nor claimed by another command, and those that others give up meanwhile.
+
+    Raises KeyboardInterrupt after it was asked to stop and has saved everything.
+    """
+    with _Signals() as signals:
+        while left := _unclaimed(cells, store):
+            died = _Pass(divide(left, executor.workers), store, executor, watch, signals).run()
+            end = time.monotonic() + _PATIENCE
+            while any(not store.finished(cell) for cell in died) and store.running(died) and time.monotonic() < end:
+                time.sleep(0.2)
+
+
+def _unclaimed(cells: Sequence[Cell], store: Store) -> list[Cell]:
+    left = [cell for cell in {cell.name: cell for cell in cells}.values() if not store.finished(cell)]
+    claimed = {cell.name for cell in store.running(left)}
+    return [cell for cell in left if cell.name not in claimed]
+
+
+class _Signals:
+    """The first SIGINT or SIGTERM asks to stop; one that comes more than a second later has its usual effect.
+
+    Not earlier: `timeout` sends its signal to the command and to the command's group, and so twice.
+    """
+
+    def __init__(self) -> None:
+        self._asked = math.inf
+        self._before: dict[int, Any] = {}
+
+    @property
+    def stop(self) -> bool:
+        return self._asked < math.inf
+
+    def _ask(self, number: int, _: object) -> None:
+        if time.monotonic() > self._asked + 1.0:
+            signal.signal(number, self._before[number])
+            signal.raise_signal(number)
+        self._asked = min(self._asked, time.monotonic())
+
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():  # others may not handle signals
+            self._before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class _Pass:
+    """Runs a list of stacks once."""
+
+    def __init__(
+        self, stacks: list[list[Cell]], store: Store, executor: Executor, watch: Watch | None, signals: _Signals
+    ) -> None:
+        self._stacks, self._store, self._executor, self._watch, self._signals = stacks, store, executor, watch, signals
+        self._waiting = deque(range(len(stacks)))
+        self._busy: dict[Worker, int] = {}
+        self._deaths = [0] * len(stacks)
+        self._first = [-1] * len(stacks)  # rounds that a stack had behind when it was first started; -1: not yet
+        self._at = [0] * len(stacks)  # rounds that it has behind now
+        self._failure: FedsweError | RuntimeError | None = None
+
+    def run(self) -> list[Cell]:
+        """The cells of those stacks whose workers died."""
+        idle: list[Worker] = []
+        asked: set[Worker] = set()
+        while self._busy or (self._waiting and not self._ending):
+            while self._waiting and not self._ending and len(self._busy) < self._executor.workers:
+                worker = idle.pop() if idle else self._executor.start()
+                self._busy[worker] = self._waiting.popleft()
+                worker.begin(self._stacks[self._busy[worker]], self._store)
+            for worker in self._executor.wait(list(self._busy), 0.2):
+                if self._received(worker):
+                    idle.append(worker)
+            if self._ending:
+                for worker in self._busy.keys() - asked:
+                    worker.stop()
+                    asked.add(worker)
+        if self._failure is not None:
+            raise self._failure
+        if self._signals.stop:
+            raise KeyboardInterrupt
+        return [cell for stack, deaths in zip(self._stacks, self._deaths, strict=True) if deaths for cell in stack]
+
+    @property
+    def _ending(self) -> bool:
+        return self._signals.stop or self._failure is not None
+
+    def _received(self, worker: Worker) -> bool:
+        """Take one message of a worker; whether the worker is idle now."""
+        stack = self._busy[worker]
+        try:
+            at = worker.receive()
+        except WorkerDied:
+            del self._busy[worker]
+            self._replace(stack)
+            return False
+        except (FedsweError, RuntimeError) as error:
+            del self._busy[worker]
+            self._failure = self._failure or error
+            return True
+        if at is None:
+            del self._busy[worker]
+            at = self._at[stack] if self._ending else rounds_of(self._stacks[stack])
+        if self._first[stack] < 0:
+            self._first[stack] = at
+        self._at[stack] = at
+        self._show()
+        return worker not in self._busy
+
+    def _replace(self, stack: int) -> None:
+        self._deaths[stack] += 1
+        if self._deaths[stack] < _DEATHS:
+            self._waiting.append(stack)
+        elif self._failure is None:
+            self._failure = FedsweError(
+                f"{_DEATHS} workers died while they ran {self._stacks[stack][0].name} and those beside it, perhaps for "
+                "lack of memory: give the same command again, which continues, with fewer --jobs"
+            )
+
+    def _show(self) -> None:
+        if self._watch is not None:
+            started = [i for i, first in enumerate(self._first) if first >= 0]
+            done = sum(self._at[i] - self._first[i] for i in started)
+            self._watch(done, sum(map(rounds_of, self._stacks)) - sum(self._first[i] for i in started))

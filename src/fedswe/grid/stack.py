@@ -1,0 +1,91 @@
+"""Cells that are run as one stack in one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+from fedswe.errors import FedsweError
+from fedswe.experiment.runner import Runner, advance
+from fedswe.grid.cell import Cell
+from fedswe.grid.store import Store
+from fedswe.results.provenance import provenance
+
+RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
+
+
+def divide(cells: Sequence[Cell], workers: int) -> list[list[Cell]]:
+    """Stacks for so many workers: all of them have work, and no stack is larger than pays."""
+    if not cells:
+        return []
+    kind = cells[0].experiment.device.split(":")[0]
+    size = min(RUNS_PER_STACK[kind], -(-len(cells) // workers))
+    # Runs of the same task and length share tensors, and end together.
+    alike = sorted(cells, key=lambda cell: (repr(cell.experiment.task), cell.experiment.rounds))
+    return [alike[at : at + size] for at in range(0, len(alike), size)]
+
+
+def rounds_of(cells: Sequence[Cell]) -> int:
+    return sum(cell.experiment.rounds for cell in cells)
+
+
+def run_stack(
+    cells: Sequence[Cell], store: Store, checkpoint_seconds: float, stopping: Callable[[], bool]
+) -> Iterator[int]:
+    """Run the cells that are neither finished nor claimed by another process, and keep each as soon as it ends.
+
+    Yields, before the first round and after every round, how many of the rounds of all its cells are behind; cells
+    that are not run here count as done. When `stopping` says so, all runs are saved, and the iteration ends.
+    """
+    with ExitStack() as claims:
+        claimed = [cell for cell in cells if claims.enter_context(store.claim(cell))]
+        unfinished = []
+        for cell in claimed:
+            if store.ended(cell):
+                store.keep(cell)
+            else:
+                unfinished.append(cell)
+        runners = _runners(unfinished, store, claims)
+        kept: set[str] = set()
+        saved = time.monotonic()
+        yield _position(cells, runners)
+        if stopping():
+            return
+        for _ in advance(runners):
+            for cell, runner in zip(unfinished, runners, strict=True):
+                if not runner.going and cell.name not in kept:
+                    store.keep(cell)
+                    kept.add(cell.name)
+            yield _position(cells, runners)
+            stop = stopping()
+            if stop or time.monotonic() - saved > checkpoint_seconds:
+                for runner in runners:
+                    if runner.going:
+                        runner.save()
+                saved = time.monotonic()
+            if stop:
+                return
+        for cell in unfinished:
+            if cell.name not in kept:  # its checkpoint was of the last round
+                store.keep(cell)
+
+
+def _position(cells: Sequence[Cell], runners: Sequence[Runner]) -> int:
+    return rounds_of(cells) - sum(runner.experiment.rounds - runner.engine.t for runner in runners)
+
+
+def _runners(cells: Sequence[Cell], store: Store, claims: ExitStack) -> list[Runner]:
+    """Each at its start, or at its last checkpoint."""
+    runners: list[Runner] = []
+    for cell in cells:
+        try:
+            runners.append(Runner(cell.experiment))
+        except FedsweError as error:
+            raise FedsweError(f"{cell.name}: {error}") from None
+    noted = provenance()  # once, because it asks git; and now, when the GPU in use is known
+    for cell, runner in zip(cells, runners, strict=True):
+        directory = store.open_work(cell, noted)
+        claims.enter_context(directory.held())
+        runner.keep_in(directory, directory.load_checkpoint())
+    return runners

@@ -1,0 +1,198 @@
+"""Directories of cells: which are finished, which are being run, and by whom.
+
+Several processes, also of several commands, may use one directory. A process claims a cell before it runs it; the claim
+ends with the process, however that ends, and the next process continues from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedswe.errors import FedsweError, require
+from fedswe.experiment.configuration import dump, experiment, load_text, refuse_other
+from fedswe.experiment.experiment import Experiment
+from fedswe.grid.cell import Cell
+from fedswe.results.files import write_whole
+from fedswe.results.history import History
+from fedswe.results.locks import Claim
+from fedswe.results.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class Store(ABC):
+    """What all stores share. A store is sent to worker processes: it holds nothing but where it is."""
+
+    path: Path
+
+    @abstractmethod
+    def work(self, cell: Cell) -> Path:
+        """The run directory of the cell while it is run."""
+
+    @abstractmethod
+    def finished(self, cell: Cell) -> bool:
+        """Whether the cell has its result; refuses a result of other settings."""
+
+    @abstractmethod
+    def keep(self, cell: Cell) -> None:
+        """Store the result of a claimed cell whose run has ended."""
+
+    @abstractmethod
+    def history(self, cell: Cell) -> History:
+        """The history of a finished cell."""
+
+    @abstractmethod
+    def _lock(self, cell: Cell) -> Path: ...
+
+    @contextmanager
+    def claim(self, cell: Cell) -> Iterator[bool]:
+        """Whether this process may run the cell; no other process may until the end of the context."""
+        claim = Claim(self._lock(cell))
+        try:
+            yield claim.granted and not self.finished(cell)
+        finally:
+            claim.release()
+
+    def running(self, cells: Iterable[Cell]) -> list[Cell]:
+        """The unfinished cells that some process has claimed."""
+        found = []
+        for cell in cells:
+            if self._lock(cell).exists():
+                with self.claim(cell) as free:
+                    if not free and not self.finished(cell):
+                        found.append(cell)
+        return found
+
+    def ended(self, cell: Cell) -> bool:
+        """Whether the run of a claimed cell has ended, and its process was killed before it stored the result."""
+        directory = RunDirectory(self.work(cell))
+        return directory.finished and directory.config() == dump(cell.experiment)
+
+    def open_work(self, cell: Cell, provenance: dict[str, object]) -> RunDirectory:
+        """The run directory of a claimed cell: a new one, or the one that a stopped process left."""
+        directory = RunDirectory(self.work(cell))
+        if (directory.path / "config.toml").is_file() and directory.config() == dump(cell.experiment):
+            directory.note(provenance)
+        else:
+            self.discard(cell)
+            directory.create(dump(cell.experiment), provenance)
+        return directory
+
+    def discard(self, cell: Cell) -> None:
+        """Remove what is left of a run that nobody continues."""
+        shutil.rmtree(self.work(cell), ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class RunStore(Store):
+    """Every cell is a run directory, runs/NAME, and stays one."""
+
+    def work(self, cell: Cell) -> Path:
+        return self.path / "runs" / cell.name
+
+    def _lock(self, cell: Cell) -> Path:
+        return self.path / ".locks" / f"{cell.name}.lock"
+
+    def finished(self, cell: Cell) -> bool:
+        directory = RunDirectory(self.work(cell))
+        if (directory.path / "config.toml").is_file() and directory.config() != dump(cell.experiment):
+            stored = load_text(directory.config(), str(directory.path / "config.toml"))
+            refuse_other(stored, cell.experiment, directory.path)
+        return directory.finished
+
+    def keep(self, cell: Cell) -> None:
+        """Nothing is left to do: model.safetensors, which a run writes last, marks the end."""
+
+    def history(self, cell: Cell) -> History:
+        return RunDirectory(self.work(cell)).history()
+
+
+@dataclass(frozen=True)
+class ResultStore(Store):
+    """Every finished cell is two small text files, which is what a repository can hold.
+
+    cells/NAME.toml   notes of the cell, machine, commit, time, and the resolved configuration
+    cells/NAME.csv    the history; written last, so its presence means finished
+    work/NAME/        while a cell is run: its run directory
+    work/NAME.lock    locked by the process that runs it
+    """
+
+    def work(self, cell: Cell) -> Path:
+        return self.path / "work" / cell.name
+
+    def _lock(self, cell: Cell) -> Path:
+        return self.path / "work" / f"{cell.name}.lock"
+
+    def _result(self, cell: Cell) -> Path:
+        return self.path / "cells" / f"{cell.name}.csv"
+
+    def finished(self, cell: Cell) -> bool:
+        if not self._result(cell).is_file():
+            return False
+        _refuse_other_settings(self._result(cell), description(self._result(cell)), cell.experiment)
+        if self.work(cell).exists():  # a process was killed right after it stored the result
+            self.discard(cell)
+        return True
+
+    def keep(self, cell: Cell) -> None:
+        work, result = RunDirectory(self.work(cell)), self._result(cell)
+        history = work.history()
+        table = {
+            "cell": dict(cell.notes),
+            "run": {**json.loads((work.path / "run.json").read_text()), "seconds": history.last["seconds"]},
+            "config": tomllib.loads(work.config()),
+        }
+        result.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(result.with_suffix(".toml"), tomli_w.dumps(table))
+        write_whole(result, history.to_csv(digits=6))
+        self.discard(cell)
+
+    def history(self, cell: Cell) -> History:
+        return read_result(self._result(cell), cell.experiment, description(self._result(cell)))
+
+
+def description(result: Path) -> dict[str, Any]:
+    """What is stored beside the history of a finished cell: the tables cell, run and config."""
+    try:
+        table = tomllib.loads(result.with_suffix(".toml").read_text())
+        require("config" in table, "the configuration is missing")
+        return table
+    except (OSError, ValueError):
+        raise damaged(result) from None
+
+
+def read_result(result: Path, expected: Experiment, table: dict[str, Any]) -> History:
+    """The history of a finished cell, if it is whole and was measured with the expected settings."""
+    try:
+        history = History.from_csv(result.read_text())
+        require(history.last["round"] == table["config"]["rounds"], "the end is missing")
+    except (OSError, KeyError, IndexError, TypeError, ValueError):
+        raise damaged(result) from None
+    _refuse_other_settings(result, table, expected)
+    return history
+
+
+def damaged(result: Path) -> FedsweError:
+    return FedsweError(f"{result} or its .toml is damaged: delete both to run the cell again")
+
+
+def _refuse_other_settings(result: Path, table: dict[str, Any], expected: Experiment) -> None:
+    there, now = _settings(experiment(table["config"])), _settings(expected)
+    if there != now:
+        lines = zip(there.split("\n"), now.split("\n"), strict=False)
+        changed = next((f"{a} there, {b} now" for a, b in lines if a != b), "more keys")
+        raise FedsweError(f"{result} was measured with other settings ({changed}): delete it, or choose another --out")
+
+
+def _settings(value: Experiment) -> str:
+    """What results depend on, as TOML: the experiment without device and precision."""
+    return dump(replace(value, device="cpu", local=replace(value.local, precision="fp32")))

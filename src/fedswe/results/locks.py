@@ -1,0 +1,103 @@
+"""File locks, with one policy for run directories, cells of a grid and deployments.
+
+A locked path is in use by another process. On a file system without locks the work goes on after one warning line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from fedswe.errors import FedsweError
+from fedswe.results.files import cannot_write
+
+_WARNED = "FEDSWE_NO_LOCKS"  # in the environment, so that worker processes do not warn again
+
+
+def lock(handle: int, path: Path, wait: bool = False) -> bool | None:
+    """Lock an open file until it is closed: True if locked, False if another process has it, None without locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        return True
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if _WARNED not in os.environ:
+            os.environ[_WARNED] = "1"
+            print(
+                f"warning: the file system of {path} has no locks ({error.strerror}): "
+                "make sure that no other process uses it",
+                file=sys.stderr,
+            )
+        return None
+
+
+def in_use(path: Path) -> FedsweError:
+    return FedsweError(f"{path} is in use by another process: wait for it, or stop it")
+
+
+class Claim:
+    """The right of one process to work on something, by a lock on a file. It ends with `release`, or with the process.
+
+    Where the file system has no locks, every process that wants the right first creates a file of its own, named after
+    itself, and then lists such files: it has the right if no other living process has one. Two processes that do this
+    at the same moment may both give up, but never both have the right. Whether a process on another machine lives is
+    unknown; it counts as living until its file is deleted.
+    """
+
+    def __init__(self, path: Path, wait: bool = False) -> None:
+        self._file: Path | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise cannot_write(path, error) from None
+        locked = lock(self._handle, path, wait)
+        self.granted = self._announce(path) if locked is None else locked
+
+    def _announce(self, path: Path) -> bool:
+        here = f"{path.name}.{socket.gethostname()}"
+        own = path.with_name(f"{here}.{os.getpid()}.{_started(os.getpid())}")
+        try:
+            os.close(os.open(own, os.O_CREAT | os.O_EXCL, 0o644))
+        except FileExistsError:
+            return False  # this process has it already
+        except OSError as error:
+            raise cannot_write(own, error) from None
+        self._file = own
+        others = [p for p in path.parent.iterdir() if p.name.startswith(f"{path.name}.") and p != own]
+        return not any(_lives(other, here) for other in others)
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+        os.close(self._handle)
+
+
+def _lives(announcement: Path, here: str) -> bool:
+    """Whether the process that created the file lives; removes the file of a dead one."""
+    where, process, started = announcement.name.rsplit(".", 2)
+    if where != here or _started(int(process)) == started:
+        return True
+    with suppress(OSError):
+        announcement.unlink()
+    return False
+
+
+def _started(process: int) -> str:
+    """When a process started, in clock ticks since the machine did; "" for a process that does not live."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        pass
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return ""
+    except OSError:
+        pass
+    return "0"  # it lives, and this system does not tell since when

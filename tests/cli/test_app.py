@@ -1,0 +1,264 @@
+"""The tree of commands: loaded when needed, extended by other packages, completed by the shell."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+import fedswe as package
+from fedswe.cli.app import COMMANDS, summary
+from tests.cli.command import fedswe, process
+
+WAITS_FOR_REGISTRY = pytest.mark.xfail(reason="configuration.NAMED imports torch", strict=True)
+
+
+# what is imported ------------------------------------------------------------------------------------------
+def imported(code, *words):
+    """The modules that are loaded after some code in a new process."""
+    script = f"import sys\nsys.argv = ['fedswe', *{list(words)!r}]\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+MAIN = "from fedswe.cli import main\ntry: main()\nexcept SystemExit as end: assert not end.code"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        ["theory", "--help"],
+        ["run", "--help"],
+        ["theory", "mixing", "--help"],
+        ["deploy", "up", "--help"],
+        ["bench", "--help"],
+        ["data", "list"],
+        pytest.param(["list"], marks=WAITS_FOR_REGISTRY),
+        pytest.param(["show", "sine"], marks=WAITS_FOR_REGISTRY),
+        pytest.param(["show", "fedswe"], marks=WAITS_FOR_REGISTRY),
+    ],
+    ids=" ".join,
+)
+def test_answers_without_torch(words):
+    modules = imported(MAIN, *words)
+    assert "fedswe.cli.app" in modules
+    assert "torch" not in modules
+
+
+def test_help_and_version_import_no_command():
+    for word in ("--help", "--version"):
+        modules = imported(MAIN, word)
+        assert not modules & {target.partition(":")[0] for target in COMMANDS.values()}
+
+
+def test_the_package_imports_its_public_names_when_they_are_used():
+    assert not imported("import fedswe; fedswe.__version__") & {"torch", "pydantic", "numpy"}
+    assert {"torch", "fedswe.experiment.runner"} <= imported("import fedswe; fedswe.run")
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+        assert name in dir(package)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        package.nothing  # noqa: B018
+
+
+def test_version(monkeypatch, capsys):
+    assert fedswe(monkeypatch, capsys, "--version") == (0, f"fedswe {package.__version__}\n", "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "300")
+    line = summary(COMMANDS[name])
+    assert len(line) > 10
+    *group, last = name.split(".")
+    assert f" {last} " in fedswe(monkeypatch, capsys, *group, "--help")[1]
+    code, text, _ = fedswe(monkeypatch, capsys, *group, last, "--help")
+    assert (code, line in text) == (0, True)
+
+
+# mistakes --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rnu"], "No such command 'rnu'. Did you mean 'run'? (see fedswe --help)"),
+        (["data", "get"], "No such command 'get' (see fedswe data --help)"),
+        (["run", "--rounds", "5"], "no such option --rounds: settings are KEY=VALUE, e.g. rounds=3"),
+        (["run", "--ou", "x"], "no such option --ou: did you mean --out?"),
+        (["bench", "--seconds", "long"], "'long' is not a valid float (see fedswe bench --help)"),
+        (["show"], "Missing argument 'NAME' (see fedswe show --help)"),
+    ],
+)
+def test_mistakes_in_the_arguments_get_one_line(words, message, monkeypatch, capsys):
+    code, out, err = fedswe(monkeypatch, capsys, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: ")
+    assert message in err
+
+
+# commands of other packages --------------------------------------------------------------------------------
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A package `plants` whose commands are found through its entry points."""
+
+    def publish(points, **modules):
+        info = tmp_path / "plants-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plants\nVersion: 1\n")
+        (info / "entry_points.txt").write_text("[fedswe.commands]\n" + "".join(f"{point}\n" for point in points))
+        for name, text in modules.items():
+            (tmp_path / f"{name}.py").write_text(text)
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.syspath_prepend(tmp_path)
+
+    return publish
+
+
+FUNCTION = '''
+"""Not this line."""
+from fedswe.errors import FedsweError
+
+def grow(metres: int = 1) -> int:
+    """Grow a tree."""
+    if metres < 0:
+        raise FedsweError("trees do not shrink: give a positive number")
+    print("tall" * metres)
+    return metres  # no exit code
+'''
+APP = '''
+"""Two tools for the garden."""
+import typer
+app = typer.Typer()
+
+@app.command()
+def rake() -> None:
+    print("raked")
+
+@app.command()
+def dig() -> None:
+    print("dug")
+'''
+
+
+def test_a_function_is_a_command(published, monkeypatch, capsys):
+    published(["grow = plants_grow:grow"], plants_grow=FUNCTION)
+    assert "Grow a tree." in fedswe(monkeypatch, capsys, "--help")[1]
+    assert "plants_grow" not in sys.modules
+    assert fedswe(monkeypatch, capsys, "grow", "--metres", "2") == (0, "talltall\n", "")
+    code, _, err = fedswe(monkeypatch, capsys, "grow", "--metres", "-1")
+    assert (code, err) == (2, "error: trees do not shrink: give a positive number\n")
+
+
+def test_an_app_is_a_group(published, monkeypatch, capsys):
+    published(["tools = plants_app:app"], plants_app=APP)
+    assert "Two tools for the garden." in fedswe(monkeypatch, capsys, "--help")[1]
+    assert fedswe(monkeypatch, capsys, "tools", "dig") == (0, "dug\n", "")
+    text = fedswe(monkeypatch, capsys, "tools", "--help")[1]
+    assert "rake" in text
+    assert "--install-completion" not in text
+
+
+def test_a_dot_places_a_command_in_a_group(published, monkeypatch, capsys):
+    published(["theory.grow = plants_in:grow", "garden.grow = plants_in:grow"], plants_in=FUNCTION)
+    for group in ("theory", "garden"):
+        assert "Grow a tree." in fedswe(monkeypatch, capsys, group, "--help")[1]
+        assert fedswe(monkeypatch, capsys, group, "grow") == (0, "tall\n", "")
+    assert "Commands of the package plants." in fedswe(monkeypatch, capsys, "--help")[1]
+    assert "mixing" in fedswe(monkeypatch, capsys, "theory", "--help")[1]
+
+
+def test_names_of_fedswe_stay_its_own(published, monkeypatch, capsys):
+    published(["list = plants_other:grow", "run.grow = plants_other:grow"], plants_other=FUNCTION)
+    assert "algorithm" in fedswe(monkeypatch, capsys, "list")[1]
+    assert "Run one experiment." in fedswe(monkeypatch, capsys, "run", "--help")[1]
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "reason"),
+    [
+        ("plants_broken:grow", "import no_such_module\n", "No module named 'no_such_module'"),
+        ("plants_broken:grow", "1 / 0\n", "ZeroDivisionError"),
+        ("plants_broken:grow", "def grow(:\n", "SyntaxError"),
+        ("plants_broken:grow", "raise SystemExit('stop')\n", "SystemExit: stop"),
+        ("plants_broken:shrink", FUNCTION, "has no attribute 'shrink'"),
+        ("plants_broken:grow", "grow = 3\n", "neither a function nor a Typer app"),
+        ("plants_absent:grow", "", "No module named 'plants_absent'"),
+    ],
+)
+def test_a_broken_command_gets_one_line_when_it_is_asked_for(target, text, reason, published, monkeypatch, capsys):
+    published([f"grow = {target}"], plants_broken=text)
+    code, out, err = fedswe(monkeypatch, capsys, "--help")
+    assert (code, err) == (0, "")
+    assert re.search(r"grow +(Command of the package plants|Not this line)", out)
+    code, out, err = fedswe(monkeypatch, capsys, "grow")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert reason in err
+    assert err.endswith("repair or uninstall the package plants\n")
+
+
+def test_the_commands_of_the_paper_are_published():
+    import tomllib
+    from pathlib import Path
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    for target in project["entry-points"]["fedswe.commands"].values():
+        assert summary(target)
+
+
+# terminals and shells --------------------------------------------------------------------------------------
+def on_a_terminal(monkeypatch, **environment):
+    """What `fedswe --help` prints on a terminal."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm-256color", **environment}.items():
+        monkeypatch.setenv(name, value)
+    ours, theirs = pty.openpty()
+    run = process("--help", stdout=theirs, stderr=theirs, stdin=theirs)
+    os.close(theirs)
+    text = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            text += chunk
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert run.wait(60) == 0
+    return text.decode()
+
+
+def test_colours_are_for_terminals_without_no_color(monkeypatch):
+    colour = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+    assert colour.search(on_a_terminal(monkeypatch))
+    assert not colour.search(on_a_terminal(monkeypatch, NO_COLOR="1"))
+    piped = process("--help", stdout=subprocess.PIPE, text=True).communicate()[0]
+    assert "Run one experiment." in piped
+    assert "\x1b" not in piped
+
+
+def test_completion_script(monkeypatch, capsys):
+    code, script, _ = fedswe(monkeypatch, capsys, "--show-completion", "bash")
+    assert code == 0
+    assert "_FEDSWE_COMPLETE=complete_bash" in script
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("fedswe the", {"theory"}),
+        ("fedswe theory st", {"staleness"}),
+        ("fedswe run --r", {"--resume"}),
+        ("fedswe show fedav", {"fedavg", "fedavg_all", "fedavg_known"}),
+        ("fedswe show si", {"sine"}),
+        ("fedswe show qua", {"quadratic"}),
+        ("fedswe data fetch c", {"cifar10", "cinic10"}),
+    ],
+)
+def test_the_shell_completes(words, expected, monkeypatch):
+    monkeypatch.setenv("_FEDSWE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert set(process(stdout=subprocess.PIPE, text=True).communicate()[0].split()) == expected

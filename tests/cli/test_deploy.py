@@ -1,0 +1,20 @@
+"""fedswe deploy status and verify as JSON."""
+
+import json
+
+from tests.cli.command import fedswe
+from tests.deploy.parts import Quiet, quadratic
+
+
+def test_status_and_verify_as_json(tmp_path, monkeypatch, capsys):
+    net = Quiet(tmp_path, quadratic("fedswe", rounds=3, m=2))
+    net.finish()
+    net.server.release()
+    run = tmp_path / "server"
+    status = json.loads(fedswe(monkeypatch, capsys, "deploy", "status", run, "--json")[1])
+    assert (status["rounds"], status["committed"], status["clients"]) == (3, 3, 2)
+    assert all(count > 0 for count in status["bytes"].values())
+    assert status["rejected"] == []
+    code, text, _ = fedswe(monkeypatch, capsys, "deploy", "verify", run, "--json")
+    verified = json.loads(text)
+    assert (code, verified["passed"], verified["exact"], verified["rounds"]) == (0, True, True, 3)

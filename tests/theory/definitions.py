@@ -1,0 +1,98 @@
+"""Definitions of the paper written out literally; the tests compare the faster functions of fedswe.theory with them."""
+
+import math
+from functools import reduce
+
+import numpy as np
+
+from fedswe.theory.mixing import check_interpolation
+
+
+def mixing_matrix(available, k):
+    """W of one round [m + k, m + k]: 1/(|A| + k) between available and virtual clients, identity on absent clients.
+
+    Without any of them W = I: the server keeps its model.
+    """
+    return _projection(np.concatenate([np.asarray(available, dtype=float), np.ones(int(k))]))
+
+
+def reduced_mixing_matrix(available, k):
+    """W with the virtual clients as one coordinate of weight sqrt(k) [m + 1, m + 1], for every real k >= 0."""
+    check_interpolation(len(available), k)
+    reduced = _projection(np.append(np.asarray(available, dtype=float), math.sqrt(k)))
+    reduced[-1, -1] *= k > 0  # without virtual clients their coordinate is empty, not absent
+    return reduced
+
+
+def _projection(weights):
+    absent = np.diag((weights == 0).astype(float))
+    return absent + np.outer(weights, weights) / (float(weights @ weights) or 1.0)
+
+
+def window_product(trace, k):
+    """W^(0) W^(1) ... W^(P-1) for the P rounds of `trace` [P, m], in this order."""
+    return reduce(np.matmul, [mixing_matrix(row, k) for row in trace])
+
+
+def enumerated_gram(prob, k):
+    """E[W W^T] of the window `prob` [P, m], reduced, by summing over all 2^m available sets of a round.
+
+    Rounds are independent, so S <- E[W^(t) S W^(t)] from S = I, last round first, is exact.
+    """
+    table = np.asarray(prob, dtype=float)
+    clients = table.shape[1]
+    sets = (np.arange(2**clients)[:, None] >> np.arange(clients)) & 1
+    matrices = np.stack([reduced_mixing_matrix(row, k) for row in sets])
+    gram = np.eye(clients + 1)
+    for p in table[::-1]:
+        chance = np.where(sets, p, 1 - p).prod(axis=1)
+        gram = np.tensordot(chance, matrices @ gram @ matrices, axes=1)
+    return gram
+
+
+def staleness_survival(prob, t):
+    """P(t - tau_i(t) > r), the product of 1 - p_i^q over q = t-r..t-1, for r = 0..t, and 0 for r = t+1: [t+2, m].
+
+    The value t + 1 (never available before t) carries the remaining mass, because tau_i(t) >= -1.
+    """
+    table = np.asarray(prob, dtype=float)
+    ends = np.ones((1, table.shape[1]))
+    return np.concatenate([ends, np.cumprod(1 - table[:t][::-1], axis=0), 0 * ends])
+
+
+def staleness_pmf(prob, t):
+    """P(t - tau_i(t) = r) for r = 0..t+1 (entry 0 is 0): shape [t+2, m]."""
+    survival = staleness_survival(prob, t)
+    return np.concatenate([np.zeros((1, survival.shape[1])), -np.diff(survival, axis=0)])
+
+
+def auxiliary_innovation(available, staleness, stochastic_sums, full_gradients, steps):
+    """G~_i = 1{i in A}(t - tau_i)(sum_r grad l_i - s grad F_i) + s grad F_i [m, d], and 0 for virtual clients.
+
+    With it Z^{t+1} = (Z^t - eta_l eta_g G~^t) W^(t) exactly.
+    """
+    full = steps * full_gradients
+    echoed = np.asarray(staleness, dtype=float)[:, None] * (stochastic_sums - full)
+    return np.where(np.asarray(available)[:, None], echoed, 0.0) + full
+
+
+def conference_bound(clients, delta):
+    """k = 0, P = 1 (lemma of the conference version): rho_0 <= 1 - delta^4 (1 - (1 - delta)^m)^2 / 8."""
+    return 1 - delta**4 * (1 - (1 - delta) ** clients) ** 2 / 8
+
+
+def perturbation_bound(local_lr, steps, smoothness, sigma_squared, gradient_norm_squared):
+    """Lemma (multi-local steps), for eta_l <= 1/(4sL): bounds E||sum_r (grad F_i(x_i^(t,r)) - grad F_i(x_i^t))||^2."""
+    scale = local_lr**2 * steps**3 * smoothness**2
+    return scale * (5 * sigma_squared + 20 * steps * gradient_norm_squared)
+
+
+def two_groups_converge(h1, h2, step, k):
+    """Whether the counterexample converges: both eigenvalues of its two-round map lie inside the unit circle.
+
+    With c_g = h_g(1-2a)/(h_g+k) and d_g = k/(h_g+k) the map has determinant c_1 c_2 and trace c_1 + c_2 + d_1 d_2.
+    """
+    scale = (h1 + k) * (h2 + k)
+    determinant = h1 * h2 * (1 - 2 * step) ** 2 / scale
+    trace = (1 - 2 * step) * (h1 / (h1 + k) + h2 / (h2 + k)) + k**2 / scale
+    return bool(determinant < 1 and abs(trace) < 1 + determinant)
