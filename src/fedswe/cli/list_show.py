@@ -59,7 +59,7 @@ def _description(section: str, name: str, cls: type[Any]) -> dict[str, Any]:
         "section": section,
         "name": name,
         "title": registry.title_of(cls),
-        "description": inspect.getdoc(cls) or "",
+        "description": _text(cls),
         "parameters": parameters,
     }
     if section == "algorithm":
@@ -84,6 +84,11 @@ def _print(entry: dict[str, Any]) -> None:
         if entry["needs_probabilities"]:
             console.print("needs the true probabilities p_i^t, which no deployed client knows")
         console.print(f"\nReference: {entry['citation']}")
+
+
+def _text(cls: type[Any]) -> str:
+    text = inspect.getdoc(cls) or ""
+    return "" if text.startswith(f"{cls.__name__}(") else text  # what dataclass writes where there is no docstring
 
 
 def _default(field: Field[Any]) -> Any:
