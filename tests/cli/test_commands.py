@@ -137,6 +137,7 @@ def test_compare(tmp_path, monkeypatch, capsys):
         (a, m) for a in ("fedswe:k=5", "fedavg", "f3ast") for m in ("server", "client_mean")
     ]
     assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "compare.svg").read_text().startswith("<?xml")
     # the numbers are those of the single runs: mean and std over seeds of the last 50 rounds
     row = rows[2]
     runs = [
