@@ -110,7 +110,6 @@ def test_run_stop_and_resume(folder):
     assert without_seconds(folder / "again" / "history.csv") == without_seconds(whole / "history.csv")
 
 
-@pytest.mark.xfail(strict=True, reason="compare splits labels at every colon and sends pickled experiments to workers")
 def test_compare_over_two_processes(folder):
     labels = "fedavg,./own_algorithm.py:Damped:damping=0.1,./own_algorithm.py:Damped:damping=0.2"
     words = ["compare", *ALL[2:], "rounds=10", "--algorithms", labels, "--seeds", "3,4", "--jobs", 2, "--out", "out"]
