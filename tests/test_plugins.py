@@ -119,6 +119,15 @@ def test_compare_over_two_processes(folder):
     configurations = [file.read_text() for file in folder.glob("out/**/config.toml")]
     assert len(configurations) == 6
     assert sum("./own_algorithm.py:Damped" in text for text in configurations) == 4
+    assert all(
+        "./own_task.py" in json.loads(file.read_text())["sources"] for file in folder.glob("out/runs/*/run.json")
+    )
+    # Given again, the command does not mix results of two versions of a file.
+    (folder / "own_task.py").write_text((folder / "own_task.py").read_text() + "# changed\n")
+    code, _, err = fedswe(folder, *words)
+    assert code == 2
+    assert err.startswith("error: ./own_task.py has changed since the run in out/runs/")
+    assert err.count("\n") == 1
 
 
 PACKAGE = """
