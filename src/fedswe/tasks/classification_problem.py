@@ -95,7 +95,7 @@ class ClassificationProblem(Problem):
             rows = torch.arange(len(clients), device=size.device)[:, None, None]
             which = (step // per_pass[:, None]).clamp(max=passes - 1)
             shuffled = order[rows, which[:, :, None], position]
-            # Crops and dropout are drawn by position in the batch: a client that uses all its samples keeps their order,
+            # Crops and dropout are drawn by position in the batch: a client that uses all samples keeps their order,
             # so that its result does not depend on the other clients of the stack.
             position = torch.where((size > batch_size)[:, None, None], shuffled, position)
         index = torch.gather(self._table[clients], 1, position.flatten(1)).view_as(position)
