@@ -1,4 +1,4 @@
-"""The figures of the paper that need no training, each as a drawing and its numbers."""
+"""The figures of the paper that need no training, each as a chart with its numbers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def base_probabilities() -> Floats:
 
 
 def probability_histogram() -> Chart:
-    """Figure 15: how the base probabilities of 100 clients are spread."""
+    """Figure 15: the distribution of the base probabilities of 100 clients."""
     base = base_probabilities()
 
     def draw(figure: Figure) -> None:
@@ -105,7 +105,7 @@ def probability_histogram() -> Chart:
 
 
 def dynamics() -> Chart:
-    """Figure 16: p_i^t for p_i = 0.1, 0.5, 0.9, and who was there, in 80 rounds."""
+    """Figure 16: p_i^t for p_i = 0.1, 0.5, 0.9, and the available clients, in 80 rounds."""
     base = [0.1, 0.5, 0.9]
     kinds: dict[str, Probabilistic] = {
         "stationary": Stationary(p=base, stream="legacy"),
@@ -116,7 +116,7 @@ def dynamics() -> Chart:
 
 
 def alternating_groups() -> Chart:
-    """Panels (e, f) of Figures 6, 7 and 10: two groups in turns, one client of each shown."""
+    """Panels (e, f) of Figures 6, 7 and 10: two alternating groups, one client of each shown."""
     base = [0.8, 0.6]
     kinds: dict[str, Probabilistic] = {
         "static in the window": Alternating(p=base, stream="legacy"),
@@ -126,7 +126,7 @@ def alternating_groups() -> Chart:
 
 
 def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds: int) -> Chart:
-    """Above, the probabilities round by round; below, a mark for every round a client was there."""
+    """Above, the probabilities round by round; below, a mark for every round a client was available."""
     prob, present = {}, {}
     for name, kind in kinds.items():
         schedule = kind.schedule(Population(len(base), legacy=np.random.RandomState(1)), seed=1)

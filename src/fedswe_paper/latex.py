@@ -1,4 +1,4 @@
-"""Plain text as LaTeX that every engine compiles."""
+"""Escapes text for LaTeX, for every engine."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ _SPECIAL = {
 
 
 def escaped(text: str) -> str:
-    """The text with LaTeX's special characters made ordinary; a symbol it has no name for shows its number."""
+    """The text with LaTeX's special characters escaped; an unknown symbol is written as its code point."""
     return "".join(_SPECIAL.get(c, c if c.isascii() else f"{{[}}U+{ord(c):04X}]") for c in text)

@@ -17,7 +17,7 @@ _NOTHING = "—"
 
 @dataclass(frozen=True)
 class Measured:
-    """A mean over seeds. An infinite mean is a number of rounds that was never enough."""
+    """A mean over seeds. An infinite mean: the target was not reached in the rounds of the run."""
 
     mean: float
     std: float | None  # over seeds; None for one seed, or where it is not known
@@ -26,7 +26,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Line:
-    """One row of the table: what it is about, and ours and the paper's numbers, one per column."""
+    """One row of the table: its keys, and our numbers and the paper's, one per column."""
 
     keys: tuple[str, ...]
     ours: tuple[Measured | None, ...]
@@ -35,10 +35,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Difference:
-    """Ours minus the paper's, and the spread it is to be judged by."""
+    """Ours minus the paper's, and the spread to compare it with."""
 
     plain: float
-    spread: float | None  # None: nobody knows it, or it is zero
+    spread: float | None  # None: not known, or zero
     by: Literal["both", "paper", "ours", ""]  # whose std the spread is
 
     @property
@@ -145,7 +145,7 @@ class VerdictTable:
         return text.getvalue()
 
     def all_notes(self) -> list[str]:
-        """How to read the table, and what its author says of it."""
+        """How to read the table, and the notes of its recipe."""
         pairs = [(ours, paper) for _, _, ours, paper in self._pairs()]
         known = [apart for pair in pairs if (apart := difference(*pair)) is not None]
         notes = [f"profile {self.profile}; {self.unit}; mean ± std (seeds)"]
@@ -174,7 +174,7 @@ class VerdictTable:
 
     @property
     def _compared(self) -> bool:
-        """Whether the paper has any of these numbers; where it has none, no column waits for them."""
+        """Whether the paper has any of these numbers; if not, its columns are left out."""
         return any(paper is not None for line in self.lines for paper in line.paper)
 
     @property

@@ -49,7 +49,7 @@ def figure_report(number: int) -> Report:
 
 
 def bias_map() -> Report:
-    """Figure 2: how far FedAvg over active clients ends from the optimum, for two clients."""
+    """Figure 2: the distance of FedAvg over active clients from the optimum, for two clients."""
     p = np.linspace(0, 1, 101)
     distance = fedavg_bias_map(p, p)
 
@@ -163,7 +163,7 @@ def counterexample() -> Report:
 
 
 def _inset(axes: Axes) -> Axes:
-    """The first rounds, a hundred times larger."""
+    """The first rounds, enlarged."""
     inset = axes.inset_axes((0.12, 0.62, 0.5, 0.34))
     inset.set(xlim=(0, 30), ylim=(-1.4, 1.4))
     inset.tick_params(labelsize=7)

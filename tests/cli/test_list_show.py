@@ -5,37 +5,34 @@ import json
 import pytest
 
 from fedswe.algorithms import ALGORITHMS
-from fedswe.availability import AVAILABILITY
-from fedswe.cli import list_show
-from fedswe.tasks import TASKS
+from fedswe.core.footprint import Shape, _counted
+from fedswe.registry import KINDS, find, names
 from tests.cli.command import fedswe
+
+EVERY = [name for kind in KINDS for name in names(kind)]
 
 
 def test_list_names_everything(monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "list")
     assert code == 0
-    assert all(name in text for registry in (ALGORITHMS, AVAILABILITY, TASKS) for name in registry)
+    assert all(name in text for name in EVERY)
     assert "trains while unavailable" in text
 
 
-@pytest.mark.parametrize("name", [*ALGORITHMS, *AVAILABILITY, *TASKS])
+@pytest.mark.parametrize("name", EVERY)
 def test_show_explains(name, monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "show", name)
     assert code == 0
-    registry = next(r for r in (ALGORITHMS, AVAILABILITY, TASKS) if name in r)
-    assert registry[name].title.split()[0] in text
-    if name in ALGORITHMS:
+    [(kind, cls)] = find(name)
+    assert cls.title.split()[0] in text
+    if kind == "algorithm":
         assert "kept at" in text
         assert "Reference: " in text
 
 
 def test_list_as_json(monkeypatch, capsys):
     listed = json.loads(fedswe(monkeypatch, capsys, "list", "--json")[1])
-    assert {section: list(named) for section, named in listed.items()} == {
-        "algorithm": list(ALGORITHMS),
-        "availability": list(AVAILABILITY),
-        "task": list(TASKS),
-    }
+    assert {kind: list(named) for kind, named in listed.items()} == {kind: names(kind) for kind in KINDS}
     assert listed["algorithm"]["fedavg"] == ALGORITHMS["fedavg"].title
 
 
@@ -48,5 +45,7 @@ def test_show_as_json(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_numbers_shown_are_those_that_the_definition_keeps_and_sends(name):
-    assert list_show._NUMBERS[name] == list_show._counted(ALGORITHMS[name])
+def test_numbers_are_counted_without_torch_as_with_it(name):
+    import torch
+
+    assert _counted(ALGORITHMS[name](), Shape((1000,))) == _counted(ALGORITHMS[name](), torch.zeros(1000))

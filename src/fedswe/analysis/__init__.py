@@ -1,1 +1,1 @@
-"""The theory applied to an experiment: what its availability and its task make of the paper's quantities."""
+"""The theory applied to an experiment: the paper's quantities for its availability and its task."""

@@ -66,7 +66,7 @@ def bias_of(scenario: Scenario, ks: Sequence[float] | None, step: float | None) 
         "optimum": objective.optimum if objective.quadratic else None,
         "presence": np.mean([t.mean(axis=0) for t in tables], axis=0),
         "limits": [
-            _settled(name, model, [getattr(limit, model) for limit in found], objective)
+            _limit_entry(name, model, [getattr(limit, model) for limit in found], objective)
             for name, found in limits.items()
             for model in ("server", "client_mean")
         ],
@@ -141,8 +141,8 @@ def _fedswe(scenario: Scenario, rounds: Floats, step: float, k: float) -> Expect
     return ExpectedLimit(limit.server, limit.client_mean)
 
 
-def _settled(name: str, model: str, found: Sequence[Floats], objective: _Objective) -> dict[str, Any]:
-    """Where one model of one algorithm settles; `found` holds weights on the clients' optima [rounds, m] per table."""
+def _limit_entry(name: str, model: str, found: Sequence[Floats], objective: _Objective) -> dict[str, Any]:
+    """The limit of one model of one algorithm; `found` holds weights on the clients' optima [rounds, m] per table."""
     weights = np.stack([f.mean(axis=0) for f in found])
     mean = weights.mean(axis=0)
     away = [np.linalg.norm(f @ objective.centers - objective.optimum, axis=1).max() for f in found]

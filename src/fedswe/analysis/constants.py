@@ -1,4 +1,4 @@
-"""The constants of Assumptions 2-4 of a real task: its gradients, given to the estimators of the theory."""
+"""The constants of Assumptions 2-4, estimated from the gradients of a task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedswe.theory.constants import (
     estimate_smoothness,
 )
 
-_DIVERGED = 1e50  # models beyond it leave no digits for differences of gradients
+_DIVERGED = 1e50  # larger models leave no digits for differences of gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Constants:
     variance: VarianceEstimate
     dissimilarity: DissimilarityEstimate
     initial_gap: float
-    gap_is_exact: bool  # otherwise F* is taken as 0, below which no such loss falls
+    gap_is_exact: bool  # otherwise F* is taken as 0, a lower bound of these losses
     points: int
 
 

@@ -1,4 +1,4 @@
-"""Which learning rates does the theorem allow, and what do its terms say about k?"""
+"""Which learning rates does the theorem allow, and how do its terms depend on k?"""
 
 from __future__ import annotations
 

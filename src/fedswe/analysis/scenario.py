@@ -78,7 +78,7 @@ class Scenario:
             )
             return asked
         if isinstance(self.experiment.availability, Markov):
-            # One round says nothing about how long clients are unavailable; this is their mean absence.
+            # A window of one round does not show how long clients are unavailable; this is their mean absence.
             return min(self.horizon, math.ceil(1 / self.experiment.availability.on))
         if self.cycle is not None:
             require(

@@ -1,4 +1,4 @@
-"""The paper's image data sets: official files, in official formats, decoded once."""
+"""The paper's image data sets: read from the official files, decoded once."""
 
 from fedswe.datasets.cache import load
 from fedswe.datasets.catalogue import DATASETS

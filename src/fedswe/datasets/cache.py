@@ -1,4 +1,4 @@
-"""Decoded once: the arrays of a data set as .npy files, memory-mapped, remade when the source changes."""
+"""Cache of decoded data sets: memory-mapped .npy files, written again when the source files change."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fedswe.datasets.catalogue import Dataset, Form
 from fedswe.datasets.images import ARRAYS, Images
 from fedswe.datasets.locate import data_folder, found, missing, unofficial
 
-_LAYOUT = 1  # counted up when what is written below changes
+_LAYOUT = 1  # increased when the format of the cache changes
 _log = logging.getLogger("fedswe")
 
 
 def load(dataset: Dataset, folder: Path) -> Images:
-    """The arrays of the data set whose files are in `folder`; the same object while the files stay as they are."""
+    """The arrays of the data set whose files are in `folder`; the same object as long as the files do not change."""
     form = found(dataset, folder)
     if form is None:
         raise missing(dataset, folder)
@@ -53,7 +53,7 @@ def _opened(place: Path) -> tuple[Images, list[str]] | None:
 
 
 def _stored(images: Images, wrong: list[str], place: Path, older: str) -> tuple[Images, list[str]] | None:
-    """Write the arrays aside and move them to their place in one step, then open them there."""
+    """Write the arrays to a temporary folder, rename it in one step, then open them."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = place.parent / f".{place.name}-{uuid.uuid4().hex}"
@@ -66,19 +66,19 @@ def _stored(images: Images, wrong: list[str], place: Path, older: str) -> tuple[
                     os.fsync(file.fileno())
             (aside / "unofficial.json").write_text(json.dumps(wrong))
             for old in place.parent.glob(older):
-                if old != place or _opened(old) is None:  # of the source before it changed, or damaged
+                if old != place or _opened(old) is None:  # from an earlier version of the source, or damaged
                     shutil.rmtree(old, ignore_errors=True)
             os.rename(aside, place)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
-        if not place.is_dir():  # else another process was faster
+        if not place.is_dir():  # otherwise another process has written it
             _log.warning("cannot keep decoded images in %s (%s): they are decoded again next time", place.parent, error)
     return _opened(place)
 
 
 def _fingerprint(form: Form, folder: Path) -> str:
-    """Of names, sizes and times of change of the source files."""
+    """Digest of the names, sizes and modification times of the source files."""
     digest = hashlib.sha256(f"{_LAYOUT} {form.names}".encode())
     for path in (folder / file.name for file in form.files):
         status = path.stat()

@@ -1,4 +1,4 @@
-"""The official files: names, sizes, checksums as published, and where they are published."""
+"""The official files: names, sizes, published checksums and addresses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class OfficialFile:
     name: str  # path under the folder of the data set
     size: int
     md5: str
-    url: str = ""  # where it is published; empty for what an archive unpacks to
+    url: str = ""  # empty for a file that is unpacked from an archive
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way the data come: files, or folders without a list of files, that are read together."""
+    """One form of a data set: files, or folders without a list of files, that are read together."""
 
     called: str
     read: Callable[[Path], Images]
@@ -34,7 +34,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The forms a data set comes in; the first is the one to fetch."""
+    """A data set and its forms; the first form is the one that is downloaded."""
 
     name: str
     title: str

@@ -60,19 +60,19 @@ def parse_python(raw: bytes, where: Path) -> tuple[Pixels, Pixels]:
 
 
 class _Arrays(pickle.Unpickler):
-    """Unpickles containers, numbers, bytes and numpy arrays only: a pickle can otherwise run any code."""
+    """Unpickles only containers, numbers, bytes and numpy arrays: other pickles can run any code."""
 
     _ADMITTED = (
         ("numpy.core.multiarray", "_reconstruct"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy", "ndarray"),
         ("numpy", "dtype"),
-        ("_codecs", "encode"),  # how bytes are written in the protocol of the official files
+        ("_codecs", "encode"),  # how the official files store bytes
     )
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self._ADMITTED:
-            raise FedsweError(f"a CIFAR-10 batch asks for {module}.{name}, which no genuine one does: it is not used")
+            raise FedsweError(f"a CIFAR-10 batch asks for {module}.{name}, which no official file does: it is refused")
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 

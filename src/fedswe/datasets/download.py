@@ -1,4 +1,4 @@
-"""Downloads the official files; what has not the official checksum is refused, and nothing half-written stays."""
+"""Downloads the official files; a file with another checksum is refused, and no partial file is kept."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fedswe.errors import FedsweError
 def fetch(
     dataset: Dataset, folder: Path, mirror: str = "", progress: Callable[[OfficialFile], Any] | None = None
 ) -> None:
-    """Make the files of the form to fetch be there; those that are already, with the right checksum, stay.
+    """Download the files of the first form; files that exist with the right checksum are kept.
 
-    `mirror` is another address that serves them under their names; `progress` makes a bar in the manner of tqdm.
+    `mirror` is another address with files of the same names; `progress` returns a progress bar like tqdm's.
     """
     for file in dataset.forms[0].files:
         path = folder / file.name
@@ -37,14 +37,14 @@ def _download(file: OfficialFile, address: str, folder: Path, bar: Any) -> None:
         raise FedsweError(
             f"cannot download {address} ({_reason(error)}): try again, or put {described(file)} into {folder}"
         ) from None
-    except ValueError:  # pooch's word for a wrong checksum
+    except ValueError:  # how pooch reports a wrong checksum
         raise FedsweError(f"{address} is not the official {described(file)}: nothing was kept") from None
     except OSError as error:
         raise FedsweError(f"cannot write to {folder}: {error.strerror or error}") from None
 
 
 def _reason(error: Exception) -> str:
-    """What urllib3 wraps many times over, in a word or two."""
+    """A short reason from nested exceptions of urllib3."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"{response.status_code} {response.reason}"

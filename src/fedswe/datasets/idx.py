@@ -39,5 +39,5 @@ def _array(path: Path, dimensions: int) -> Pixels:
         raise damaged(path, f"not an idx file of {dimensions}-dimensional bytes")
     shape = struct.unpack(f">{dimensions}I", raw[4:start])
     if len(raw) - start != math.prod(shape):
-        raise damaged(path, f"{math.prod(shape)} values announced, {len(raw) - start} there")
+        raise damaged(path, f"{math.prod(shape)} values expected, {len(raw) - start} found")
     return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)

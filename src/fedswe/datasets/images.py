@@ -1,4 +1,4 @@
-"""What every format is decoded to."""
+"""The arrays that every format is decoded to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fedswe.errors import FedsweError, require
 
 Pixels = npt.NDArray[np.uint8]
-CLASSES = 10  # of every set here
+CLASSES = 10  # of every data set
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ ARRAYS = tuple(f.name for f in fields(Images))
 
 
 def checked(pixels: Pixels, labels: Pixels, where: Path) -> tuple[Pixels, Pixels]:
-    """As many labels as images, at least one, and all of them classes."""
+    """Refuse different numbers of images and labels, no images, and labels that are no class."""
     require(len(pixels) == len(labels), f"{where} has {len(pixels)} images but {len(labels)} labels")
     require(len(labels), f"{where} holds no images")
     require(int(labels.max()) < CLASSES, f"{where} has label {labels.max()}: labels are 0 to {CLASSES - 1}")

@@ -1,4 +1,4 @@
-"""Where data sets are looked for, and what to say when they are not there."""
+"""Where data sets are searched, and the error message when they are missing."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def data_folder() -> Path:
 
 
 def folder_of(dataset: Dataset, root: str = "") -> Path:
-    """Where the files of a data set are: `root` if given, else its folder among the data."""
+    """Where the files of a data set are: `root` if given, otherwise its folder in the data folder."""
     return Path(root).expanduser() if root else data_folder() / dataset.name
 
 
 def found(dataset: Dataset, folder: Path) -> Form | None:
-    """The first form that is there in full; unpacked folders are preferred to their archives."""
+    """The first complete form; unpacked folders are preferred to archives."""
     there = [form for form in dataset.forms if all((folder / name).exists() for name in form.names)]
     return max(there, key=lambda form: len(form.names), default=None)
 
 
 def missing(dataset: Dataset, folder: Path) -> FedsweError:
-    """Names the exact files, their sizes and checksums, and where to put them."""
+    """An error that names the missing files, their sizes and checksums, and the folder for them."""
 
     def absent(form: Form) -> int:
         return sum(not (folder / name).exists() for name in form.names)

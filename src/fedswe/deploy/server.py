@@ -40,16 +40,16 @@ log = logging.getLogger("fedswe.deploy")
 class ServerEndpoint:
     _lock: int
 
-    def __init__(self, folder: Path, deployment: Deployment, problem: Problem) -> None:
-        self.directory, self.deployment, self.problem, self.m = folder, deployment, problem, problem.m
+    def __init__(self, folder: Path, protocol: RunProtocol, problem: Problem) -> None:
+        self.directory, self.deployment, self.problem = folder, protocol.deployment, problem
+        self.algorithm: Algorithm = protocol.algorithm
+        self.m = protocol.m
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
-        self._files = ServerFiles(folder)
-        self._protocol = protocol = RunProtocol(deployment, problem, self._files.start(problem.start))
-        self.algorithm: Algorithm = protocol.algorithm
+        self._files, self._protocol = ServerFiles(folder), protocol
         title, entries, size = ledger.read(folder / ledger.FILE)
         require(
-            title.m == protocol.m and deployment.continues(folder, title.plan),
+            title.m == protocol.m and self.deployment.continues(folder, title.plan),
             f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
             f"resume it with its own {DEPLOYMENT_FILE}, or choose another directory",
         )
@@ -62,34 +62,34 @@ class ServerEndpoint:
         initial = protocol.server_init()
         self._server = self._files.state(self.t, initial) if self.t else initial
         self._fsync = 0.0  # seconds of the ledger's last fsync, recorded in the next line
-        evaluate = deployment.experiment.evaluate
-        self._outputs = Outputs(self, evaluate.outputs())
+        self._outputs = Outputs(self, self.deployment.experiment.evaluate.outputs())
         self._load_outputs()
-        deployment.save(folder)  # rounds, delivery and deadlines may change between two starts
+        self.deployment.save(folder)  # rounds, delivery and deadlines may change between two starts
         self._ledger = Ledger(folder / ledger.FILE, size)
         self._begin()
 
     @classmethod
     def open(cls, directory: Path | str, deployment: Deployment, problem: Problem | None = None) -> ServerEndpoint:
         """Start a run in `directory`, or resume the one there at its first uncommitted round."""
-        folder = Path(directory)
+        folder, files = Path(directory), ServerFiles(Path(directory))
         problem = deployment.problem() if problem is None else problem
-        protocol = RunProtocol(deployment, problem)  # refuses what cannot be deployed before anything is written
+        start = files.start(problem.start) if os.path.exists(folder / ledger.FILE) else None
+        protocol = RunProtocol(deployment, problem, start)  # refuses what cannot be deployed before anything is written
         require(
             deployment.min_clients <= protocol.m,
             f"a round needs {deployment.min_clients} clients, the task has {protocol.m}: lower deploy.min_clients",
         )
         try:
-            ServerFiles(folder).create()
+            files.create()
         except OSError as error:
             raise FedsweError(f"cannot write {folder}: {error.strerror}; choose another directory") from None
         lock = claim(folder)
         try:
             if not (folder / ledger.FILE).exists():
-                ServerFiles(folder).save_start(protocol.start)
+                files.save_start(protocol.start)
                 title = Title(secrets.token_hex(8), protocol.config_digest, protocol.start_digest, protocol.m)
                 ledger.begin(folder / ledger.FILE, title)
-            server = cls(folder, deployment, problem)
+            server = cls(folder, protocol, problem)
         except BaseException:
             os.close(lock)
             raise

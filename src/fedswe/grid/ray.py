@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import sys
 import threading
@@ -54,6 +55,7 @@ class RayWorkers:
         if self._jobs:
             local["num_cpus"] = self._jobs
         if not self._ray.is_initialized():
+            _check_address(self._address)
             where = {"address": self._address} if self._address else local
             try:
                 self._ray.init(logging_level=logging.ERROR, log_to_driver=False, **where)
@@ -100,6 +102,16 @@ class RayWorkers:
         waiting = [reference for worker in asked for reference in (worker.ended, worker.position)]
         ready = self._ray.wait(waiting, num_returns=1, timeout=seconds)[0]
         return [worker for worker in asked if worker.ended in ready or worker.position in ready]
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address that does not answer: Ray itself would try for minutes."""
+    found = re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)
+    if found is not None:
+        try:
+            socket.create_connection((found[1], int(found[2])), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise FedsweError(f"cannot connect to Ray at {address}: {error}") from None
 
 
 def _environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How much of a round's aggregate belongs to each client, in expectation over who is available.
+"""How much of a round's aggregate belongs to each client, in expectation over the available clients.
 
 Clients are available independently (Assumption 1). Everything here is a moment of the Poisson-binomial number
 of available clients, and follows from its generating function, with f_j(y) = 1 - p_j + p_j y, because 1/(n+k+1)
@@ -82,5 +82,5 @@ def jacobi_quadrature(count: int, k: float) -> tuple[FloatArray, FloatArray]:
     values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
     nodes, weights = (1.0 + values) / 2.0, vectors[0] ** 2 / (k + 1.0)
     for shared in (nodes, weights):
-        shared.setflags(write=False)  # the cache hands the same arrays to every caller
+        shared.setflags(write=False)  # the cache returns the same arrays to every caller
     return nodes, weights

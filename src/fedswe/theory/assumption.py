@@ -1,7 +1,7 @@
 """Assumption 1: the window P over which every client is available with mean probability at least δ.
 
 Probabilities are tables ``prob[t, i] = p_i^t`` of shape [rounds, clients]; traces are 0/1 tables of the
-same shape. A trace is one realisation: what it says about δ is an estimate, and comes with an interval.
+same shape. A trace is one realisation: from it δ can only be estimated, with an interval.
 """
 
 import math
@@ -16,12 +16,12 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 
-# Window sums are differences of running sums; comparisons with δ forgive their rounding.
+# Window sums are differences of running sums; comparisons with δ allow for their rounding error.
 ROUNDING = 1e-9
 
 
 def probability_matrix(prob: npt.ArrayLike) -> FloatArray:
-    """The table p_i^t [T, m] as float64, or one line that says which entry is not a probability."""
+    """The table p_i^t [T, m] as float64; refuses an entry that is not a probability."""
     table = np.asarray(prob, dtype=np.float64)
     require(
         table.ndim == 2 and table.size > 0,
@@ -162,7 +162,7 @@ def _bernoulli_divergence(x: FloatArray, q: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class DeltaEstimate:
-    """δ(P) as seen in a trace. With probability ≥ ``confidence`` both hold:
+    """δ(P) estimated from a trace. With probability ≥ ``confidence`` both hold:
     lower ≤ δ(P) ≤ upper, and the largest window mean (hence δ_max) is at least ``largest_lower``."""
 
     period: int
@@ -215,7 +215,7 @@ def _delta_estimate(means: FloatArray, period: int, trials: int, confidence: flo
 
 @dataclass(frozen=True)
 class PeriodEstimate:
-    """P_δ as seen in a trace: with probability ≥ ``confidence``, possible ≤ P_δ ≤ certified.
+    """P_δ estimated from a trace: with probability ≥ ``confidence``, possible ≤ P_δ ≤ certified.
 
     ``None`` means that no period up to T qualifies: in ``certified``, the trace is too short to prove
     one; in ``possible``, every period up to T is refuted.
@@ -266,7 +266,7 @@ class TraceStatistics:
     participations: IntArray  # [m]
     jain_index: float  # (Σc)²/(mΣc²) of the participations c: 1 when equal, 1/m when one client has all
     longest_gap: IntArray  # [m], the gap still open after the last round included
-    mean_gap: FloatArray  # [m], closed gaps only, i.e. the mean echo factor; inf for a client never seen
+    mean_gap: FloatArray  # [m], closed gaps only, i.e. the mean echo; inf for a client that is never available
     tau_max: int  # largest t - τ_i(t)
     tau_avg: float  # mean over rounds of the stalest client's t - τ_i(t)
     mean_staleness: float  # mean over rounds and clients of t - τ_i(t)
@@ -275,7 +275,7 @@ class TraceStatistics:
 def trace_statistics(trace: npt.ArrayLike) -> TraceStatistics:
     """The statistics of a 0/1 trace [T, m] with at least one participation."""
     flags = availability_trace(trace)
-    require(flags.any(), "nobody is available in the whole trace: check that 1 means available")
+    require(flags.any(), "no client is available in the whole trace: check that 1 means available")
     rounds, clients = flags.shape
     staleness = realised_staleness(np.concatenate([flags, np.ones((1, clients), dtype=np.bool_)]))
     per_round, counts = flags.sum(axis=1), flags.sum(axis=0)

@@ -111,7 +111,7 @@ def estimate_gradient_variance(
 ) -> VarianceEstimate:
     """σ² as the largest mean of ‖∇ℓ_i(x;ξ) - ∇F_i(x)‖² over ``draws`` samples, over clients and points [n, d].
 
-    A maximum of means leans upwards by about its standard error.
+    A maximum of means is biased upwards by about its standard error.
     """
     x = _points(points)
     require(draws >= 2, f"{draws} draws: use at least 2")
@@ -142,7 +142,7 @@ def estimate_dissimilarity(full_gradients: FullGradients, clients: int, points: 
     """(β, ζ) of Assumption 4 by least squares of (1/m)Σ‖∇F_i - ∇F‖² on ‖∇F‖² over the points [n, d].
 
     The fitted slope, at least 0, is β². ζ² is then the smallest intercept with which the inequality holds at all
-    points. Points whose ‖∇F‖ hardly varies say nothing about β, which then stays 0.
+    points. Points with nearly equal ‖∇F‖ do not determine β, which is then 0.
     """
     x = _points(points)
     divergence, norm = np.empty(len(x)), np.empty(len(x))
@@ -167,7 +167,7 @@ def estimate_dissimilarity(full_gradients: FullGradients, clients: int, points: 
 
 
 def _blocks(clients: int, dimension: int) -> Iterator[IntArray]:
-    """All clients, as many at a time as one stack of gradients shall hold."""
+    """All clients in blocks; the gradients of one block have at most BLOCK numbers."""
     require(clients >= 1, f"{clients} clients: give at least one")
     size = max(1, BLOCK // dimension)
     return (np.arange(first, min(first + size, clients)) for first in range(0, clients, size))

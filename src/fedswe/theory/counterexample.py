@@ -6,7 +6,7 @@ the group's mean optimum and a = ``visit_step``,
 
     k(x_1 - x_2) = -2a h_1(x_1 - ū_1),      k(x_2 - x_1) = -2a h_2(x_2 - ū_2).
 
-Their sum says that the mean of the clients' models is the minimiser x* for every k, k = 0 included. For equal
+By their sum the mean of the clients' models is the minimiser x* for every k, including k = 0. For equal
 groups x_1 = x* + D and x_2 = x* - D with D = a h(ū_1 - ū_2)/(2(k + a h)). ``fedswe_trace_limit`` solves the same fixed
 point for any 0/1 trace that repeats.
 """

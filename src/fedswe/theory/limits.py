@@ -1,7 +1,7 @@
-"""Where FedAvg and FedSWE settle, in expectation and exactly, on quadratics of equal curvature.
+"""The limits of the expected models of FedAvg and FedSWE on quadratics of equal curvature, exactly.
 
-F_i(x) = c‖x - u_i‖²/2, as in Example 1 and eq. (counter global obj). One visit moves a model towards u_i by the
-fraction a = η_g(1 - (1 - η_l c)^s), so each algorithm is affine in the models:
+F_i(x) = c‖x - u_i‖²/2, as in Example 1 and eq. (counter global obj). A visit, i.e. a round in which client i is
+available, moves a model towards u_i by the fraction a = η_g(1 - (1 - η_l c)^s), so algorithms are affine in the models:
 
     FedAvg active  x⁺ = x + a·mean_{i∈A}(u_i - x)              (A = ∅: x stays)
     FedAvg all     x⁺ = x + (a/m) Σ_{i∈A}(u_i - x)
@@ -14,7 +14,7 @@ fixed point of one period; 0/1 probabilities give the deterministic cycle of a r
 gradients whose noise has mean zero change nothing.
 
 A limit is given as weights on the optima: ``limit.server @ u`` are the models. Unbiased means all weights 1/m.
-A limit of the mean says nothing about the spread around it.
+A limit of the mean does not bound the spread around it.
 """
 
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def _fedavg_limit(prob: FloatArray, weights: FloatArray, step: float) -> Expecte
     require(prob.any(), "no client is ever available: give at least one a positive probability")
     require(
         step > 0 and abs(np.prod(kept)) < 1.0,
-        f"FedAvg does not settle with step {step}: choose learning rates whose step lies in (0, 2)",
+        f"FedAvg does not converge with step {step}: choose learning rates whose step lies in (0, 2)",
     )
     before, server = np.empty_like(prob), np.empty_like(prob)
     x = _periodic_start(kept[:, None], step * weights)
@@ -90,9 +90,9 @@ def _periodic_start(kept: FloatArray, gained: FloatArray) -> FloatArray:
 
 
 def _last_visit(prob: FloatArray) -> FloatArray:
-    """[P, P]: after round t, the expected fraction of clients last seen in a round ≡ t' modulo P.
+    """[P, P]: after round t, the expected fraction of clients last available in a round ≡ t' modulo P.
 
-    NaN when some client is never seen.
+    NaN when some client is never available.
     """
     period, clients = prob.shape
     fraction = np.full((period, period), np.nan)
@@ -123,7 +123,7 @@ def fedswe_limit(prob: npt.ArrayLike, step: float, k: float) -> ExpectedLimit:
     table = probability_matrix(prob)
     period, clients = table.shape
     require(step > 0, f"step {step} must be positive")
-    _check_everyone(table)
+    _check_every_client(table)
     echo = _periodic_start(1.0 - table, np.ones_like(table))  # E e_i at round 0, from e ← 1 + 1{i∉A} e
     joint = joint_aggregation_weights(table, k)
     # Columns: the response to each entry of the state (X, A, B), then to each client's optimum.
@@ -135,7 +135,7 @@ def fedswe_limit(prob: npt.ArrayLike, step: float, k: float) -> ExpectedLimit:
     transition, source = response[:, :size], response[:, size:]
     require(
         _contracts(transition),
-        f"FedSWE's mean does not settle with step {step} and k = {k}: choose smaller learning rates",
+        f"FedSWE's mean does not converge with step {step} and k = {k}: choose smaller learning rates",
     )
     state = np.linalg.solve(np.eye(size) - transition, source)
     server, client_mean = np.empty_like(table), np.empty_like(table)
@@ -150,11 +150,11 @@ def echo_gain(prob: npt.ArrayLike, step: float) -> float:
     """max a·E[e_i²]/E[e_i] over the rounds and clients of one period ``prob`` [P, m], e_i the echo of a visit.
 
     E[(1 - a e_i)²] < 1, a visit contracts in mean square, exactly when this number is below 2. Above it single
-    runs can spread without bound, by rare long absences, although their mean settles at ``fedswe_limit``.
+    runs can spread without bound, by rare long absences, although their mean converges to ``fedswe_limit``.
     """
     table = probability_matrix(prob)
     require(step > 0, f"step {step} must be positive")
-    _check_everyone(table)
+    _check_every_client(table)
     first = _periodic_start(1.0 - table, np.ones_like(table))
     missed = 1.0 - table
     gain = np.ones_like(table)
@@ -196,7 +196,7 @@ def _contracts(transition: FloatArray) -> bool:
     return False
 
 
-def _check_everyone(prob: FloatArray) -> None:
+def _check_every_client(prob: FloatArray) -> None:
     never = np.flatnonzero(~prob.any(axis=0))
     if never.size:
         raise FedsweError(
@@ -208,7 +208,7 @@ def fedavg_bias_map(p1: npt.ArrayLike, p2: npt.ArrayLike, centers: tuple[float, 
     """Figure 2: |x_output - x*| of FedAvg over active clients, two clients; entry [i, j] at (p1[i], p2[j]).
 
     x_output = (w_1 u_1 + w_2 u_2)/(w_1 + w_2), w_1 = p_1(1 - p_2/2), w_2 = p_2(1 - p_1/2), for every step.
-    At (0, 0) nobody ever takes part: NaN.
+    At (0, 0) no client is ever available: NaN.
     """
     first, second = np.meshgrid(np.asarray(p1, np.float64), np.asarray(p2, np.float64), indexing="ij")
     weights = aggregation_weights(np.stack([first.ravel(), second.ravel()], axis=1))

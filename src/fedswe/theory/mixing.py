@@ -33,7 +33,7 @@ KRYLOV_RESIDUAL = 1e-4
 
 
 def check_interpolation(clients: int, k: float) -> None:
-    """Refuse a k outside its range, and a system with nobody to mix with."""
+    """Refuse a k outside its range, and a single client without virtual clients."""
     check_k(k)
     require(clients > 1 or k > 0.0, "one client and k = 0 have nothing to mix: add clients or use k > 0")
 
@@ -136,7 +136,7 @@ def rho_homogeneous(clients: int, p: float, k: float) -> float:
     n = np.arange(clients + 1)
     share = _binomial(clients, p) / np.where(n + k > 0.0, n + k, 1.0)
     if k == 0.0:
-        share[0] = 0.0  # nobody to average: W = I, and every term below has the factor 0/0 := 0
+        share[0] = 0.0  # no client to average: W = I, and every term below has the factor 0/0 := 0
     kept = 1.0 - p + float(share @ n) / clients
     pair = float(share @ (n * (n - 1))) / (clients * max(clients - 1, 1))
     eigenvalues = [kept - pair] if clients > 1 else []

@@ -1,7 +1,7 @@
 """Staleness t - τ_i(t): its exact law for known probabilities, the paper's moment bounds, and safe ones.
 
 τ_i(t) is the last round before t in which client i was available, -1 if there was none. The same number
-multiplies the update of a client that returns at round t: its echo factor.
+multiplies the update of a client that reports in round t: its echo.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ def safe_second_moment_bound(period: int, delta: float, phase: int | None = None
 
 
 def echo_counts(prob: npt.ArrayLike) -> FloatArray:
-    """Expected number of participations with echo factor r over the T rounds: shape [R+1, m].
+    """Expected number of participations with echo r over the T rounds: shape [R+1, m].
 
     N_i(r) = Σ_t p_i^t P(t - τ_i(t) = r); R is the longest lag that is not negligible. By the echo
     identity (Prop. 1) Σ_r r N_i(r) = E[τ_i(T)] + 1.
@@ -92,7 +92,7 @@ def echo_counts(prob: npt.ArrayLike) -> FloatArray:
     counts = [np.zeros(clients)]
     longer = np.ones((rounds, clients))  # P(t - τ_i(t) > r-1) for t = r-1..T-1, r growing below
     for r in range(1, rounds + 1):
-        # At t = r-1 the client was never seen: all remaining mass sits at the echo t+1 = r.
+        # At t = r-1 the client was never available before: all remaining mass is at the echo t+1 = r.
         never = table[r - 1] * longer[0]
         still = longer[1:] * (1.0 - table[: rounds - r])
         counts.append(never + (table[r:] * (longer[1:] - still)).sum(axis=0))
@@ -103,9 +103,9 @@ def echo_counts(prob: npt.ArrayLike) -> FloatArray:
 
 
 def horizon_echo_quantiles(prob: npt.ArrayLike, levels: npt.ArrayLike) -> IntArray:
-    """Quantiles of the echo factor over all participations of all clients in the T rounds: shape [levels].
+    """Quantiles of the echo over all participations of all clients in the T rounds: shape [levels].
 
-    The law is N(r)/Σ_r N(r) with N(r) = Σ_i N_i(r), the long-run share of updates with echo factor r.
+    The law is N(r)/Σ_r N(r) with N(r) = Σ_i N_i(r), the long-run share of updates with echo r.
     """
     wanted = np.asarray(levels, dtype=np.float64)
     require(

@@ -1,0 +1,191 @@
+"""The runner of grids: every cell once, whoever dies, stops or shares the directory."""
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from fedswe.errors import FedsweError
+from fedswe.experiment.configuration import dump
+from fedswe.grid import runner
+from fedswe.grid.executor import executor
+from fedswe.grid.local import InProcess, LocalProcesses, count
+from fedswe.grid.runner import run_cells
+from fedswe.grid.stack import divide
+from fedswe.grid.store import RunStore
+from tests.cli.command import wait_for
+from tests.grid.grids import LoggedStore, assert_each_once, assert_same_results, random_moments, small_cells
+
+CELLS = small_cells()
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory):
+    """The cells run in this process, undisturbed."""
+    store = LoggedStore(tmp_path_factory.mktemp("reference"))
+    run_cells(CELLS, store, InProcess())
+    return store
+
+
+@pytest.mark.parametrize(
+    ("cells", "workers", "sizes"), [(6, 2, [3, 3]), (40, 2, [8] * 5), (5, 2, [3, 2]), (1, 4, [1]), (0, 2, [])]
+)
+def test_cells_are_divided_evenly(cells, workers, sizes):
+    assert [len(stack) for stack in divide(CELLS[:cells], workers)] == sizes
+
+
+def test_a_gpu_gets_one_process_and_a_cpu_one_per_core():
+    found = [count(device, jobs) for device in ("cuda", "cuda:1", "cpu") for jobs in (0, 3)]
+    assert found == [1, 3, 1, 3, os.cpu_count(), 3]
+
+
+@pytest.mark.parametrize(("on", "jobs"), [("slurm", 0), ("local:1", 0), ("local", -1)])
+def test_executors_that_do_not_exist_are_one_line(on, jobs):
+    with pytest.raises(FedsweError, match="must be"):
+        executor(on, jobs)
+
+
+def test_workers_killed_at_random(tmp_path, reference):
+    store = LoggedStore(tmp_path, random_moments(4))
+    with LocalProcesses(2) as workers:
+        run_cells(CELLS, store, workers)
+    assert store.killed() >= 4
+    assert_each_once(store, CELLS)
+    assert_same_results(store, reference, CELLS)
+
+
+def test_a_stack_whose_workers_always_die_ends_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "_DEATHS", 2)
+    store = LoggedStore(tmp_path)
+    cells = small_cells(2, rounds=1_000_000)
+
+    def kill(done, total):
+        for worker in workers._started:
+            worker.process.kill()
+
+    with LocalProcesses(2) as workers, pytest.raises(FedsweError, match="2 workers died while they ran cell"):
+        run_cells(cells, store, workers, kill)
+    assert store.running(cells) == []
+
+
+def test_a_mistake_in_one_cell_stops_the_others_after_they_are_saved(tmp_path):
+    cells = small_cells(4, rounds=1_000_000)
+    damaged = tmp_path / "runs" / cells[3].name
+    damaged.mkdir(parents=True)
+    (damaged / "config.toml").write_text(dump(cells[3].experiment))
+    (damaged / "checkpoint.safetensors").write_text("half")
+    with LocalProcesses(2) as workers, pytest.raises(FedsweError, match=r"checkpoint.safetensors is damaged"):
+        run_cells(cells, LoggedStore(tmp_path), workers)
+    assert (tmp_path / "runs" / cells[0].name / "checkpoint.safetensors").exists()
+    assert RunStore(tmp_path).running(cells) == []
+
+
+def test_a_finished_cell_of_a_stopped_stack_stays(tmp_path):
+    """A short and a long run in one stack: the short one is finished although the stack is killed."""
+    short, long = small_cells(1)[0], small_cells(2, rounds=1_000_000)[1]
+    store = LoggedStore(tmp_path)
+
+    def watch(done, total):
+        if done > 200:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        run_cells([short, long], store, InProcess(), watch)
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    assert [store.finished(cell) for cell in (short, long)] == [True, False]
+
+
+def stopped_after(store, cells, rounds):
+    """Run the cells with two processes, and stop by a signal after so many rounds."""
+
+    def watch(done, total):
+        if done >= rounds:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with LocalProcesses(2) as workers, pytest.raises(KeyboardInterrupt):
+        run_cells(cells, store, workers, watch)
+
+
+def test_stopped_and_continued(tmp_path, reference):
+    store = LoggedStore(tmp_path)
+    for rounds in (1, 300):
+        stopped_after(store, CELLS, rounds)
+        assert store.running(CELLS) == []
+    assert not all(store.finished(cell) for cell in CELLS)
+    seen = []
+    with LocalProcesses(2) as workers:
+        run_cells(CELLS, store, workers, lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] < sum(cell.experiment.rounds for cell in CELLS)
+    assert_each_once(store, CELLS)
+    assert_same_results(store, reference, CELLS)
+
+
+COMMAND = """
+import sys
+from pathlib import Path
+from fedswe.grid.local import InProcess
+from fedswe.grid.runner import run_cells
+from tests.grid.grids import LoggedStore, small_cells
+import fcntl, errno, os
+
+if "no-locks" in sys.argv:
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    fcntl.flock = refuse
+run_cells(small_cells(), LoggedStore(Path(sys.argv[1])), InProcess())
+"""
+
+
+@pytest.mark.parametrize("locks", ["locks", "no-locks"])
+def test_two_commands_share_a_directory(tmp_path, reference, locks):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", COMMAND, str(tmp_path), locks]
+    both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    errors = [one.communicate(timeout=120)[1].splitlines() for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    for lines in errors:
+        assert len(lines) == (locks == "no-locks")
+        assert all(line.startswith("warning: the file system of ") for line in lines)
+    store = LoggedStore(tmp_path)
+    assert_each_once(store, CELLS)
+    assert_same_results(store, reference, CELLS)
+    assert len({process for _, _, process in store.log()}) == 2
+
+
+def test_without_locks_a_cell_of_another_process_is_left_to_it(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setenv("FEDSWE_NO_LOCKS", "1")
+    store, cells = RunStore(tmp_path), small_cells(2)
+    child = os.fork()
+    if child == 0:
+        with store.claim(cells[0]):
+            signal.pause()
+    wait_for(lambda: store.running(cells))
+    run_cells(cells, store, InProcess())
+    assert [store.finished(cell) for cell in cells] == [False, True]
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    run_cells(cells, store, InProcess())
+    assert store.finished(cells[0])
+
+
+def test_workers_end_with_their_command(tmp_path):
+    child = os.fork()
+    if child == 0:
+        with LocalProcesses(2) as workers:
+            run_cells(small_cells(4, rounds=1_000_000), LoggedStore(tmp_path), workers)
+    store, cells = LoggedStore(tmp_path), small_cells(4, rounds=1_000_000)
+    wait_for(lambda: len(store.running(cells)) == 4)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    wait_for(lambda: not store.running(cells), seconds=20)
+    assert not any(store.finished(cell) for cell in cells)
