@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fedswe import run
+from fedswe.deploy import Deployment, run_in_memory, verify
+from fedswe.experiment.configuration import dump, load
 from tests.cli.command import fedswe as in_this_process
 from tests.cli.command import wait_for
 
@@ -110,7 +113,6 @@ def test_run_stop_and_resume(folder):
     assert without_seconds(folder / "again" / "history.csv") == without_seconds(whole / "history.csv")
 
 
-@pytest.mark.xfail(strict=True, reason="compare splits labels at every colon and sends pickled experiments to workers")
 def test_compare_over_two_processes(folder):
     labels = "fedavg,./own_algorithm.py:Damped:damping=0.1,./own_algorithm.py:Damped:damping=0.2"
     words = ["compare", *ALL[2:], "rounds=10", "--algorithms", labels, "--seeds", "3,4", "--jobs", 2, "--out", "out"]
@@ -120,6 +122,26 @@ def test_compare_over_two_processes(folder):
     configurations = [file.read_text() for file in folder.glob("out/**/config.toml")]
     assert len(configurations) == 6
     assert sum("./own_algorithm.py:Damped" in text for text in configurations) == 4
+    assert all(
+        "./own_task.py" in json.loads(file.read_text())["sources"] for file in folder.glob("out/runs/*/run.json")
+    )
+    # Given again, the command does not mix results of two versions of a file.
+    (folder / "own_task.py").write_text((folder / "own_task.py").read_text() + "# changed\n")
+    code, _, err = fedswe(folder, *words)
+    assert code == 2
+    assert err.startswith("error: ./own_task.py has changed since the run in out/runs/")
+    assert err.count("\n") == 1
+
+
+def test_an_algorithm_and_an_availability_model_in_a_deployment(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    words = [*ALL[:4], "task.clients=4", "task.alpha=5", "rounds=6", "evaluate.every=2", "dtype=float64"]
+    Path("deployment.toml").write_text(dump(load(None, words)) + "[deploy]\nsimulate_absence = true\n")
+    deployment = Deployment.load("deployment.toml")
+    history, simulated = run_in_memory(deployment, folder / "deployed"), run(deployment.experiment)
+    assert list(history["reported"]) == list(simulated["reported"])
+    assert list(history["server_train_loss"]) == pytest.approx(list(simulated["server_train_loss"]), abs=1e-9)
+    assert verify(folder / "deployed").passed
 
 
 PACKAGE = """

@@ -61,9 +61,14 @@ class Comparison:
     rows: list[ComparisonRow]
 
     @property
+    def scores(self) -> list[str]:
+        """The scores that all models have: another column may also begin with the name of a model."""
+        return [name for name in self.rows[0].scores if all(name in row.scores for row in self.rows)]
+
+    @property
     def headline(self) -> str | None:
         """The score to read first: the test accuracy, or the first loss, or the first score that there is."""
-        scores = self.rows[0].scores
+        scores = self.scores
         losses = [name for name in scores if name.endswith("loss")]
         return next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
 
@@ -79,7 +84,7 @@ class Comparison:
 
     def to_csv(self) -> str:
         """A line per algorithm and model."""
-        names = self.rows[0].scores
+        names = self.scores
         spread = [f"{name}_{part}" for name in names for part in ("mean", "std")]
         return _csv(
             ["algorithm", "model", "local_lr", "seeds", *spread],
@@ -91,7 +96,7 @@ class Comparison:
 
     def runs_csv(self) -> str:
         """A line per algorithm, model and seed."""
-        names = self.rows[0].scores
+        names = self.scores
         return _csv(
             ["algorithm", "model", "local_lr", "seed", *names],
             (
@@ -222,7 +227,7 @@ class _Plan:
             populate(replace(first, seed=seed))
 
     def run(self, store: RunStore, workers: Executor, watch: Watch | None) -> Comparison:
-        models = next(iter(self.algorithms.values())).evaluate.model
+        models = list(next(iter(self.algorithms.values())).evaluate.outputs())
         chosen = {(label, model): e.local.lr for label, e in self.algorithms.items() for model in models}
         progress = _Progress(watch)
         if self.rates:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -187,9 +187,11 @@ def nearest(word: str, known: list[str]) -> str:
     return f": did you mean {close[0]}?" if close else f": known are {', '.join(known) or 'none'}"
 
 
-@cache
-def _published(kind: str) -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=KINDS[kind].group))
+_entry_points = cache(entry_points)  # reads a file of every installed package
+
+
+def _published(kind: str) -> EntryPoints:
+    return _entry_points().select(group=KINDS[kind].group)
 
 
 def _attribute(target: str) -> Any:

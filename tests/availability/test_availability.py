@@ -50,7 +50,7 @@ def test_probabilities_and_samples(model, m, seed, t):
 
 
 @given(models, st.integers(0, 1000))
-def test_rounds_can_be_asked_in_any_order(model, seed):
+def test_rounds_can_be_asked_for_in_any_order(model, seed):
     who = Population(6)
     forward = availability_of(model.schedule(who, seed), 12)
     schedule = model.schedule(who, seed)
@@ -99,6 +99,19 @@ def test_a_staircase_without_a_step_is_refused(stair_period):
 def test_no_probabilities_at_all_are_refused():
     with pytest.raises(FedsweError, match="p is an empty list"):
         Stationary(p=[])
+
+
+@pytest.mark.parametrize("p", [0, 0.0, [0.0, 0.0]])
+def test_clients_that_are_never_available_are_refused(p):
+    with pytest.raises(FedsweError, match="no client would ever be available"):
+        Stationary(p=p)
+    assert Stationary(p=[0.0, 0.5]).schedule(Population(2), 0).prob(0).tolist() == [0.0, 0.5]
+
+
+def test_a_model_may_know_its_number_of_rounds(tmp_path):
+    (tmp_path / "mask.csv").write_text("1,0\n" * 3)
+    assert Mask(str(tmp_path / "mask.csv")).rounds() == 3
+    assert Stationary(p=0.5).rounds() is None
 
 
 @pytest.mark.parametrize("rows", [["0.2,0.5,0.9"], ["0.2,0.5,0.9", "0.3,0.5,1"]])

@@ -1,6 +1,7 @@
 """Batches, gradients and scores of labelled tasks."""
 
 from collections import OrderedDict
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedswe.errors import FedsweError
-from fedswe.tasks import Digits
+from fedswe.tasks import Digits, Npz
 from fedswe.tasks.networks import NETWORKS, Network
 from fedswe.tasks.problem import Setting
 from tests import problems as bench
@@ -118,8 +119,26 @@ def test_buffers_are_refused_by_name():
 
 
 def test_an_empty_client_is_refused():
-    with pytest.raises(FedsweError, match=r"client \d+ has no data"):
+    with pytest.raises(FedsweError, match=r"client \d+ has no data \(.*\): lower task.clients, or try another seed"):
         Digits(clients=1400, alpha=0.1).build(bench.setting())
+
+
+def test_more_even_shares_are_advised_only_where_they_help(tmp_path):
+    """One of two classes has a sample for every client, the other has not."""
+    y = np.array([0] * 300 + [1] * 5)
+    np.savez(tmp_path / "a.npz", x_train=np.ones((305, 2)), y_train=y, x_test=np.ones((305, 2)), y_test=y)
+    task = Npz(file=str(tmp_path / "a.npz"), clients=40, alpha=0.01)
+    with pytest.raises(FedsweError, match=r"lower task.clients, raise task.alpha, or try another seed"):
+        task.build(bench.setting())
+    assert replace(task, alpha=1e4).build(bench.setting()).m == 40
+
+
+@pytest.mark.parametrize("clients", [1439, 10**9])
+def test_more_clients_than_samples_are_refused_at_once(clients):
+    with pytest.raises(
+        FedsweError, match=rf"there are 1438 training samples for {clients} clients: lower task.clients"
+    ):
+        Digits(clients=clients).build(bench.setting())
 
 
 def test_full_gradients_use_every_sample_of_a_client():

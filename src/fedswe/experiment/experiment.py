@@ -56,7 +56,8 @@ class Evaluate:
         require(self.every >= 1, f"every must be at least 1 round, not {self.every}")
         _check_names(self.model, "model", "output")
         require(self.model, f"model is empty: name at least one of {', '.join(registry.names('output'))}")
-        require(len(set(self.model)) == len(self.model), "model names one model twice")
+        labels = {name.rpartition(":")[2] for name in self.model}
+        require(len(labels) == len(self.model), "model names one model twice")
         require(0 <= self.ema_decay < 1, f"ema_decay must be in [0, 1), not {self.ema_decay:g}")
         require(self.tail >= 0, f"tail must be 0 (off) or positive, not {self.tail}")
         require(self.tail_every >= 1, f"tail_every must be at least 1 round, not {self.tail_every}")

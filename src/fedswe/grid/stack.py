@@ -10,6 +10,7 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.runner import Runner, advance
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import Store
+from fedswe.registry import sources
 from fedswe.results.provenance import provenance
 
 RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
@@ -85,7 +86,8 @@ def _runners(cells: Sequence[Cell], store: Store, claims: ExitStack) -> list[Run
             raise FedsweError(f"{cell.name}: {error}") from None
     noted = provenance()  # once, because it asks git; and now, when the GPU in use is known
     for cell, runner in zip(cells, runners, strict=True):
-        directory = store.open_work(cell, noted)
+        own = sources(cell.experiment)
+        directory = store.open_work(cell, noted | {"sources": own} if own else noted)
         claims.enter_context(directory.held())
         runner.keep_in(directory, directory.load_checkpoint())
     return runners

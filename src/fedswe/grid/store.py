@@ -22,6 +22,7 @@ from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, experiment, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment
 from fedswe.grid.cell import Cell
+from fedswe.registry import refuse_changed
 from fedswe.results.files import write_whole
 from fedswe.results.history import History
 from fedswe.results.locks import Claim
@@ -81,6 +82,7 @@ class Store(ABC):
         """The run directory of a claimed cell: a new one, or the one that a stopped process left."""
         directory = RunDirectory(self.work(cell))
         if (directory.path / "config.toml").is_file() and directory.config() == dump(cell.experiment):
+            refuse_changed(directory.sources(), cell.experiment, directory.path)
             directory.note(provenance)
         else:
             self.discard(cell)
@@ -107,6 +109,7 @@ class RunStore(Store):
         if (directory.path / "config.toml").is_file() and directory.config() != dump(cell.experiment):
             stored = load_text(directory.config(), str(directory.path / "config.toml"))
             refuse_other(stored, cell.experiment, directory.path)
+        refuse_changed(directory.sources(), cell.experiment, directory.path)
         return directory.finished
 
     def keep(self, cell: Cell) -> None:

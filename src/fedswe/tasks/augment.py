@@ -13,7 +13,7 @@ from fedswe.core import keys
 
 @dataclass(frozen=True)
 class Augment:
-    """How a batch is changed: crop offsets and flips, [..., B]."""
+    """The augmentation of a batch: crop offsets and flips, [..., B]."""
 
     shift_y: torch.Tensor
     shift_x: torch.Tensor
@@ -42,7 +42,7 @@ class Augment:
         column = torch.where(flip != 0, width - 1 - column, column) + dx
         outside = ((row < 0) | (row >= height))[:, :, None] | ((column < 0) | (column >= width))[:, None, :]
         place = row.clamp(0, height - 1)[:, :, None] * width + column.clamp(0, width - 1)[:, None, :]
-        # Pixels with their channels side by side are copied as one piece each. Nothing here asks a GPU for a number.
+        # With the channels last, each pixel is copied as one piece. Nothing here waits for a GPU.
         images = images.permute(0, 2, 3, 1).flatten(1, 2)
         pixels = images[torch.arange(n, device=images.device)[:, None], place.flatten(1)]
         outside = outside.flatten(1)[:, :, None]
@@ -52,7 +52,7 @@ class Augment:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is drawn: crops of images padded by `crop` pixels, mirrored or not, once per image or per batch."""
+    """What is drawn: crops of images padded by `crop` pixels, and flips, once per image or per batch."""
 
     crop: int = 0
     flip: bool = False

@@ -1,4 +1,4 @@
-"""The samples clients train on in a round, and how they are changed."""
+"""The samples that clients train on in a round, and their augmentation."""
 
 from __future__ import annotations
 

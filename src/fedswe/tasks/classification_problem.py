@@ -52,14 +52,14 @@ class ClassificationProblem(Problem):
         device = setting.device
         self.m, self._seed, self.network = len(parts), setting.seed, network
         self._augmentation = augmentation
-        self._border = border or (0.0,) * data.x_train.shape[1]  # on the host, where families are compared
+        self._border = border or (0.0,) * data.x_train.shape[1]  # on the host: it is part of the family
         self.border = torch.tensor(self._border, dtype=setting.dtype, device=device)
         self.start = network.initial().to(device=device, dtype=setting.dtype)
         self.data = resident(data, setting.dtype, device)
         self._train = self.data.x_train, self.data.y_train
         self._test = self.data.x_test, self.data.y_test
         self._kept_back = kept_back if kept_back is not None and len(kept_back) else None
-        self._sizes = np.array([len(part) for part in parts])  # on the host, where shapes are decided
+        self._sizes = np.array([len(part) for part in parts])  # on the host: shapes depend on it
         self.sizes = torch.as_tensor(self._sizes, device=device)
         self._table = torch.zeros(self.m, int(self._sizes.max()), dtype=torch.int64, device=device)
         self._slots = torch.arange(self._table.shape[1], device=device)
@@ -67,11 +67,11 @@ class ClassificationProblem(Problem):
             self._table[i, : len(part)] = torch.as_tensor(part, device=device)
 
     def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Batches:
-        """Batches without replacement: each client shuffles its samples and walks through them, batch by batch,
-        shuffling anew when less than a batch is left. A client with less than a batch uses all it has.
+        """Batches without replacement: each client shuffles its samples and takes them batch by batch; when less than
+        a batch is left, it shuffles again. A client with less than a batch uses all its samples in every step.
 
-        The shuffle is keyed by client, round and pass, so an absent client's data stay where they are. (The
-        released code lets one pass continue from round to round.)
+        The shuffle is keyed by client, round and pass, so an absent client needs no state. (The released code
+        continues one pass from round to round.)
         """
         sizes = self._sizes[clients.numpy()]
         width = int(min(sizes.max(), batch_size))
@@ -95,7 +95,8 @@ class ClassificationProblem(Problem):
             rows = torch.arange(len(clients), device=size.device)[:, None, None]
             which = (step // per_pass[:, None]).clamp(max=passes - 1)
             shuffled = order[rows, which[:, :, None], position]
-            # Crops and dropout go by place in the batch: a client that uses all it has keeps one order in any company.
+            # Crops and dropout are drawn by position in the batch: a client that uses all samples keeps their order,
+            # so that its result does not depend on the other clients of the stack.
             position = torch.where((size > batch_size)[:, None, None], shuffled, position)
         index = torch.gather(self._table[clients], 1, position.flatten(1)).view_as(position)
         weight = (inside / batch[:, None]).to(self.start.dtype)

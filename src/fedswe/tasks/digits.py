@@ -1,4 +1,4 @@
-"""The embedded default: scikit-learn's real 8x8 handwritten digits."""
+"""The default task: the 8x8 handwritten digits that scikit-learn contains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Digits(ClassificationTask):
 
 @lru_cache(maxsize=1)
 def _load() -> Labelled:
-    # Read from the package's own file: importing scikit-learn takes a second, longer than everything else here.
+    # Read from the package's file: importing scikit-learn takes a second.
     package = importlib.util.find_spec("sklearn")
     assert package is not None
     assert package.submodule_search_locations is not None

@@ -1,4 +1,4 @@
-"""What clients train: plain torch modules, addressed as one flat vector, for one client or a stack of n."""
+"""The networks that clients train: torch modules whose parameters are one flat vector, for one client or n."""
 
 from __future__ import annotations
 

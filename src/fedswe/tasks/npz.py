@@ -1,4 +1,4 @@
-"""Any labelled data set a user has as numpy arrays in one .npz file."""
+"""A labelled data set of numpy arrays in one .npz file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedswe.tasks.classification import ClassificationTask
 from fedswe.tasks.labelled_data import Labelled
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-_CLASSES = 100_000  # a label beyond is no class: every label up to the largest gets an output and a share per client
+_CLASSES = 100_000  # a larger label is a mistake: every label up to the largest gets an output and a share per client
 
 
 @dataclass(frozen=True)

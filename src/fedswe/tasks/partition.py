@@ -12,7 +12,7 @@ from fedswe.core import keys
 from fedswe.errors import require
 
 Indices = npt.NDArray[np.int64]
-Owners = npt.NDArray[np.bool_]  # [clients, classes]: who may hold what
+Owners = npt.NDArray[np.bool_]  # [clients, classes]: which classes a client may hold
 Partition = Literal["dirichlet", "two_groups"]
 Rng = np.random.Generator | np.random.RandomState
 
@@ -30,7 +30,7 @@ def dirichlet_shares(rng: Rng, alpha: float, clients: int, classes: int) -> Floa
 def two_groups(clients: int, classes: int) -> Owners:
     """The first half of the clients owns the first half of the classes, the rest the others.
 
-    An odd one out is in the first half, as in the availability model `alternating`.
+    Of an odd number of clients or classes, the first half has one more, as in the availability model `alternating`.
     """
     require(clients >= 2, f'partition = "two_groups" needs at least 2 clients, not {clients}')
     require(classes >= 2, f'partition = "two_groups" needs at least 2 classes, not {classes}')
@@ -51,15 +51,14 @@ def grouped_shares(rng: Rng, alpha: float, owners: Owners) -> Floats:
 def partition(labels: npt.NDArray[np.integer], shares: Floats, owners: Owners | None = None) -> list[Indices]:
     """Cut each class, in data-set order, among the clients in proportion to their shares of it.
 
-    Boundaries are round(N_c * cumulative share); every sample is used exactly once, and volumes differ. It cannot
-    fail to terminate: nothing is drawn again.
+    Boundaries are round(N_c * cumulative share); every sample is used exactly once, and clients differ in size.
     """
     clients, classes = shares.shape
     pieces: list[list[Indices]] = [[] for _ in range(clients)]
     for c in range(classes):
         members = np.flatnonzero(labels == c)
         weight = shares[:, c]
-        # A class that nobody drew any of is cut evenly among its owners, so that its samples are not lost.
+        # A class of which no client drew a share is cut evenly among its owners, so that its samples are not lost.
         if not weight.sum() > 0:
             weight = np.ones(clients) if owners is None else owners[:, c].astype(np.float64)
         bounds = np.round(len(members) * np.cumsum(weight) / weight.sum()).astype(np.int64)
@@ -76,7 +75,7 @@ def realised_shares(labels: npt.NDArray[np.integer], parts: list[Indices], class
 
 
 def held_out(samples: int, fraction: float) -> tuple[Indices, Indices]:
-    """Training samples for the clients and those nobody gets; the same for every seed, like a test set."""
+    """The training samples of the clients and the held-out ones; the same for every seed, like a test set."""
     order = keys.generator(0, "held out").permutation(samples)
     size = round(fraction * samples)
     return np.sort(order[size:]), np.sort(order[:size])
