@@ -103,7 +103,7 @@ class Federation:
         path = self.run / ledger.FILE
         return ledger.read(path)[1] if path.is_file() else []
 
-    def until(self, condition, what, seconds=120):
+    def until(self, condition, what, seconds=240):
         """Wait for something to come true while the command runs."""
         limit = time.monotonic() + seconds
         while not condition():
@@ -111,7 +111,7 @@ class Federation:
             assert time.monotonic() < limit, f"no {what} after {seconds} s:\n{self.said()}"
             time.sleep(0.05)
 
-    def until_round(self, committed, seconds=120):
+    def until_round(self, committed, seconds=240):
         self.until(lambda: len(self.entries()) >= committed, f"round {committed}", seconds)
 
     # faults --------------------------------------------------------------------------------------------

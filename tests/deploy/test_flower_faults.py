@@ -116,7 +116,7 @@ def test_faults(tmp_path, monkeypatch):
         superlink.kill()
         fed.supernode(1).kill()
         fed.open_gate(0, 4)
-        fed.until_round(5, 200)
+        fed.until_round(5)
 
         # round 5: SIGKILL of the server
         fed.until(lambda: fed.training(0, 5), "training of client 0")
