@@ -33,6 +33,8 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
     """
     with _Signals() as signals:
         while left := _unclaimed(cells, store):
+            with store.claim(left[0]):
+                pass  # on a file system without locks this warns, once and not in every worker
             died = _Pass(divide(left, executor.workers), store, executor, watch, signals).run()
             end = time.monotonic() + _PATIENCE
             while any(not store.finished(cell) for cell in died) and store.running(died) and time.monotonic() < end:
