@@ -89,7 +89,7 @@ class Store(ABC):
         return directory
 
     def discard(self, cell: Cell) -> None:
-        """Remove what is left of a run that nobody continues."""
+        """Remove the run directory of a run that is not continued."""
         shutil.rmtree(self.work(cell), ignore_errors=True)
 
 
