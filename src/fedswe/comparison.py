@@ -19,8 +19,8 @@ import numpy as np
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import Experiment, assemble, populate
 from fedswe.grid.cell import Cell
-from fedswe.grid.executor import Executor, executor
-from fedswe.grid.runner import Watch, run_cells
+from fedswe.grid.executor import Executor
+from fedswe.grid.runner import Watch, executor, run_cells
 from fedswe.grid.store import RunStore
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History

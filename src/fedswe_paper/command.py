@@ -13,8 +13,8 @@ from fedswe.cli.arguments import Device, Jobs, On, Precision, PrecisionName, pre
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import device_named
-from fedswe.grid.executor import Executor, executor
-from fedswe.grid.runner import run_cells
+from fedswe.grid.executor import Executor
+from fedswe.grid.runner import executor, run_cells
 from fedswe.grid.store import ResultStore
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.claims import judge, publish_claims

@@ -1,4 +1,4 @@
-"""What has been measured so far at one scale in one profile, looked up by cell whatever the seed."""
+"""The finished runs of one scale and profile, looked up by cell without its seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Measurements:
         return self._of(cell, at_least=1.0)
 
     def scored(self, cell: PaperCell) -> list[FinishedRun]:
-        """Also those that lack a hundredth of the rounds or less: no curve can be drawn through both, a score can."""
+        """Also runs that are up to 1 % shorter: they are compared by their scores, but not drawn in one curve."""
         return self._of(cell, at_least=0.99)
 
     def _of(self, cell: PaperCell, at_least: float) -> list[FinishedRun]:

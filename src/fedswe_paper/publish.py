@@ -1,4 +1,4 @@
-"""Write what has been measured: one folder per scale and profile, one page per recipe."""
+"""Write the results: one folder per scale and profile, one page per recipe."""
 
 from __future__ import annotations
 

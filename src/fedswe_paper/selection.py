@@ -1,4 +1,4 @@
-"""What a user asks a recipe for."""
+"""The part of a recipe that a user asks for."""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@ import fedswe as package
 from fedswe.cli.app import COMMANDS, summary
 from tests.cli.command import fedswe, process
 
-WAITS_FOR_REGISTRY = pytest.mark.xfail(reason="configuration.NAMED imports torch", strict=True)
-
 
 # what is imported ------------------------------------------------------------------------------------------
 def imported(code, *words):
@@ -37,9 +35,9 @@ MAIN = "from fedswe.cli import main\ntry: main()\nexcept SystemExit as end: asse
         ["deploy", "up", "--help"],
         ["bench", "--help"],
         ["data", "list"],
-        pytest.param(["list"], marks=WAITS_FOR_REGISTRY),
-        pytest.param(["show", "sine"], marks=WAITS_FOR_REGISTRY),
-        pytest.param(["show", "fedswe"], marks=WAITS_FOR_REGISTRY),
+        ["list"],
+        ["show", "sine"],
+        ["show", "fedswe"],
     ],
     ids=" ".join,
 )

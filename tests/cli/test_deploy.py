@@ -3,11 +3,11 @@
 import json
 
 from tests.cli.command import fedswe
-from tests.deploy.parts import Quiet, quadratic
+from tests.deploy.parts import Network, quadratic
 
 
 def test_status_and_verify_as_json(tmp_path, monkeypatch, capsys):
-    net = Quiet(tmp_path, quadratic("fedswe", rounds=3, m=2))
+    net = Network(tmp_path, quadratic("fedswe", rounds=3, m=2))
     net.finish()
     net.server.release()
     run = tmp_path / "server"

@@ -6,8 +6,7 @@ import signal
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.grid.executor import executor
-from fedswe.grid.runner import run_cells
+from fedswe.grid.runner import executor, run_cells
 from tests.grid.grids import LoggedStore, assert_each_once, assert_same_results, random_moments
 from tests.grid.test_runner import CELLS, reference  # noqa: F401
 

@@ -12,9 +12,8 @@ import pytest
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
 from fedswe.grid import runner
-from fedswe.grid.executor import executor
 from fedswe.grid.local import InProcess, LocalProcesses, count
-from fedswe.grid.runner import run_cells
+from fedswe.grid.runner import executor, run_cells
 from fedswe.grid.stack import divide
 from fedswe.grid.store import RunStore
 from tests.cli.command import wait_for
@@ -130,7 +129,7 @@ COMMAND = """
 import sys
 from pathlib import Path
 from fedswe.grid.local import InProcess
-from fedswe.grid.runner import run_cells
+from fedswe.grid.runner import executor, run_cells
 from tests.grid.grids import LoggedStore, small_cells
 import fcntl, errno, os
 
@@ -138,7 +137,10 @@ if "no-locks" in sys.argv:
     def refuse(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
     fcntl.flock = refuse
-run_cells(small_cells(), LoggedStore(Path(sys.argv[1])), InProcess())
+cells = small_cells()
+print("ready", flush=True)
+sys.stdin.readline()
+run_cells(cells, LoggedStore(Path(sys.argv[1])), InProcess())
 """
 
 
@@ -146,9 +148,14 @@ run_cells(small_cells(), LoggedStore(Path(sys.argv[1])), InProcess())
 def test_two_commands_share_a_directory(tmp_path, reference, locks):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", COMMAND, str(tmp_path), locks]
-    both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
+    assert [one.stdout.readline() for one in both] == ["ready\n"] * 2
+    for one in both:
+        one.stdin.write("go\n")
+        one.stdin.flush()
     errors = [one.communicate(timeout=120)[1].splitlines() for one in both]
-    assert [one.returncode for one in both] == [0, 0]
+    assert [one.returncode for one in both] == [0, 0], errors
     for lines in errors:
         assert len(lines) == (locks == "no-locks")
         assert all(line.startswith("warning: the file system of ") for line in lines)

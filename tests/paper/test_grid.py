@@ -163,7 +163,7 @@ def test_work_of_another_precision_is_not_continued(tmp_path, undisturbed):
 def test_cells_another_process_lets_go_are_run_too(tmp_path, undisturbed):
     """Somebody holds a cell when the grid starts, and dies before it ends."""
     store = ResultStore(tmp_path)
-    children = [claimed_by_child(store._lock(FEW[0]))]
+    children = [claimed_by_child(store.lock_file(FEW[0]))]
 
     def watch(done, total):
         if children:

@@ -103,7 +103,7 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
 
 
 class Runner:
-    """One run: the engine, what it is judged by, and where it is kept."""
+    """One run: its engine, its evaluated models, and its directory."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -139,7 +139,7 @@ class Runner:
         return self.engine.t < self.experiment.rounds
 
     def memory(self) -> int | None:
-        """Bytes of GPU memory this run will need, where that can be told."""
+        """Bytes of GPU memory this run will need, where it can be estimated."""
         return estimate([self.engine], self.experiment.rounds) if self.engine.on_gpu else None
 
     def begin(self) -> None:
@@ -148,7 +148,7 @@ class Runner:
             self._evaluate()
 
     def after_round(self, who: Attendance) -> Row | None:
-        """Take note of a round that the engine has run; the new row of the history, if it is time for one."""
+        """Record a round that the engine has run; returns the new row of the history, if one is due."""
         self._tally = self._tally.with_round(who)
         self.outputs.after_round()
         self._log_model()

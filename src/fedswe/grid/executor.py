@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from fedswe.errors import FedsweError, require
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import Store
 
@@ -50,22 +49,3 @@ class Executor(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None: ...
-
-
-def executor(on: str = "local", jobs: int = 0, device: str = "cpu") -> Executor:
-    """The executor called `on`: local, ray, or ray:ADDRESS.
-
-    `jobs` is the number of workers; 0 stands for one per core, or one per GPU.
-    """
-    require(jobs >= 0, f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
-    name, _, address = on.partition(":")
-    if name == "local" and not address:
-        from fedswe.grid.local import InProcess, LocalProcesses, count
-
-        workers = count(device, jobs)
-        return LocalProcesses(workers) if workers > 1 else InProcess()
-    if name == "ray":
-        from fedswe.grid.ray import RayWorkers
-
-        return RayWorkers(address, jobs, device)
-    raise FedsweError(f"--on must be local, ray or ray:ADDRESS, not {on!r}")

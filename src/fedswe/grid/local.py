@@ -102,7 +102,9 @@ class LocalProcess:
         # they mean. Blocked signals stay blocked in the new process.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
-            self.process = subprocess.Popen([sys.executable, "-c", code], pass_fds=[theirs.fileno()])
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+            )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()

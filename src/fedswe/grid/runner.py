@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 from fedswe.grid.cell import Cell
 from fedswe.grid.executor import Executor, Worker, WorkerDied
 from fedswe.grid.stack import divide, rounds_of
@@ -26,6 +26,25 @@ _PATIENCE = 60.0  # seconds until the claims of a dead worker have ended, on a n
 Watch = Callable[[int, int], None]  # rounds run, rounds to run
 
 
+def executor(on: str = "local", jobs: int = 0, device: str = "cpu") -> Executor:
+    """The executor called `on`: local, ray, or ray:ADDRESS.
+
+    `jobs` is the number of workers; 0 stands for one per core, or one per GPU.
+    """
+    require(jobs >= 0, f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
+    name, _, address = on.partition(":")
+    if name == "local" and not address:
+        from fedswe.grid.local import InProcess, LocalProcesses, count
+
+        workers = count(device, jobs)
+        return LocalProcesses(workers) if workers > 1 else InProcess()
+    if name == "ray":
+        from fedswe.grid.ray import RayWorkers
+
+        return RayWorkers(address, jobs, device)
+    raise FedsweError(f"--on must be local, ray or ray:ADDRESS, not {on!r}")
+
+
 def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Watch | None = None) -> None:
     """Run every cell that is neither finished nor claimed by another command, and those that others give up meanwhile.
 
@@ -33,6 +52,8 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
     """
     with _Signals() as signals:
         while left := _unclaimed(cells, store):
+            with store.claim(left[0]):
+                pass  # on a file system without locks this warns, once and not in every worker
             died = _Pass(divide(left, executor.workers), store, executor, watch, signals).run()
             end = time.monotonic() + _PATIENCE
             while any(not store.finished(cell) for cell in died) and store.running(died) and time.monotonic() < end:
@@ -87,6 +108,7 @@ class _Pass:
         self._deaths = [0] * len(stacks)
         self._first = [-1] * len(stacks)  # rounds that a stack had behind when it was first started; -1: not yet
         self._at = [0] * len(stacks)  # rounds that it has behind now
+        self._shown = (-1, -1)
         self._failure: FedsweError | RuntimeError | None = None
 
     def run(self) -> list[Cell]:
@@ -151,4 +173,7 @@ class _Pass:
         if self._watch is not None:
             started = [i for i, first in enumerate(self._first) if first >= 0]
             done = sum(self._at[i] - self._first[i] for i in started)
-            self._watch(done, sum(map(rounds_of, self._stacks)) - sum(self._first[i] for i in started))
+            total = sum(map(rounds_of, self._stacks)) - sum(self._first[i] for i in started)
+            if (done, total) != self._shown:
+                self._shown = done, total
+                self._watch(done, total)

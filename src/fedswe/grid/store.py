@@ -52,12 +52,13 @@ class Store(ABC):
         """The history of a finished cell."""
 
     @abstractmethod
-    def _lock(self, cell: Cell) -> Path: ...
+    def lock_file(self, cell: Cell) -> Path:
+        """The file that is locked while a process runs the cell."""
 
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
         """Whether this process may run the cell; no other process may until the end of the context."""
-        claim = Claim(self._lock(cell))
+        claim = Claim(self.lock_file(cell))
         try:
             yield claim.granted and not self.finished(cell)
         finally:
@@ -67,7 +68,7 @@ class Store(ABC):
         """The unfinished cells that some process has claimed."""
         found = []
         for cell in cells:
-            if self._lock(cell).exists():
+            if self.lock_file(cell).exists():
                 with self.claim(cell) as free:
                     if not free and not self.finished(cell):
                         found.append(cell)
@@ -90,7 +91,7 @@ class Store(ABC):
         return directory
 
     def discard(self, cell: Cell) -> None:
-        """Remove what is left of a run that nobody continues."""
+        """Remove the run directory of a run that is not continued."""
         shutil.rmtree(self.work(cell), ignore_errors=True)
 
 
@@ -101,7 +102,7 @@ class RunStore(Store):
     def work(self, cell: Cell) -> Path:
         return self.path / "runs" / cell.name
 
-    def _lock(self, cell: Cell) -> Path:
+    def lock_file(self, cell: Cell) -> Path:
         return self.path / ".locks" / f"{cell.name}.lock"
 
     def finished(self, cell: Cell) -> bool:
@@ -132,7 +133,7 @@ class ResultStore(Store):
     def work(self, cell: Cell) -> Path:
         return self.path / "work" / cell.name
 
-    def _lock(self, cell: Cell) -> Path:
+    def lock_file(self, cell: Cell) -> Path:
         return self.path / "work" / f"{cell.name}.lock"
 
     def _result(self, cell: Cell) -> Path:

@@ -1,1 +1,1 @@
-"""What a run leaves behind: a history in memory, a run directory on disk."""
+"""Results of a run: its history, its directory, its provenance."""

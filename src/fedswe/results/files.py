@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: write aside, fsync, rename."""
+"""Files that are either complete or absent: written under another name, fsynced, renamed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         os.replace(aside, path)
         sync_folder(path.parent)
     except OSError as error:
-        with suppress(OSError):  # there may be nothing, not even a folder
+        with suppress(OSError):  # it may not exist
             aside.unlink()
         raise cannot_write(path, error) from None
 
@@ -31,7 +31,7 @@ def aside_of(path: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut."""
+    """Make a rename survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -17,7 +17,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class Tally:
-    """Who was there since the last evaluation."""
+    """Availability and echoes since the last evaluation."""
 
     available: int = 0  # in the last round
     reported: int = 0  # of those, how many the algorithm let report
@@ -73,7 +73,7 @@ class History:
         return float(np.mean([row[column] for row in self.rows if row["round"] > before]))
 
     def to_csv(self, digits: int = 0) -> str:
-        """All digits, so that nothing is lost; or so many significant ones, for results that are kept."""
+        """With all digits, or with so many significant ones."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)

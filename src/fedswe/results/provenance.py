@@ -1,4 +1,4 @@
-"""Where numbers come from: versions, commit, machine."""
+"""Versions, commit and machine that a result was measured with."""
 
 from __future__ import annotations
 

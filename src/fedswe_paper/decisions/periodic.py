@@ -54,7 +54,7 @@ def _consensus(run: FinishedRun, first: bool) -> float:
     until = max(run.history.last["round"] / 10, rows[0]["round"])
     early = [row["consensus_clients"] for row in rows if row["round"] <= until]
     error = float(np.mean(early if first else _tail(run, "consensus_clients")))
-    return error if math.isfinite(error) else math.inf  # models that blew up agree on nothing
+    return error if math.isfinite(error) else math.inf  # models that diverged have no consensus
 
 
 def _fails_at_zero(selection: Selection, measured: Measurements, place: Place) -> Finding | None:

@@ -19,7 +19,7 @@ OUTPUTS = ("server", "client_mean", "ema")
 _RATES = (0.02, 0.05, 0.1, 0.2)
 _HOLD_OUT = 0.1
 # With the rows of Table 2, one more k, and FedAvg with the clip that the released code has for FedSWE alone: without it
-# a large rate that the one survives throws the other off.
+# FedAvg diverges at large rates at which FedSWE does not.
 _ROWS: tuple[tuple[Row, str], ...] = (
     (("fedswe", 10.0), ""),
     *((row, "") for row in ROWS),
@@ -61,7 +61,7 @@ def tuned(cells: list[PaperCell], measured: Measurements, output: str) -> PaperC
     def held_out(cell: PaperCell) -> float:
         found = measured.score(cell, "held_out_accuracy", output)
         assert found is not None
-        return found.mean if found.mean == found.mean else -1.0  # a run that blew up loses
+        return found.mean if found.mean == found.mean else -1.0  # a run that diverged loses
 
     return max(cells, key=held_out)
 
