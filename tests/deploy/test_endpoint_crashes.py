@@ -196,10 +196,10 @@ def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scrat
     path, kept = folder / ledger.FILE, folder / "deployment.toml"
     path.write_text(path.read_text().replace(net.deployment.digest(), "0" * 16))
     lines = kept.read_text().splitlines(keepends=True)
-    kept.write_text("".join(line for line in lines if not line.startswith("echo_cap")))
+    kept.write_text("".join(line for line in lines if not line.startswith("decay_rounds")))
     assert verify(folder).exact
     with pytest.raises(FedsweError, match="holds a run of another algorithm"):
-        ServerEndpoint.open(folder, quadratic(algorithm("fedswe", echo_cap=3.0), p=1.0))
+        ServerEndpoint.open(folder, quadratic(algorithm("fedswe", clip=3.0), p=1.0))
     net.server = ServerEndpoint.open(folder, net.deployment, net.problem)
     net.finish()
     assert [entry.merged[0] for entry in ledger.read(path)[1]] == list(range(-1, 11))

@@ -112,10 +112,10 @@ def test_keys_of_earlier_versions():
     assert load(None, ["record.probes=consensus"]).record == Record(columns=["consensus"])
     assert load(None, ["algorithm.echo_cap=0", "algorithm.progress_over=all", "algorithm.k=2"]).algorithm == FedSWE(k=2)
     capped = load(None, ["algorithm.echo_cap=3", "algorithm.k=2"])
-    assert capped.algorithm == FedSWEVariant(k=2, echo_cap=3)
+    assert capped.algorithm == FedSWEVariant(k=2, echo_cap=3, progress_over="all")
     assert load_text(dump(capped), "x") == capped
     words = ["algorithm.name=fedawe", "algorithm.echo_cap=3"]
-    assert load(None, words).algorithm == FedSWEVariant(k=0, echo_cap=3)
+    assert load(None, words).algorithm == FedSWEVariant(k=0, echo_cap=3, progress_over="all")
 
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):

@@ -8,7 +8,7 @@ CASES = {
     "fedswe": ("fedswe", {"lr": 0.8, "k": 5.0}),
     "fedswe real k": ("fedswe", {"lr": 0.8, "k": 0.5}),
     "fedswe clip": ("fedswe", {"lr": 0.8, "k": 2.0, "clip": 0.2}),
-    "fedswe echo cap": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "echo_cap": 3.0}),
+    "fedswe echo cap": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "echo_cap": 3.0, "progress_over": "all"}),
     "fedswe active progress": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "progress_over": "active"}),
     "fedswe active progress, clip": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "progress_over": "active", "clip": 0.2}),
     "fedawe": ("fedawe", {"lr": 0.8}),

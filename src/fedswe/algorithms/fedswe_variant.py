@@ -13,7 +13,7 @@ from fedswe.errors import require
 
 @dataclass(frozen=True)
 class FedSWEVariant(FedSWE):
-    """FedSWE with a bounded echo, and with the progress averaged over the active clients alone.
+    """FedSWE with the progress averaged over the active clients alone, and optionally a bounded echo.
 
         x_i+ = x_i - lr min(t - tau_i, echo_cap) G_i
         x    = (sum_A x_i + k x) / (|A| + k) + lr (1/|A|) sum_A (x_i+ - x_i)      progress_over = "active"
@@ -23,9 +23,9 @@ class FedSWEVariant(FedSWE):
     """
 
     echo_cap: float = 0.0  # bound of the echo factor t - tau_i; 0 = off
-    progress_over: Literal["all", "active"] = "all"  # the clients the progress is averaged over: |A| + k, or |A|
+    progress_over: Literal["all", "active"] = "active"  # what the progress is averaged over: |A| + k clients, or |A|
 
-    title: ClassVar[str] = "FedSWE with a bounded echo or progress over active clients (not in the paper)"
+    title: ClassVar[str] = "FedSWE with its progress averaged over active clients (not in the paper)"
 
     def __post_init__(self) -> None:
         super().__post_init__()

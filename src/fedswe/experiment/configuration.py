@@ -119,7 +119,7 @@ def _current(table: Table) -> Table:
         table["algorithm"] = {key: value for key, value in algorithm.items() if key not in moved}
         if any(moved[key] != _VARIANT[key] for key in moved):
             k = {"k": 0.0} if name == "fedawe" else {}
-            table["algorithm"] |= {"name": "fedswe_variant", **k, **moved}
+            table["algorithm"] |= {"name": "fedswe_variant", **k, **_VARIANT, **moved}
     return table
 
 
