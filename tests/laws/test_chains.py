@@ -184,6 +184,8 @@ def test_a_chain_resumes_exactly(kind):
         (lambda: FedPBC(chain=(Momentum(),)), "fedpbc averages models"),
         (lambda: FedAvg(chain=(Prox(),)), "Prox has no meaning at the server: put it into local.chain"),
         (lambda: Experiment(algorithm=Scaffold(), local=Local(chain=(Momentum(),))), "local.chain may hold only clip"),
+        (lambda: FedSWE(chain=("clip",)), "chain must be a tuple of transforms"),
+        (lambda: Local(chain=Momentum()), "chain must be a tuple of transforms"),
         (lambda: Clip(0.0), "clip: norm must be positive"),
         (lambda: Momentum(1.0), "momentum: beta must be in"),
         (lambda: Adam(beta2=1.5), "adam: beta1 and beta2 must be in"),

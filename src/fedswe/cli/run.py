@@ -137,7 +137,5 @@ def _report(history: History, place: Path) -> None:
             f"longest echo {int(history['echo_max'].max())} rounds"
         )
     if not all(np.isfinite(value) for value in history.last.values()):
-        console.print(
-            "warning   the model diverged (NaN or infinity): lower local.lr, or set local.clip or algorithm.clip"
-        )
+        console.print("warning   the model diverged (NaN or infinity): lower local.lr, or set local.clip")
     console.print(f"results   {place}")

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from fedswe.core.records import Model, Nothing, Scalar, Vector, parts, zeros
-from fedswe.core.transforms import Clip, Transform
+from fedswe.core.transforms import Clip, Transform, check_chain
 from fedswe.errors import require
 
 
@@ -93,6 +93,7 @@ class Algorithm(ABC):
     def __post_init__(self) -> None:
         require(0 < self.lr < math.inf, f"lr must be positive, not {self.lr:g}")
         require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
+        check_chain(self.chain)
         for transform in self.chain:
             name = type(transform).__name__
             require(transform.at_server, f"chain: {name} has no meaning at the server: put it into local.chain")

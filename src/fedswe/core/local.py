@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from fedswe.core.transforms import Clip, Transform
+from fedswe.core.transforms import Clip, Transform, check_chain
 from fedswe.errors import require
 
 
@@ -29,6 +29,7 @@ class Local:
         require(self.batch_size >= 1, f"batch_size must be at least 1, not {self.batch_size}")
         require(0 < self.lr < math.inf, f"lr must be positive, not {self.lr:g}")
         require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
+        check_chain(self.chain)
         require(self.decay_rounds >= 0, f"decay_rounds must be 0 or more, not {self.decay_rounds}")
         require(0 < self.decay <= 1, f"decay must be in (0, 1], not {self.decay:g}")
         require(

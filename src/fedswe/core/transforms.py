@@ -37,6 +37,12 @@ class Transform(ABC):
         """The new direction and state, at the model x; `start` is where this round's local training began."""
 
 
+def check_chain(chain: object) -> None:
+    """Refuse anything but a tuple of transforms; from Python nothing else would."""
+    transforms = isinstance(chain, tuple) and all(isinstance(transform, Transform) for transform in chain)
+    require(transforms, f"chain must be a tuple of transforms, e.g. chain=(Clip(0.5),), not {chain!r}")
+
+
 def begin(chain: Iterable[Transform], x: Vector) -> tuple[Any, ...]:
     """The states of a chain before its first direction."""
     return tuple(transform.init(x) for transform in chain)

@@ -18,6 +18,7 @@ from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
 from fedswe.engine.base import Attendance
 from fedswe.errors import FedsweError, require
+from fedswe.registry import sources
 from fedswe.results.files import write_whole
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
@@ -43,7 +44,8 @@ class Rounds:
         """Run all rounds that are left."""
         with _log_file(self._server.directory):
             # Not the command line: Flower passes a token on it.
-            known = {key: value for key, value in provenance().items() if key != "command"}
+            origin = provenance(sources(self._server.deployment.experiment))
+            known = {key: value for key, value in origin.items() if key != "command"}
             RunDirectory(self._server.directory).note({**known, **self._origin})
             while not self._server.finished:
                 self.step()
