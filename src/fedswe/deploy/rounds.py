@@ -18,7 +18,7 @@ from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
 from fedswe.engine.base import Attendance
 from fedswe.errors import FedsweError, require
-from fedswe.registry import sources
+from fedswe.registry import refuse_changed, sources
 from fedswe.results.files import write_whole
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
@@ -43,10 +43,11 @@ class Rounds:
     def run(self) -> History:
         """Run all rounds that are left."""
         with _log_file(self._server.directory):
+            directory, experiment = RunDirectory(self._server.directory), self._server.deployment.experiment
+            refuse_changed(directory.sources(), experiment, directory.path)
             # Not the command line: Flower passes a token on it.
-            origin = provenance(sources(self._server.deployment.experiment))
-            known = {key: value for key, value in origin.items() if key != "command"}
-            RunDirectory(self._server.directory).note({**known, **self._origin})
+            known = {key: value for key, value in provenance(sources(experiment)).items() if key != "command"}
+            directory.note({**known, **self._origin})
             while not self._server.finished:
                 self.step()
         return self.evaluation.history
