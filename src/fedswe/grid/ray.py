@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -57,12 +58,15 @@ class RayWorkers:
         if not self._ray.is_initialized():
             _check_address(self._address)
             where = {"address": self._address} if self._address else local
+            before = signal.getsignal(signal.SIGTERM)
             try:
                 self._ray.init(logging_level=logging.ERROR, log_to_driver=False, **where)
             except (OSError, RuntimeError, ValueError) as error:
                 reason = str(error).strip().partition("\n")[0]
                 raise FedsweError(f"cannot connect to Ray at {self._address or 'this machine'}: {reason}") from None
             self._connected = True
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, before)  # Ray has replaced it by a handler of its own
         there = int(self._ray.cluster_resources().get(self._resource, 0))
         if not there:
             self.__exit__()
