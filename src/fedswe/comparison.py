@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fedswe import registry
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import Experiment, assemble, populate
 from fedswe.grid.cell import Cell
@@ -313,7 +314,7 @@ def split_labels(text: str) -> list[str]:
 def parse_label(label: str) -> tuple[str, list[str]]:
     """The name of an algorithm and its key=value parameters. A name may be MODULE:CLASS or FILE.py:CLASS."""
     name, *parts = _split(label, ":")
-    if parts and "=" not in parts[0]:
+    if parts and parts[0].isidentifier() and name not in registry.names("algorithm"):
         name = f"{name}:{parts.pop(0)}"
     for part in parts:
         require("=" in part, f"--algorithms: cannot read {part!r} in {label}: parameters are key=value")

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import os
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -181,6 +182,44 @@ def split(kind: str, text: str) -> tuple[str, list[str]]:
     return first, rest
 
 
+def short_form(kind: str, text: str, where: str) -> dict[str, Any]:
+    """A part written as NAME, NAME:VALUE or NAME:KEY=VALUE:..., as a table. A value alone is for the first field."""
+    name, parameters = split(kind, text)
+    keys = [f.name for f in fields(resolve(kind, name)) if f.init]
+    table: dict[str, Any] = {"name": name}
+    for word in parameters:
+        key, equals, value = word.partition("=")
+        if not equals:
+            require(keys and keys[0] not in table, f"{where}: {name} takes no value {word!r}: write key=value")
+            key, value = keys[0], word
+        require(key in keys, f"unknown key {where}.{key} of {name}{nearest(key, keys)}")
+        table[key] = toml_value(value)
+    return table
+
+
+def toml_value(text: str) -> Any:
+    """A TOML value; a word without quotes is a text, also inside a list."""
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        if text.startswith("[") and text.endswith("]"):
+            return [toml_value(word.strip()) for word in text[1:-1].split(",")]
+        return text
+
+
+def instance(kind: str, text: str, where: str) -> Any:
+    """An output or column from its short form."""
+    require(isinstance(text, str), f"unknown {kind} {text!r}: give a name in quotes")
+    table = short_form(kind, text, where)
+    cls = resolve(kind, table.pop("name"))
+    try:
+        return cls(**table)
+    except FedsweError as error:
+        raise FedsweError(f"{where}: {error}") from None
+    except Exception as error:  # a user's class may raise anything
+        raise FedsweError(f"{where}: {text} cannot be built ({first_line(error)})") from None
+
+
 def nearest(word: str, known: list[str]) -> str:
     """What to write instead of an unknown word."""
     close = difflib.get_close_matches(word, known, n=1)
@@ -301,7 +340,7 @@ _ASKED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a cla
 
 def title_of(cls: type[Any]) -> str:
     """One line about a class: its title, or else the first line of its docstring."""
-    return getattr(cls, "title", "") or (inspect.getdoc(cls) or cls.__name__).partition("\n")[0]
+    return vars(cls).get("title", "") or (inspect.getdoc(cls) or cls.__name__).partition("\n")[0]
 
 
 def name_of(kind: str, cls: type[Any]) -> str:
@@ -347,7 +386,7 @@ def _foreign(value: Any) -> Iterator[type[Any]]:
         for f in fields(value):
             held = getattr(value, f.name)
             if kind := f.metadata.get("kind"):  # a list of names
-                held = [resolve(kind, name)() for name in held]
+                held = [instance(kind, text, f.name) for text in held]
             yield from _foreign(held)
 
 

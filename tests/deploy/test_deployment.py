@@ -7,9 +7,11 @@ import pytest
 from fedswe.algorithms import ALGORITHMS, FedAvgKnown
 from fedswe.availability import Mask, Stationary
 from fedswe.core.algorithm import Job
+from fedswe.core.local import Local
 from fedswe.core.records import Model
 from fedswe.deploy import ClientEndpoint, Deployment, ServerEndpoint
 from fedswe.errors import FedsweError
+from fedswe.experiment.experiment import Experiment, Record
 from tests.deploy.parts import quadratic
 
 
@@ -102,3 +104,16 @@ def test_a_client_number_must_exist(tmp_path):
     with pytest.raises(FedsweError, match="there is no client -1"):
         server.jobs([-1])
     server.release()
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"record": Record(columns=["consensus"])}, "record.columns and record.trajectory need a simulation"),
+        ({"record": Record(trajectory=True)}, "record.columns and record.trajectory need a simulation"),
+        ({"local": Local(schedule="cosine")}, "local.schedule=cosine needs local.decay_rounds here"),
+    ],
+)
+def test_what_a_deployment_does_not_do_is_refused(part, message):
+    with pytest.raises(FedsweError, match=message):
+        Deployment(Experiment(**part))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedswe import Evaluate
+from fedswe import Evaluate, FedsweError
 from fedswe.algorithms import FedSWE
 from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Outputs, ServerModel
 from tests import problems as bench
@@ -32,6 +32,20 @@ def test_each_name_is_its_model():
     for name, model in want.items():
         np.testing.assert_allclose(models[name].numpy(), model, rtol=1e-12, err_msg=name)
     assert min(np.abs(a - b).max() for a in want.values() for b in want.values() if a is not b) > 1e-3
+
+
+def test_outputs_take_parameters():
+    evaluate = Evaluate(model=["server", "ema", "ema:0.5", "ema:decay=0.25"], ema_decay=0.8)
+    outputs = evaluate.outputs()
+    assert list(outputs) == ["server", "ema", "ema_0.5", "ema_decay0.25"]
+    assert [outputs[name].decay for name in list(outputs)[1:]] == [0.8, 0.5, 0.25]
+
+
+@pytest.mark.parametrize("text", ["ema:2", "ema:rate=1", "server:1", "nosuch"])
+def test_outputs_that_cannot_be_built(text):
+    with pytest.raises(FedsweError) as caught:
+        Evaluate(model=[text])
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, Prox, WeightDecay, Yogi
 from fedswe.errors import FedsweError
-from fedswe.experiment.experiment import Experiment
+from fedswe.experiment.experiment import Experiment, assemble
 from tests import problems as bench
 
 ROUNDS, M, STEPS = 30, 6, 4
@@ -197,14 +197,24 @@ def test_chains_that_make_no_sense(make, message):
         make()
 
 
+@pytest.mark.parametrize("name", ["scaffold", "amplified_scaffold", "mifa"])
+def test_the_rate_of_a_cosine_is_never_zero(name):
+    """SCAFFOLD and MIFA divide by it."""
+    options = {"store": "delta_over_lr"} if name == "mifa" else {}
+    local = Local(steps=STEPS, lr=0.05, schedule="cosine", decay_rounds=4)
+    engine = bench.engine("batched", ALGORITHMS[name](**options), bench.quadratic(M), PRESENT, local)
+    assert np.isfinite(bench.trajectory(engine, 12)).all()
+
+
 def test_schedules():
     def rates(**options):
         return [Local(lr=0.5, **options).lr_at(t) for t in (0, 5, 10, 20)]
 
     assert rates(schedule="constant") == [0.5] * 4
     np.testing.assert_allclose(rates(schedule="inverse_sqrt"), 0.5 / np.sqrt([1, 1.5, 2, 3]))
-    np.testing.assert_allclose(rates(schedule="cosine", decay_rounds=10), [0.5, 0.25, 0, 0], atol=1e-15)
+    last = 0.25 * (1 + np.cos(0.9 * np.pi))
+    np.testing.assert_allclose(rates(schedule="cosine", decay_rounds=10), [0.5, 0.25, last, last], atol=1e-15)
     np.testing.assert_allclose(rates(schedule="step", decay_rounds=10, decay=0.2), [0.5, 0.5, 0.1, 0.02])
-    assert Experiment(rounds=40, local=Local(schedule="cosine")).local.decay_rounds == 40
+    assert assemble(Experiment(rounds=40, local=Local(schedule="cosine"))).local.decay_rounds == 40
     with pytest.raises(FedsweError, match="schedule=step needs decay_rounds"):
         Local(schedule="step")

@@ -4,6 +4,7 @@ import pytest
 
 from fedswe import Evaluate, Experiment, run
 from fedswe.availability import Mask
+from fedswe.errors import FedsweError
 from fedswe.results.history import History
 from fedswe.tasks import Quadratic
 
@@ -30,3 +31,11 @@ def test_who_was_there_and_how_long_they_had_been_away(tmp_path):
     assert history["available"].tolist() == history["reported"].tolist() == [0, 2, 0]
     assert history["echo_mean"].tolist() == [0, (1 + 2 + 3) / 3, (1 + 1 + 2) / 3]
     assert history["echo_max"].tolist() == [0, 3, 2]
+
+
+def test_rows_with_other_columns_are_refused():
+    history = History()
+    history.append({"round": 0, "a": 1.0})
+    with pytest.raises(FedsweError, match=r"the scores changed during the run \(a, b\)"):
+        history.append({"round": 1, "b": 2.0})
+    assert history.to_csv() == "round,a\n0,1\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -84,11 +83,11 @@ def _alone(trial: Trial) -> Iterator[None]:
     """Refuse a second `up`: it would stop the programs of the first as if they were left over from a dead one."""
     from fedswe.deploy.durable_files import claim
 
-    handle = claim(trial.home)
+    claimed = claim(trial.home)
     try:
         yield
     finally:
-        os.close(handle)
+        claimed.release()
 
 
 def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Progress, overrides: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedswe.core.transforms import Clip, Transform, check_chain
@@ -20,7 +20,7 @@ class Local:
     schedule: Literal["inverse_sqrt", "constant", "cosine", "step"] = "inverse_sqrt"  # eta_l(t), see docs/configuration
     clip: float = 0.0  # L2 bound of each stochastic gradient, short for a chain that begins with clip; 0 = off
     chain: tuple[Transform, ...] = ()  # transforms of each stochastic gradient; their state starts anew each round
-    decay_rounds: int = 0  # cosine: rounds until the rate is 0, 0 = those of the experiment; step: rounds per step
+    decay_rounds: int = 0  # cosine: rounds of the decay, 0 = those of the experiment; step: rounds per step
     decay: float = 0.1  # step: factor of the rate after every decay_rounds rounds
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # of the arithmetic in training; weights stay in dtype
 
@@ -42,12 +42,18 @@ class Local:
         """The whole chain, the short form `clip` included."""
         return (Clip(self.clip), *self.chain) if self.clip else self.chain
 
+    def over(self, rounds: int) -> Local:
+        """The same for a run of so many rounds, over which a cosine decays unless it says otherwise."""
+        return replace(self, decay_rounds=rounds) if self.schedule == "cosine" and not self.decay_rounds else self
+
     def lr_at(self, t: int) -> float:
         """eta_l of round t."""
         if self.schedule == "inverse_sqrt":
             return self.lr / math.sqrt(t / 10 + 1)
         if self.schedule == "cosine":
-            return self.lr * 0.5 * (1 + math.cos(math.pi * min(t / max(self.decay_rounds, 1), 1.0)))
+            # After its last round the rate stays as it is then: algorithms divide by it, so it is never 0.
+            rounds = max(self.decay_rounds, 1)
+            return self.lr * 0.5 * (1 + math.cos(math.pi * min(t, rounds - 1) / rounds))
         if self.schedule == "step":
             return self.lr * self.decay ** (t // self.decay_rounds)
         return self.lr

@@ -41,7 +41,15 @@ class Deployment:
         require(0 < self.deadline < float("inf"), f"deadline must be positive seconds, not {self.deadline:g}")
         if self.max_norm != "auto":
             require(self.max_norm >= 0, f"max_norm must be auto, 0 (off) or positive, not {self.max_norm:g}")
-        availability = self.experiment.availability
+        record, local, availability = self.experiment.record, self.experiment.local, self.experiment.availability
+        require(
+            not record.columns and not record.trajectory,
+            "record.columns and record.trajectory need a simulation: leave them out; deploy.trail keeps every model",
+        )
+        require(
+            local.schedule != "cosine" or local.decay_rounds,
+            "local.schedule=cosine needs local.decay_rounds here: the rounds of a deployment may change on the way",
+        )
         require(
             not (isinstance(availability, Probabilistic) and availability.stream == "legacy"),
             "availability.stream=legacy is one generator for all clients: a deployment needs availability.stream=keyed",

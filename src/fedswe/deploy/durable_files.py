@@ -9,16 +9,16 @@ from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
 from fedswe.results.files import write_whole as write_whole
-from fedswe.results.locks import in_use, lock
+from fedswe.results.locks import Claim, in_use
 
 
-def claim(folder: Path) -> int:
-    """A handle of the folder, locked against a second process until it is closed."""
-    handle = os.open(folder, os.O_RDONLY)
-    if lock(handle, folder) is False:
-        os.close(handle)
+def claim(folder: Path) -> Claim:
+    """The right to use a folder, until it is released or the process ends."""
+    found = Claim(folder / "process.lock")
+    if not found.granted:
+        found.release()
         raise in_use(folder)
-    return handle
+    return found
 
 
 def save(path: Path, packet: Packet) -> None:

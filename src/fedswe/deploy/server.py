@@ -32,13 +32,14 @@ from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
+from fedswe.results.locks import Claim
 from fedswe.tasks.problem import Problem
 
 log = logging.getLogger("fedswe.deploy")
 
 
 class ServerEndpoint:
-    _lock: int
+    _lock: Claim
 
     def __init__(self, folder: Path, protocol: RunProtocol, problem: Problem) -> None:
         self.directory, self.deployment, self.problem = folder, protocol.deployment, problem
@@ -91,7 +92,7 @@ class ServerEndpoint:
                 ledger.begin(folder / ledger.FILE, title)
             server = cls(folder, protocol, problem)
         except BaseException:
-            os.close(lock)
+            lock.release()
             raise
         server._lock = lock
         return server
@@ -99,7 +100,7 @@ class ServerEndpoint:
     def release(self) -> None:
         """Unlock the directory; everything committed is already on disk."""
         self._ledger.close()
-        os.close(self._lock)
+        self._lock.release()
 
     def __enter__(self) -> ServerEndpoint:
         return self

@@ -61,7 +61,7 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise FedsweError(f"cannot read {word!r}: overrides are section.key=value, e.g. algorithm.k=0")
-        words.append((*key.partition("."), _value(text)))
+        words.append((*key.partition("."), registry.toml_value(text)))
     for section, dot, name, value in sorted(words, key=lambda word: word[2] != "name"):
         if not dot:
             table[section] = value
@@ -72,16 +72,6 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
                 table[section] = {}
             table[section][name] = value
     return table
-
-
-def _value(text: str) -> Any:
-    """A TOML value; a word without quotes is a text, also inside a list."""
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        if text.startswith("[") and text.endswith("]"):
-            return [_value(word.strip()) for word in text[1:-1].split(",")]
-        return text
 
 
 def _parse(text: str, name: str) -> Table:
@@ -166,15 +156,7 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
 def _element(kind: str, item: Any, where: str) -> Any:
     """One named part of a list: a table with a name, or a text such as clip:5 or adam:beta1=0.9:beta2=0.99."""
     if isinstance(item, str):
-        name, parameters = registry.split(kind, item)
-        keys = [f.name for f in fields(registry.resolve(kind, name)) if f.init]
-        item = {"name": name}
-        for word in parameters:
-            key, equals, text = word.partition("=")
-            if not equals:
-                require(keys and keys[0] not in item, f"{where}: {name} takes no value {word!r}: write key=value")
-                key, text = keys[0], word
-            item[key] = _value(text)
+        item = registry.short_form(kind, item, where)
     if not isinstance(item, dict) or "name" not in item:
         raise FedsweError(f"{where}: each element must be a table with a name, or NAME:VALUE, not {item!r}")
     return named(kind, item, where)

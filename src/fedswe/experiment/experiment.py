@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -43,10 +43,11 @@ class Evaluate:
 
     def outputs(self) -> dict[str, Output]:
         """The models that are evaluated, by name; that of a plug-in is its class."""
-        from fedswe.engine.outputs import Ema
+        return {output_label(text): self._output(text) for text in self.model}
 
-        found = {name.rpartition(":")[2]: registry.resolve("output", name) for name in self.model}
-        return {name: Ema(self.ema_decay) if cls is Ema else cls() for name, cls in found.items()}
+    def _output(self, text: str) -> Output:
+        made: Output = registry.instance("output", f"ema:{self.ema_decay!r}" if text == "ema" else text, "model")
+        return made
 
     def due(self, t: int, rounds: int) -> bool:
         """Whether the models after t of so many rounds are evaluated."""
@@ -54,9 +55,11 @@ class Evaluate:
 
     def __post_init__(self) -> None:
         require(self.every >= 1, f"every must be at least 1 round, not {self.every}")
-        _check_names(self.model, "model", "output")
+        require(isinstance(self.model, list | tuple), f"model must be a list of names, not {self.model!r}")
+        for text in self.model:
+            registry.instance("output", text, "model")
         require(self.model, f"model is empty: name at least one of {', '.join(registry.names('output'))}")
-        labels = {name.rpartition(":")[2] for name in self.model}
+        labels = {output_label(text) for text in self.model}
         require(len(labels) == len(self.model), "model names one model twice")
         require(0 <= self.ema_decay < 1, f"ema_decay must be in [0, 1), not {self.ema_decay:g}")
         require(self.tail >= 0, f"tail must be 0 (off) or positive, not {self.tail}")
@@ -73,15 +76,16 @@ class Record:
 
     def __post_init__(self) -> None:
         require(self.checkpoint >= 0, f"checkpoint must be 0 (off) or positive, not {self.checkpoint}")
-        _check_names(self.columns, "columns", "column")
+        require(isinstance(self.columns, list | tuple), f"columns must be a list of names, not {self.columns!r}")
+        for text in self.columns:
+            registry.instance("column", text, "columns")
         require(len(set(self.columns)) == len(self.columns), "columns names one column twice")
 
 
-def _check_names(names: Any, key: str, kind: str) -> None:
-    """Refuse anything but a list of names of a kind."""
-    require(isinstance(names, list | tuple), f"{key} must be a list of names, not {names!r}")
-    for name in names:
-        registry.resolve(kind, name)
+def output_label(text: str) -> str:
+    """What a model is called in the history: ema, ema_0.9 for ema:0.9, Mine for ./file.py:Mine."""
+    name, parameters = registry.split("output", text)
+    return "_".join([name.rpartition(":")[2], *(word.replace("=", "") for word in parameters)])
 
 
 @dataclass(frozen=True)
@@ -113,13 +117,11 @@ class Experiment:
         ):
             require(value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {value}")
         for name in self.record.columns:
-            registry.resolve("column", name)().check(self.algorithm, self.local)
+            registry.instance("column", name, "record.columns").check(self.algorithm, self.local)
         require(
             not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),
             f"{type(self.algorithm).__name__} reads gradients off the local progress: local.chain may hold only clip",
         )
-        if self.local.schedule == "cosine" and not self.local.decay_rounds:
-            object.__setattr__(self, "local", replace(self.local, decay_rounds=self.rounds))
 
 
 def check_types(part: Any, section: str) -> None:
@@ -190,7 +192,8 @@ def assemble(experiment: Experiment) -> Engine:
         f"the availability has {schedule.rounds} rounds but rounds = {experiment.rounds}: lower rounds or add rows",
     )
     engine = ENGINES[experiment.engine]
-    return engine(experiment.algorithm, problem, schedule, experiment.local, experiment.seed)
+    local = experiment.local.over(experiment.rounds)
+    return engine(experiment.algorithm, problem, schedule, local, experiment.seed)
 
 
 def populate(experiment: Experiment) -> tuple[Problem, Schedule]:

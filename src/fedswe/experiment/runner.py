@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment, assemble
-from fedswe.registry import refuse_changed, resolve, sources
+from fedswe.registry import instance, refuse_changed, sources
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
@@ -46,7 +46,7 @@ def run(
         return _advance_one(runner, watch)
 
 
-def advance(runners: Sequence[Runner]) -> Iterator[list[tuple[Runner, Row | None]]]:
+def advance(runners: Sequence[Runner]) -> Generator[list[tuple[Runner, Row | None]], None, None]:
     """Run all rounds of several runs, the local training of each round as one stack.
 
     Yields after every round the runs that took part in it, with the new row of their history if there is one. A run is
@@ -71,13 +71,16 @@ def advance(runners: Sequence[Runner]) -> Iterator[list[tuple[Runner, Row | None
 
 
 def _advance_one(runner: Runner, watch: Watch | None) -> History:
+    rounds = advance([runner])
     try:
-        for ((_, row),) in advance([runner]):
+        for ((_, row),) in rounds:
             if watch is not None:
                 watch(runner.engine.t, row)
     except StopRun:
-        runner.save()
+        runner.save()  # before the generator ends, which closes the trajectory
         raise
+    finally:
+        rounds.close()
     return runner.history
 
 
@@ -173,7 +176,7 @@ class Runner:
         for name, x in self.outputs.models().items():
             row |= {f"{name}_{score}": value for score, value in self.engine.evaluate(x).items()}
         for name in self.experiment.record.columns:
-            row |= resolve("column", name)().values(self.engine)
+            row |= instance("column", name, "record.columns").values(self.engine)
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
         if self._directory is not None:

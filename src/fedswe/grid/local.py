@@ -30,7 +30,7 @@ Message = tuple[Store, list[tuple[str, str, dict[str, Any]]]]  # name, configura
 
 def count(device: str, jobs: int) -> int:
     """How many processes: one per core, and one for a GPU, which one stack of runs fills."""
-    return jobs or (1 if device.startswith("cuda") else os.cpu_count() or 1)
+    return jobs or (1 if device.startswith("cuda") else len(os.sched_getaffinity(0)))
 
 
 class InProcess:

@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import sys
+import sysconfig
 import threading
 import time
 import uuid
@@ -120,8 +121,9 @@ def _check_address(address: str) -> None:
 
 def _environment() -> dict[str, str]:
     """What lets a worker find the same modules and data as this process."""
-    installed = (sys.prefix, sys.base_prefix)
-    folders = [folder for path in sys.path if not (folder := os.path.abspath(path)).startswith(installed)]
+    installed = [Path(path) for path in sysconfig.get_paths().values()]
+    folders = [os.path.abspath(path) for path in sys.path]
+    folders = [folder for folder in folders if not any(Path(folder).is_relative_to(path) for path in installed)]
     ours = {name: value for name, value in os.environ.items() if name.startswith("FEDSWE_")}
     return {"PYTHONPATH": os.pathsep.join(folders), "OMP_NUM_THREADS": "1", **ours}
 

@@ -57,6 +57,8 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
             died = _Pass(divide(left, executor.workers), store, executor, watch, signals).run()
             end = time.monotonic() + _PATIENCE
             while any(not store.finished(cell) for cell in died) and store.running(died) and time.monotonic() < end:
+                if signals.stop:
+                    raise KeyboardInterrupt
                 time.sleep(0.2)
 
 
@@ -120,6 +122,8 @@ class _Pass:
                 worker = idle.pop() if idle else self._executor.start()
                 self._busy[worker] = self._waiting.popleft()
                 worker.begin(self._stacks[self._busy[worker]], self._store)
+            if not self._busy:  # asked to stop between the two conditions
+                break
             for worker in self._executor.wait(list(self._busy), 0.2):
                 if self._received(worker):
                     idle.append(worker)

@@ -77,12 +77,12 @@ class Store(ABC):
     def ended(self, cell: Cell) -> bool:
         """Whether the run of a claimed cell has ended, and its process was killed before it stored the result."""
         directory = RunDirectory(self.work(cell))
-        return directory.finished and directory.config() == dump(cell.experiment)
+        return directory.finished and _same(directory, cell)
 
     def open_work(self, cell: Cell, provenance: dict[str, object]) -> RunDirectory:
         """The run directory of a claimed cell: a new one, or the one that a stopped process left."""
         directory = RunDirectory(self.work(cell))
-        if (directory.path / "config.toml").is_file() and directory.config() == dump(cell.experiment):
+        if (directory.path / "config.toml").is_file() and _same(directory, cell):
             refuse_changed(directory.sources(), cell.experiment, directory.path)
             directory.note(provenance)
         else:
@@ -93,6 +93,15 @@ class Store(ABC):
     def discard(self, cell: Cell) -> None:
         """Remove the run directory of a run that is not continued."""
         shutil.rmtree(self.work(cell), ignore_errors=True)
+
+
+def _same(directory: RunDirectory, cell: Cell) -> bool:
+    """Whether a run directory is of this cell's experiment; an earlier version may have written fewer keys."""
+    text = directory.config()
+    try:
+        return text == dump(cell.experiment) or load_text(text, str(directory.path)) == cell.experiment
+    except FedsweError:
+        return False
 
 
 @dataclass(frozen=True)

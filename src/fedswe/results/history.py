@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.engine.base import Attendance
+from fedswe.errors import FedsweError
 
 Row = dict[str, float]
 
@@ -51,6 +52,12 @@ class History:
     rows: list[Row] = field(default_factory=list)
 
     def append(self, row: Mapping[str, float]) -> None:
+        """Add an evaluation; a task or column whose scores change during a run cannot be written as one table."""
+        if self.rows and list(row) != self.columns:
+            changed = ", ".join(sorted(set(row) ^ set(self.columns))) or "their order"
+            raise FedsweError(
+                f"the scores changed during the run ({changed}): return the same ones at every evaluation"
+            )
         self.rows.append(dict(row))
 
     @property

@@ -8,13 +8,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, cast
 
 from fedswe.core.algorithm import Done
 from fedswe.core.local import Local
 from fedswe.core.records import Vector
 from fedswe.engine.work import Stack, Work
+from fedswe.errors import FedsweError, require
 from fedswe.tasks.problem import Problem
 
 
@@ -41,8 +42,21 @@ _OWN = ("fedswe.engine.solvers.fused_cnn", "fedswe.engine.solvers.cuda_graph", "
 @cache
 def solvers() -> tuple[Solver, ...]:
     """All solvers in the order in which they are asked."""
-    foreign = [entry.load() for entry in entry_points(group="fedswe.solvers")]
+    foreign = [_loaded(entry) for entry in entry_points(group="fedswe.solvers")]
     return (*foreign, *(cast(Solver, importlib.import_module(name)) for name in _OWN))
+
+
+def _loaded(entry: EntryPoint) -> Solver:
+    """A solver of another package."""
+    try:
+        solver = entry.load()
+    except (Exception, SystemExit) as error:  # another package's module may raise anything
+        raise FedsweError(
+            f"solver {entry.name}: cannot import {entry.value} ({type(error).__name__}: {error})"
+        ) from None
+    missing = [name for name in ("suits", "train", "scores", "needs") if not callable(getattr(solver, name, None))]
+    require(not missing, f"solver {entry.name}: {entry.value} has no function {', '.join(missing)}")
+    return cast(Solver, solver)
 
 
 def solver_for(problem: Problem, local: Local) -> Solver:
