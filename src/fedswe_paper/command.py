@@ -89,7 +89,7 @@ def reproduce(
     if bool(names) == everything:
         raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
     if status and report:
-        raise FedsweError("--status and --report are two questions: ask one of them")
+        raise FedsweError("--status and --report cannot be combined")
     good = reproduce_command(
         [*RECIPES, "claims"] if everything else names or [],
         selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
@@ -234,7 +234,7 @@ def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
         raise
     elsewhere = store.running(left)
     if elsewhere:
-        console.print(f"runs      {len(elsewhere)} are being run by another process; ask again when it is done")
+        console.print(f"runs      {len(elsewhere)} are being run by another process; run the command again later")
 
 
 def _print_status(cells: list[PaperCell], store: ResultStore, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Two readings of the paper's experiments: its words, and the code its authors released."""
+"""Two readings of the paper's experiments: its text, and the code its authors released."""
 
 from __future__ import annotations
 

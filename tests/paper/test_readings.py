@@ -45,7 +45,7 @@ def test_a_reading_changes_its_settings_and_nothing_else(reading, profile):
     before, after = flat(default.experiment()), flat(replace(default, reading=reading).experiment())
     moved = {"algorithm.name": "fedswe_variant", "algorithm.echo_cap": 0.0}  # where progress_over is a parameter
     assert after == before | meant.settings | (moved if "algorithm.progress_over" in meant.settings else {})
-    assert after != before or (reading, profile) == ("unclipped", "paper")  # its words clip no average
+    assert after != before or (reading, profile) == ("unclipped", "paper")  # its text clips no average
 
 
 def test_f3ast_seats_everybody_unless_it_is_read_otherwise():

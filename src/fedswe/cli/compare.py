@@ -1,4 +1,4 @@
-"""fedswe compare."""
+"""The command `fedswe compare`: run several algorithms with several seeds and print a table of their scores."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _title(table: dict[str, Any], seeds: list[int], rounds: int) -> str:
 
 @contextmanager
 def _continuable(place: Path, out: Path | None) -> Iterator[None]:
-    """Who interrupts a comparison learns the command that continues it."""
+    """After an interrupt, print the command that continues."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""fedswe deploy up."""
+"""The command `fedswe deploy up`: run a deployment with all its processes on this machine."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Prog
     attempts, number = 0, ""
     while not progress.finished:
         for program, code in supervisor.check():
-            require(program.failures < _FAILURES, f"{program.name} ends as soon as it is started: see {program.log}")
+            require(program.failures < _FAILURES, f"{program.name} stops right after its start: see {program.log}")
             console.print(f"ended     {program.name} (exit code {code}): starting it again")
         if progress.look():
             attempts = 0

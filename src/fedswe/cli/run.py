@@ -1,4 +1,4 @@
-"""fedswe run."""
+"""The command `fedswe run`: run one experiment, or resume it, and print its scores."""
 
 from __future__ import annotations
 

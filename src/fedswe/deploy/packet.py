@@ -48,7 +48,10 @@ class Packet:
     def from_bytes(data: bytes) -> Packet:
         """The packet in `data`; other data raise a FedsweError. No memory is allocated for what the data only claim."""
         index = int.from_bytes(data[:8], "little")
-        require(len(data) >= 8 and index <= len(data) - 8, f"not a packet: {len(data)} bytes, incomplete or not ours")
+        require(
+            len(data) >= 8 and index <= len(data) - 8,
+            f"not a packet: {len(data)} bytes, incomplete, or not written by fedswe",
+        )
         require(index <= _INDEX_LIMIT, f"not a packet: its index claims {index} bytes")
         try:
             metadata = json.loads(data[8 : 8 + index])["__metadata__"]

@@ -50,7 +50,7 @@ class RunProtocol:
         self.needs_base = self.home == "client" and bool(parts(self.client))  # a client trains from its last reply
         require(
             not self.algorithm.trains_while_absent or (self.home == "client" and not parts(self.down)),
-            f"{name} trains while absent from what only the server knows: it cannot be deployed",
+            f"{name} trains while absent, but needs data that only the server has: it cannot be deployed",
         )
         self.start_digest = digest({"start": self.start})
 
