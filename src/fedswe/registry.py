@@ -149,7 +149,7 @@ def resolve(kind: str, name: object) -> type[Any]:
         raise FedsweError(f"unknown {kind} {name!r}{nearest(name, names(kind))}")
     file = _file(place)
     cls = _checked(kind, name, target, file)
-    _ASKED[cls] = (name, file)
+    _NAME_USED[cls] = (name, file)
     return cls
 
 
@@ -296,7 +296,7 @@ def kind_with_base(hint: Any) -> str | None:
 
 
 # from classes to titles, names and sources -----------------------------------------------------------------------
-_ASKED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
+_NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
 
 
 def title_of(cls: type[Any]) -> str:
@@ -310,8 +310,8 @@ def name_of(kind: str, cls: type[Any]) -> str:
     for name, value in KINDS[kind].builtin.items():
         if value == target:
             return name
-    if cls in _ASKED:
-        name, file = _ASKED[cls]
+    if cls in _NAME_USED:
+        name, file = _NAME_USED[cls]
         # A relative path may lead elsewhere by now.
         return name if file in (None, Path(name.rpartition(":")[0]).resolve()) else f"{file}:{cls.__qualname__}"
     require(
@@ -352,7 +352,7 @@ def _foreign(value: Any) -> Iterator[type[Any]]:
 
 
 def _place(cls: type[Any]) -> str:
-    name, file = _ASKED.get(cls, ("", None))
+    name, file = _NAME_USED.get(cls, ("", None))
     return name.rpartition(":")[0] if file else cls.__module__
 
 

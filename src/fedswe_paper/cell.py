@@ -84,7 +84,7 @@ class PaperCell:
         """Everything the run depends on."""
         return _experiment(self)
 
-    def on(self, device: str = "cpu", precision: Precision = "fp32") -> Cell:
+    def grid_cell(self, device: str = "cpu", precision: Precision = "fp32") -> Cell:
         """The cell as the grid runs it; results do not depend on the device, and on the precision only by rounding."""
         value = self.experiment()
         value = replace(value, device=device, local=replace(value.local, precision=precision))

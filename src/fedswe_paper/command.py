@@ -221,7 +221,7 @@ def _recipe(name: str) -> Recipe:
 
 
 def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
-    grid = [cell.on(where.device, where.precision) for cell in cells]
+    grid = [cell.grid_cell(where.device, where.precision) for cell in cells]
     left = [cell for cell in grid if not store.finished(cell)]
     console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
     if not left:
@@ -238,10 +238,10 @@ def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
 
 
 def _print_status(cells: list[PaperCell], store: ResultStore, as_json: bool) -> None:
-    done = [cell for cell in cells if store.finished(cell.on())]
+    done = [cell for cell in cells if store.finished(cell.grid_cell())]
     left = [cell for cell in cells if cell not in set(done)]
-    claimed = {cell.name for cell in store.running([cell.on() for cell in left])}
-    running = [cell for cell in left if cell.on().name in claimed]
+    claimed = {cell.name for cell in store.running([cell.grid_cell() for cell in left])}
+    running = [cell for cell in left if cell.grid_cell().name in claimed]
     if as_json:
         waiting = [cell.name for cell in left if cell not in set(running)]
         names = {"finished": [cell.name for cell in done], "running": [cell.name for cell in running]}

@@ -76,8 +76,8 @@ def test_tables_say_how_a_method_is_read():
 def test_a_kept_reading_is_found_again_apart_from_the_default(tmp_path):
     store = ResultStore(tmp_path)
     seated = put(store, SEATED, Story(51.0))
-    assert store.finished(seated.on())
-    assert not store.finished(replace(seated, reading="").on())
+    assert store.finished(seated.grid_cell())
+    assert not store.finished(replace(seated, reading="").grid_cell())
     put(store, F3AST, Story(62.0))
     measured = Measurements(load_runs(store.path, "full", "released"))
     assert measured.scores(SEATED, "test_accuracy") == pytest.approx({3: 51.0})
@@ -90,7 +90,7 @@ def test_a_run_with_ten_seats_does_not_pass_for_the_default(tmp_path):
     for path in (tmp_path / "cells" / "full-released").iterdir():
         path.rename(path.with_name(path.name.replace("-seats10", "")))
     with pytest.raises(FedsweError, match=r"other settings \(budget = 10 there, budget = 0 now\)"):
-        store.finished(replace(F3AST, seed=3).on())
+        store.finished(replace(F3AST, seed=3).grid_cell())
 
 
 # the recipe -------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_the_readings_of_one_method():
 
 def test_the_recipe_runs(tmp_path):
     store = ResultStore(tmp_path)
-    run_cells([cell.on() for cell in READ.cells(CI)], store, InProcess())
+    run_cells([cell.grid_cell() for cell in READ.cells(CI)], store, InProcess())
     lines = {line.keys[1:]: line for line in rows_of(CI, load_runs(store.path, "ci", "released")).lines}
     assert len(lines) == 19 + 2 * 8
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)

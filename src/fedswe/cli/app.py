@@ -71,7 +71,7 @@ def _usage(error: click.ClickException) -> str:
         return message
     if isinstance(error, click.NoSuchOption):
         hint = ""
-        if any(parameter.name == "words" for parameter in context.command.params):
+        if any(parameter.name == "settings" for parameter in context.command.params):
             hint = f"settings are KEY=VALUE, e.g. {error.option_name.lstrip('-')}=3"
         hint = suggestion(error.option_name, error.possibilities or [], hint)
         message = f"no such option {error.option_name}" + (f": {hint}" if hint else "")

@@ -14,7 +14,7 @@ import typer
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write
 
-Words = Annotated[
+Settings = Annotated[
     list[str] | None,
     typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", help="A TOML file and overrides, e.g. algorithm.k=0"),
 ]
@@ -29,12 +29,12 @@ On = Annotated[str, typer.Option(help="Where to run: local, ray (on this machine
 _LONGEST_RANGE = 100_000
 
 
-def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
+def split(settings: Sequence[str]) -> tuple[str | None, list[str]]:
     """A configuration file, if one is named, and the KEY=VALUE overrides."""
-    files = [word for word in words if "=" not in word]
+    files = [word for word in settings if "=" not in word]
     if len(files) > 1:
         raise FedsweError(f"one configuration file at a time, not {' and '.join(files)}; overrides are KEY=VALUE")
-    return (files[0] if files else None), [word for word in words if "=" in word]
+    return (files[0] if files else None), [word for word in settings if "=" in word]
 
 
 @contextmanager

@@ -56,13 +56,13 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
     Names are applied first, so that the order of the overrides does not matter.
     """
     table = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
-    words = []
+    parsed = []
     for word in overrides:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise FedsweError(f"cannot read {word!r}: overrides are section.key=value, e.g. algorithm.k=0")
-        words.append((*key.partition("."), _value(text)))
-    for section, dot, name, value in sorted(words, key=lambda word: word[2] != "name"):
+        parsed.append((*key.partition("."), _value(text)))
+    for section, dot, name, value in sorted(parsed, key=lambda item: item[2] != "name"):
         if not dot:
             table[section] = value
         elif not isinstance(table.setdefault(section, {}), dict):
