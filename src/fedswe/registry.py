@@ -6,7 +6,6 @@ and ``./file.py:Class`` (relative to the current directory) name any other class
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import inspect
@@ -20,7 +19,7 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, suggestion
 
 _FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 
@@ -146,7 +145,7 @@ def resolve(kind: str, name: object) -> type[Any]:
     target = published.pop() if published else name
     place, colon, _ = target.rpartition(":")
     if not colon:
-        raise FedsweError(f"unknown {kind} {name!r}{nearest(name, names(kind))}")
+        raise FedsweError(f"unknown {kind} {name!r}: {suggestion(name, names(kind))}")
     file = _file(place)
     cls = _checked(kind, name, target, file)
     _NAME_USED[cls] = (name, file)
@@ -162,8 +161,8 @@ def find(name: str) -> list[tuple[str, type[Any]]]:
         return [(kinds[0], resolve(kinds[0], name))]
     found = [(kind, resolve(kind, name)) for kind in KINDS if name in names(kind)]
     if not found:
-        close = difflib.get_close_matches(name, [known for kind in KINDS for known in names(kind)], n=1)
-        raise FedsweError(f"unknown name {name!r}: {f'did you mean {close[0]}?' if close else 'see fedswe list'}")
+        known = [known for kind in KINDS for known in names(kind)]
+        raise FedsweError(f"unknown name {name!r}: {suggestion(name, known, 'see fedswe list')}")
     return found
 
 
@@ -179,12 +178,6 @@ def split(kind: str, text: str) -> tuple[str, list[str]]:
     if rest and rest[0].isidentifier() and first not in names(kind):
         return f"{first}:{rest[0]}", rest[1:]
     return first, rest
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """What to write instead of an unknown word."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f": did you mean {close[0]}?" if close else f": known are {', '.join(known) or 'none'}"
 
 
 _entry_points = cache(entry_points)  # reads a file of every installed package
@@ -224,7 +217,7 @@ def _load(kind: str, name: str, target: str, file: Path | None) -> Any:
         raise FedsweError(f"{kind} {name}: cannot import {place} ({first_line(error)})") from None
     if not hasattr(module, attribute):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-        raise FedsweError(f"{kind} {name}: {place} has no class {attribute}{nearest(attribute, classes)}")
+        raise FedsweError(f"{kind} {name}: {place} has no class {attribute}: {suggestion(attribute, classes)}")
     return getattr(module, attribute)
 
 
@@ -342,7 +335,7 @@ def _foreign(value: Any) -> Iterator[type[Any]]:
         for item in value:
             yield from _foreign(item)
     elif is_dataclass(value):
-        if type(value).__module__.partition(".")[0] not in ("fedswe", "fedswe_paper"):
+        if type(value).__module__.partition(".")[0] != "fedswe":
             yield type(value)
         for f in fields(value):
             held = getattr(value, f.name)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
+from fedswe.core.local import Precision
 from fedswe.experiment.configuration import experiment
 from fedswe.experiment.experiment import Experiment
 from fedswe.grid.cell import Cell
@@ -13,7 +14,6 @@ from fedswe_paper.profile import Profile, judged_by, settings
 from fedswe_paper.readings import check_reading, settings_of
 from fedswe_paper.scale import SCALES, ScaleName
 
-Precision = Literal["fp32", "tf32", "bf16"]
 Dynamics = Literal["stationary", "staircase", "sine", "periodic-static", "periodic-staircase"]
 
 # eta_0 of Table 6 (all data sets; eta_g = 1). FedVARP's is in the conference paper only; gFedAvg's is in neither, and

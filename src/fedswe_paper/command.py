@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, On, Precision, PrecisionName, precision_named, suggestion, whole_numbers
+from fedswe.cli.arguments import Device, Jobs, On, PrecisionName, precision_named, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.errors import FedsweError, require
+from fedswe.core.local import Precision
+from fedswe.errors import FedsweError, require, suggestion
 from fedswe.experiment.experiment import device_named
 from fedswe.grid.executor import Executor
 from fedswe.grid.runner import executor, run_cells

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from fedswe.algorithms import ALGORITHMS, FedAvgKnown
+from fedswe.algorithms import FedAvgKnown
 from fedswe.availability import Mask, Stationary
 from fedswe.core.algorithm import Job
 from fedswe.core.records import Model
 from fedswe.deploy import ClientEndpoint, Deployment, ServerEndpoint
 from fedswe.errors import FedsweError
+from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import quadratic
 
 

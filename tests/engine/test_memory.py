@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from fedswe.algorithms import ALGORITHMS, FedSWE
+from fedswe.algorithms import FedSWE
 from fedswe.core.local import Local
 from fedswe.engine.memory import distinct_rows, private_columns
 from fedswe.engine.solvers.stacked import copies_of_the_largest
 from tests import problems
+from tests.algorithms import ALGORITHMS
 from tests.engine.solvers.workbench import problem as images
 
 

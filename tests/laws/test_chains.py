@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedswe.algorithms import ALGORITHMS, FedAvg, FedPBC, FedSWE, Scaffold
+from fedswe.algorithms import FedAvg, FedPBC, FedSWE, Scaffold
 from fedswe.core import keys
 from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
@@ -12,6 +12,7 @@ from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, Prox, WeightDe
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Experiment
 from tests import problems
+from tests.algorithms import ALGORITHMS
 
 ROUNDS, M, STEPS = 30, 6, 4
 PRESENT = problems.mask(ROUNDS, M)

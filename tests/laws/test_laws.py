@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedswe.algorithms import ALGORITHMS, FedAWE, FedSWE
+from fedswe.algorithms import FedAWE, FedSWE
 from fedswe.availability.mask import Rows
 from fedswe.core.footprint import footprint, in_d
 from fedswe.core.local import Local
@@ -17,6 +17,7 @@ from fedswe.engine import ENGINES, BatchedEngine
 from fedswe.engine.outputs import AugmentedMean
 from fedswe.tasks import Quadratic
 from tests import problems
+from tests.algorithms import ALGORITHMS
 from tests.laws.cases import CASES, make
 
 M, ROUNDS = 8, 40

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.core import keys
 from fedswe.core.local import Local
 from tests import problems
+from tests.algorithms import ALGORITHMS
 from tests.laws.cases import CASES, make
 from tests.laws.literal import LITERAL
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.errors import FedsweError
 from fedswe.grid.local import InProcess
 from fedswe.grid.runner import run_cells
@@ -18,6 +17,7 @@ from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import label
 from fedswe_paper.results import load_runs
 from fedswe_paper.selection import Selection
+from tests.algorithms import ALGORITHMS
 from tests.paper.handmade import FULL, Story, told
 from tests.paper.test_cells import flat
 from tests.paper.test_store import put

@@ -19,8 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedswe import __version__
-from fedswe.cli.arguments import suggestion
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, suggestion
 
 GROUPS = {
     "data": "List, download and verify the official files of the data sets.",

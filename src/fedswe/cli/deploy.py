@@ -136,14 +136,13 @@ def export_command(
     own: OwnTasks = None,
 ) -> None:
     """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
-    import safetensors.torch
-
     from fedswe.algorithms import FedSWE
     from fedswe.deploy import ledger
     from fedswe.deploy.audit import snapshot
     from fedswe.deploy.deployment import FILE, Deployment
     from fedswe.deploy.protocol import RunProtocol
     from fedswe.deploy.server_files import ServerFiles
+    from fedswe.results.tensors import to_bytes
 
     _find_tasks(run, own)
     title = ledger.read(run / ledger.FILE)[0]
@@ -158,8 +157,7 @@ def export_command(
     x = models[model]
     network = getattr(problem, "network", None)  # a task without a network has one unnamed vector
     tensors = {"x": x} if network is None else network.parameters_at(x)
-    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
-    write_whole(out, safetensors.torch.save(tensors, {"model": model, "round": str(len(entries))}))
+    write_whole(out, to_bytes(tensors, {"model": model, "round": str(len(entries))}))
     console.print(f"model     {out}: {model.replace('_', ' ')} after {len(entries)} rounds, {x.numel()} parameters")
 
 

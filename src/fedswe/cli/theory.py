@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedswe.analysis.report import Report
-from fedswe.cli.arguments import Json, numbers, split, suggestion
+from fedswe.cli.arguments import Json, numbers, split
 from fedswe.cli.console import console, print_json, print_table
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, suggestion
 
 if TYPE_CHECKING:
     from fedswe.analysis.scenario import Scenario
@@ -140,8 +140,7 @@ def _scenario(settings: list[str] | None, horizon: int | None, needs_task: bool 
     for word in rest:
         if "=" in word or Path(word).exists() or Path(word).suffix:
             continue
-        hint = suggestion(word, known, f"known are {', '.join(known)}")
-        raise FedsweError(f"{word!r} is neither a file nor an availability: {hint}")
+        raise FedsweError(f"{word!r} is neither a file nor an availability: {suggestion(word, known)}")
     file, overrides = split(rest)
     table = read(file, [*(f"availability.name={name}" for name in named), *overrides])
     value = experiment(table)

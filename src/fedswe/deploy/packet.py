@@ -17,6 +17,7 @@ import torch
 
 from fedswe.core.records import parts
 from fedswe.errors import FedsweError, require
+from fedswe.results.tensors import to_bytes
 
 Header = dict[str, int | float | str]
 Arrays = Mapping[str, torch.Tensor]
@@ -33,8 +34,7 @@ class Packet:
     arrays: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        tensors = {name: value.detach().cpu().clone().contiguous() for name, value in self.arrays.items()}
-        return safetensors.torch.save(tensors, {"packet": self._metadata()})
+        return to_bytes(self.arrays, {"packet": self._metadata()})
 
     def _metadata(self) -> str:
         return json.dumps({"kind": self.kind, "header": self.header}, allow_nan=False)

@@ -8,9 +8,9 @@ from functools import lru_cache
 import torch
 from torch import nn
 
-from fedswe.core.local import Local
+from fedswe.core.local import Local, Precision
 from fedswe.core.transforms import Clip
-from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn, Precision
+from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn
 from fedswe.engine.work import Stack
 from fedswe.tasks.batches import Batches
 from fedswe.tasks.classification_problem import ClassificationProblem
