@@ -60,16 +60,16 @@ class PaperCell:
     @property
     def name(self) -> str:
         """A file name; coordinates with default values are left out."""
-        words = [self.dataset, self.dynamics, self.algorithm]
+        parts = [self.dataset, self.dynamics, self.algorithm]
         if self.algorithm == "fedswe":
-            words.append(f"k{self.k:g}")
+            parts.append(f"k{self.k:g}")
         if self.reading:
-            words.append(self.reading)
+            parts.append(self.reading)
         default = PaperCell(self.scale, self.profile, self.dataset, self.dynamics, self.algorithm, self.seed)
         for key in ("rate", "rounds", "alpha", "gamma", "p", "hold_out"):
             if (value := getattr(self, key)) != getattr(default, key):
-                words.append(f"{key.replace('_', '')}{value:g}")
-        return "-".join([*words, f"seed{self.seed}"])
+                parts.append(f"{key.replace('_', '')}{value:g}")
+        return "-".join([*parts, f"seed{self.seed}"])
 
     @property
     def line(self) -> PaperCell:

@@ -73,7 +73,7 @@ DEVIATIONS = (
         "random stream of availability",
         {"availability.stream": "keyed"},
         {"availability.stream": "legacy"},
-        "legacy repeats the code's partition, p_i and coins bit for bit for a seed",
+        "legacy repeats the code's partition, p_i and random draws bit for bit for a seed",
     ),
 )
 

@@ -51,8 +51,8 @@ class Bernoulli:
         self._clients = np.arange(m)
 
     def sample(self, t: int) -> Bools:
-        coins = keys.uniform(self.seed, "availability", t, self._clients).numpy()
-        return np.asarray(coins < self.prob(t))
+        draws = keys.uniform(self.seed, "availability", t, self._clients).numpy()
+        return np.asarray(draws < self.prob(t))
 
 
 class Sequential(ABC):

@@ -128,8 +128,10 @@ def test_a_phase_asks_nothing_of_the_device(monkeypatch, dropout):
     def absent(x):
         return torch.empty_like(x, device="meta")
 
-    changes = Augment(*map(absent, vars(drawn.augment).values()))
-    batches = Batches(absent(drawn.index), absent(drawn.weight), changes, absent(drawn.dropout) if dropout else None)
+    augmentations = Augment(*map(absent, vars(drawn.augment).values()))
+    batches = Batches(
+        absent(drawn.index), absent(drawn.weight), augmentations, absent(drawn.dropout) if dropout else None
+    )
     one._train, one.border = tuple(map(absent, one._train)), absent(one.border)
     row = [absent(x) for x in (mine.start, mine.drift, mine.lr)]
     with Strangers() as strangers:
