@@ -17,13 +17,13 @@ from torch.nn import functional as F
 
 from fedswe.algorithms import FedAvg
 from fedswe.availability.mask import Rows
-from fedswe.core.local import Local
+from fedswe.core.local import Local, Precision
 from fedswe.engine import BatchedEngine
 from fedswe.tasks.augment import Augment, Augmentation
 from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Labelled
 from fedswe.tasks.networks import NETWORKS, Network
-from fedswe.tasks.problem import Precision, Setting
+from fedswe.tasks.problem import Setting
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
 
 TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
-TUNING_SCORE = "train_loss"  # test data play no part in the choice of a rate
+TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate
 FILES = ("compare.csv", "compare_runs.csv", "compare.png", "compare.svg")  # beside runs/
 
 
@@ -156,11 +156,11 @@ def compare(
     """Run the experiment of every label with every seed.
 
     With `rates`, each experiment first runs once per local rate on `tuning_seed`, which is not reported; for each
-    evaluated model the rate with the lowest final training loss is kept. Test data play no part in the choice.
+    evaluated model the rate with the lowest final training loss is kept. Test data are not used for the choice.
 
     With `out`, all runs are kept there as run directories, with compare.csv and compare_runs.csv. The same call
     continues an interrupted comparison, and two calls at once share the work. `jobs` and `on` say how many workers run
-    where, as the options of the command do; `watch` is told the rounds run and the rounds to run.
+    where, as the options of the command do; `watch` is called with the rounds run and the rounds to run.
     """
     plan = _Plan(dict(algorithms), tuple(seeds), tuple(rates), tuning_seed)
     plan.check()
@@ -297,7 +297,7 @@ def _cell(label: str, experiment: Experiment, rate: float, seed: int) -> Cell:
 
 
 def _lowest(losses: dict[float, float]) -> float:
-    """The rate with the lowest loss; a run that diverged loses to any that did not."""
+    """The rate with the lowest loss; a diverged run is never chosen, unless all runs diverged."""
     return min(losses, key=lambda rate: losses[rate] if np.isfinite(losses[rate]) else np.inf)
 
 

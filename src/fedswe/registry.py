@@ -6,7 +6,6 @@ and ``./file.py:Class`` (relative to the current directory) name any other class
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import inspect
@@ -21,7 +20,7 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, suggestion
 
 _FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 
@@ -147,10 +146,10 @@ def resolve(kind: str, name: object) -> type[Any]:
     target = published.pop() if published else name
     place, colon, _ = target.rpartition(":")
     if not colon:
-        raise FedsweError(f"unknown {kind} {name!r}{nearest(name, names(kind))}")
+        raise FedsweError(f"unknown {kind} {name!r}: {suggestion(name, names(kind))}")
     file = _file(place)
     cls = _checked(kind, name, target, file)
-    _ASKED[cls] = (name, file)
+    _NAME_USED[cls] = (name, file)
     return cls
 
 
@@ -163,8 +162,8 @@ def find(name: str) -> list[tuple[str, type[Any]]]:
         return [(kinds[0], resolve(kinds[0], name))]
     found = [(kind, resolve(kind, name)) for kind in KINDS if name in names(kind)]
     if not found:
-        close = difflib.get_close_matches(name, [known for kind in KINDS for known in names(kind)], n=1)
-        raise FedsweError(f"unknown name {name!r}: {f'did you mean {close[0]}?' if close else 'see fedswe list'}")
+        known = [known for kind in KINDS for known in names(kind)]
+        raise FedsweError(f"unknown name {name!r}: {suggestion(name, known, 'see fedswe list')}")
     return found
 
 
@@ -192,7 +191,7 @@ def short_form(kind: str, text: str, where: str) -> dict[str, Any]:
         if not equals:
             require(keys and keys[0] not in table, f"{where}: {name} takes no value {word!r}: write key=value")
             key, value = keys[0], word
-        require(key in keys, f"unknown key {where}.{key} of {name}{nearest(key, keys)}")
+        require(key in keys, f"unknown key {where}.{key} of {name}: {suggestion(key, keys)}")
         table[key] = toml_value(value)
     return table
 
@@ -218,12 +217,6 @@ def instance(kind: str, text: str, where: str) -> Any:
         raise FedsweError(f"{where}: {error}") from None
     except Exception as error:  # a user's class may raise anything
         raise FedsweError(f"{where}: {text} cannot be built ({first_line(error)})") from None
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """What to write instead of an unknown word."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f": did you mean {close[0]}?" if close else f": known are {', '.join(known) or 'none'}"
 
 
 _entry_points = cache(entry_points)  # reads a file of every installed package
@@ -263,7 +256,7 @@ def _load(kind: str, name: str, target: str, file: Path | None) -> Any:
         raise FedsweError(f"{kind} {name}: cannot import {place} ({first_line(error)})") from None
     if not hasattr(module, attribute):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-        raise FedsweError(f"{kind} {name}: {place} has no class {attribute}{nearest(attribute, classes)}")
+        raise FedsweError(f"{kind} {name}: {place} has no class {attribute}: {suggestion(attribute, classes)}")
     return getattr(module, attribute)
 
 
@@ -335,7 +328,7 @@ def kind_with_base(hint: Any) -> str | None:
 
 
 # from classes to titles, names and sources -----------------------------------------------------------------------
-_ASKED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
+_NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
 
 
 def title_of(cls: type[Any]) -> str:
@@ -349,8 +342,8 @@ def name_of(kind: str, cls: type[Any]) -> str:
     for name, value in KINDS[kind].builtin.items():
         if value == target:
             return name
-    if cls in _ASKED:
-        name, file = _ASKED[cls]
+    if cls in _NAME_USED:
+        name, file = _NAME_USED[cls]
         # A relative path may lead elsewhere by now.
         return name if file in (None, Path(name.rpartition(":")[0]).resolve()) else f"{file}:{cls.__qualname__}"
     require(
@@ -381,7 +374,7 @@ def _foreign(value: Any) -> Iterator[type[Any]]:
         for item in value:
             yield from _foreign(item)
     elif is_dataclass(value):
-        if type(value).__module__.partition(".")[0] not in ("fedswe", "fedswe_paper"):
+        if type(value).__module__.partition(".")[0] != "fedswe":
             yield type(value)
         for f in fields(value):
             held = getattr(value, f.name)
@@ -391,7 +384,7 @@ def _foreign(value: Any) -> Iterator[type[Any]]:
 
 
 def _place(cls: type[Any]) -> str:
-    name, file = _ASKED.get(cls, ("", None))
+    name, file = _NAME_USED.get(cls, ("", None))
     return name.rpartition(":")[0] if file else cls.__module__
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
+from fedswe.core.local import Precision
 from fedswe.experiment.configuration import experiment
 from fedswe.experiment.experiment import Experiment
 from fedswe.grid.cell import Cell
@@ -13,7 +14,6 @@ from fedswe_paper.profile import Profile, judged_by, settings
 from fedswe_paper.readings import check_reading, settings_of
 from fedswe_paper.scale import SCALES, ScaleName
 
-Precision = Literal["fp32", "tf32", "bf16"]
 Dynamics = Literal["stationary", "staircase", "sine", "periodic-static", "periodic-staircase"]
 
 # eta_0 of Table 6 (all data sets; eta_g = 1). FedVARP's is in the conference paper only; gFedAvg's is in neither, and
@@ -60,16 +60,16 @@ class PaperCell:
     @property
     def name(self) -> str:
         """A file name; coordinates with default values are left out."""
-        words = [self.dataset, self.dynamics, self.algorithm]
+        parts = [self.dataset, self.dynamics, self.algorithm]
         if self.algorithm == "fedswe":
-            words.append(f"k{self.k:g}")
+            parts.append(f"k{self.k:g}")
         if self.reading:
-            words.append(self.reading)
+            parts.append(self.reading)
         default = PaperCell(self.scale, self.profile, self.dataset, self.dynamics, self.algorithm, self.seed)
         for key in ("rate", "rounds", "alpha", "gamma", "p", "hold_out"):
             if (value := getattr(self, key)) != getattr(default, key):
-                words.append(f"{key.replace('_', '')}{value:g}")
-        return "-".join([*words, f"seed{self.seed}"])
+                parts.append(f"{key.replace('_', '')}{value:g}")
+        return "-".join([*parts, f"seed{self.seed}"])
 
     @property
     def line(self) -> PaperCell:
@@ -84,7 +84,7 @@ class PaperCell:
         """Everything the run depends on."""
         return _experiment(self)
 
-    def on(self, device: str = "cpu", precision: Precision = "fp32") -> Cell:
+    def grid_cell(self, device: str = "cpu", precision: Precision = "fp32") -> Cell:
         """The cell as the grid runs it; results do not depend on the device, and on the precision only by rounding."""
         value = self.experiment()
         value = replace(value, device=device, local=replace(value.local, precision=precision))

@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, On, Precision, PrecisionName, precision_named, suggestion, whole_numbers
+from fedswe.cli.arguments import Device, Jobs, On, PrecisionName, precision_named, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.errors import FedsweError, require
+from fedswe.core.local import Precision
+from fedswe.errors import FedsweError, require, suggestion
 from fedswe.experiment.experiment import device_named
 from fedswe.grid.executor import Executor
 from fedswe.grid.runner import executor, run_cells
@@ -89,7 +90,7 @@ def reproduce(
     if bool(names) == everything:
         raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
     if status and report:
-        raise FedsweError("--status and --report are two questions: ask one of them")
+        raise FedsweError("--status and --report cannot be combined")
     good = reproduce_command(
         [*RECIPES, "claims"] if everything else names or [],
         selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
@@ -221,7 +222,7 @@ def _recipe(name: str) -> Recipe:
 
 
 def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
-    grid = [cell.on(where.device, where.precision) for cell in cells]
+    grid = [cell.grid_cell(where.device, where.precision) for cell in cells]
     left = [cell for cell in grid if not store.finished(cell)]
     console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
     if not left:
@@ -234,14 +235,14 @@ def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
         raise
     elsewhere = store.running(left)
     if elsewhere:
-        console.print(f"runs      {len(elsewhere)} are being run by another process; ask again when it is done")
+        console.print(f"runs      {len(elsewhere)} are being run by another process; run the command again later")
 
 
 def _print_status(cells: list[PaperCell], store: ResultStore, as_json: bool) -> None:
-    done = [cell for cell in cells if store.finished(cell.on())]
+    done = [cell for cell in cells if store.finished(cell.grid_cell())]
     left = [cell for cell in cells if cell not in set(done)]
-    claimed = {cell.name for cell in store.running([cell.on() for cell in left])}
-    running = [cell for cell in left if cell.on().name in claimed]
+    claimed = {cell.name for cell in store.running([cell.grid_cell() for cell in left])}
+    running = [cell for cell in left if cell.grid_cell().name in claimed]
     if as_json:
         waiting = [cell.name for cell in left if cell not in set(running)]
         names = {"finished": [cell.name for cell in done], "running": [cell.name for cell in running]}

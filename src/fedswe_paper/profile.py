@@ -1,4 +1,4 @@
-"""Two readings of the paper's experiments: its words, and the code its authors released."""
+"""Two readings of the paper's experiments: its text, and the code its authors released."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ DEVIATIONS = (
         "random stream of availability",
         {"availability.stream": "keyed"},
         {"availability.stream": "legacy"},
-        "legacy repeats the code's partition, p_i and coins bit for bit for a seed",
+        "legacy repeats the code's partition, p_i and random draws bit for bit for a seed",
     ),
 )
 

@@ -6,13 +6,13 @@ import torch
 
 from fedswe.analysis.constants import measure, models_of_a_run
 from fedswe.experiment.configuration import load
-from tests import problems as bench
+from tests import problems
 
 
 def test_constants_of_a_real_task():
     """The digits: dissimilarity by hand, no noise with full batches, curvature of the softmax below its bound."""
-    problem = bench.digits(m=5)
-    engine = bench.engine("batched", load(None).algorithm, problem, np.ones((9, 5), dtype=bool))
+    problem = problems.digits(m=5)
+    engine = problems.engine("batched", load(None).algorithm, problem, np.ones((9, 5), dtype=bool))
     points = models_of_a_run(engine, 8, 3)
     assert engine.t == 8
     np.testing.assert_array_equal(points[0], problem.start)

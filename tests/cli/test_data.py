@@ -14,7 +14,7 @@ import pytest
 from fedswe.datasets import DATASETS
 from fedswe.datasets.locate import folder_of, found
 from tests.cli.command import process
-from tests.datasets import official_files as genuine
+from tests.datasets import official_files
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def fedswe(*words):
 
 
 def test_list_says_what_is_here_and_what_is_not(data):
-    genuine.cifar(data / "cifar10", "python", packed=False)
+    official_files.cifar(data / "cifar10", "python", packed=False)
     code, out, _ = fedswe("data", "list")
     assert code == 0
     assert str(data) in out
@@ -42,7 +42,7 @@ def test_list_says_what_is_here_and_what_is_not(data):
 
 
 def test_list_and_verify_as_json(data):
-    genuine.svhn(data / "svhn")
+    official_files.svhn(data / "svhn")
     listed = {entry["name"]: entry for entry in json.loads(fedswe("data", "list", "--json")[1])}
     assert listed.keys() == DATASETS.keys()
     assert listed["svhn"]["folder"] == str(data / "svhn")
@@ -56,7 +56,7 @@ def test_list_and_verify_as_json(data):
 
 
 def test_verify_names_what_is_not_official(data):
-    genuine.svhn(data / "svhn")
+    official_files.svhn(data / "svhn")
     code, out, err = fedswe("data", "verify")
     assert code == 1
     assert out.count("NOT the official file") == 2
@@ -66,7 +66,7 @@ def test_verify_names_what_is_not_official(data):
 
 
 def test_processes_that_decode_at_the_same_time(data):
-    genuine.svhn(data / "svhn", n=(4000, 2000))
+    official_files.svhn(data / "svhn", n=(4000, 2000))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     several = [process("data", "verify", "svhn", **pipes) for _ in range(3)]
     for one in several:
@@ -86,7 +86,7 @@ def test_verify_without_data_is_a_mistake(data):
 
 
 def test_a_damaged_file_is_one_line(data):
-    genuine.fashion(data / "fashion_mnist")
+    official_files.fashion(data / "fashion_mnist")
     path = data / "fashion_mnist" / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:500])
     code, _, err = fedswe("run", "task.name=fashion_mnist", "rounds=1", "--out", data / "run")
@@ -112,10 +112,10 @@ def test_fetch_without_network_is_one_line(data):
 @pytest.mark.parametrize(
     ("name", "model", "write"),
     [
-        ("svhn", "svhn_cnn", genuine.svhn),
-        ("cifar10", "cifar10_cnn", partial(genuine.cifar, form="binary", packed=True)),
-        ("cinic10", "cinic10_cnn", genuine.cinic),
-        ("fashion_mnist", "cnn", genuine.fashion),
+        ("svhn", "svhn_cnn", official_files.svhn),
+        ("cifar10", "cifar10_cnn", partial(official_files.cifar, form="binary", packed=True)),
+        ("cinic10", "cinic10_cnn", official_files.cinic),
+        ("fashion_mnist", "cnn", official_files.fashion),
     ],
 )
 def test_a_run_on_files_in_a_folder_of_ones_own(data, tmp_path, name, model, write):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.core.footprint import Shape, _counted
 from fedswe.registry import KINDS, find, names
+from tests.algorithms import ALGORITHMS
 from tests.cli.command import fedswe
 
 EVERY = [name for kind in KINDS for name in names(kind)]

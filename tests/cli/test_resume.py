@@ -12,8 +12,7 @@ from safetensors.numpy import save_file
 
 from fedswe import resume, run
 from fedswe.experiment.configuration import load
-from fedswe.results import files
-from fedswe.results import run_directory as directory
+from fedswe.results import files, run_directory
 from fedswe.results.history import History
 from tests.cli.command import fedswe, process, wait_for
 
@@ -98,7 +97,7 @@ def die_at(moment):
         return wrapped
 
     os.replace, os.fsync = counted(os.replace), counted(os.fsync)
-    assert files.os is directory.os is os
+    assert files.os is run_directory.os is os
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch, capsys):

@@ -8,19 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedswe.datasets import DATASETS, load
-from fedswe.datasets import cache as decoded
+from fedswe.datasets import DATASETS, cache, load
 from fedswe.datasets.locate import data_folder, folder_of, found, md5_of
 from fedswe.errors import FedsweError
 from fedswe.tasks import Svhn
-from tests.datasets import official_files as genuine
+from tests.datasets import official_files
 
 
 @pytest.fixture(autouse=True)
 def data(tmp_path, monkeypatch):
     """A data folder of its own, and nothing remembered from another test."""
     monkeypatch.setenv("FEDSWE_DATA", str(tmp_path / "data"))
-    decoded._load.cache_clear()
+    cache._load.cache_clear()
     return tmp_path / "data"
 
 
@@ -30,7 +29,7 @@ def stored(data):
 
 def again(dataset, folder):
     """What another process would load."""
-    decoded._load.cache_clear()
+    cache._load.cache_clear()
     return load(dataset, folder)
 
 
@@ -48,7 +47,7 @@ def official(name, folder):
 
 def test_images_are_memory_mapped_and_decoded_once(data):
     folder = data / "fashion_mnist"
-    (x, y), _ = genuine.fashion(folder)
+    (x, y), _ = official_files.fashion(folder)
     first = load(DATASETS["fashion_mnist"], folder)
     assert load(DATASETS["fashion_mnist"], folder) is first
     mapped = again(DATASETS["fashion_mnist"], folder)
@@ -65,16 +64,16 @@ def test_images_are_memory_mapped_and_decoded_once(data):
 @pytest.mark.parametrize("name", ["svhn", "cinic10"])
 def test_a_changed_source_is_decoded_anew_and_the_old_one_goes(data, name):
     folder = data / name
-    getattr(genuine, name.removesuffix("10"))(folder)
+    getattr(official_files, name.removesuffix("10"))(folder)
     load(DATASETS[name], folder)
     before = stored(data)
     if name == "svhn":
-        changed = genuine.svhn(folder, n=(25, 15))[0][0]
+        changed = official_files.svhn(folder, n=(25, 15))[0][0]
         assert len(load(DATASETS[name], folder).x_train) == len(changed)
     else:
         image = np.full((32, 32, 3), 7, np.uint8)
         path = folder / "train" / "airplane" / "n8.png"
-        path.write_bytes(genuine.png(image))
+        path.write_bytes(official_files.png(image))
         assert (load(DATASETS[name], folder).x_train[0] == 7).all()
     assert len(stored(data)) == 1
     assert stored(data) != before
@@ -82,13 +81,13 @@ def test_a_changed_source_is_decoded_anew_and_the_old_one_goes(data, name):
 
 def test_two_roots_keep_a_copy_each(data, tmp_path):
     for name in ("a", "b"):
-        genuine.svhn(tmp_path / name)
+        official_files.svhn(tmp_path / name)
         load(DATASETS["svhn"], tmp_path / name)
     assert len(stored(data)) == 2
 
 
 def test_a_damaged_copy_is_made_again(data):
-    (x, _), _ = genuine.svhn(data / "svhn")
+    (x, _), _ = official_files.svhn(data / "svhn")
     load(DATASETS["svhn"], data / "svhn")
     (data / "decoded" / stored(data)[0] / "x_train.npy").write_bytes(b"\x93NUMPY")
     np.testing.assert_array_equal(again(DATASETS["svhn"], data / "svhn").x_train, x)
@@ -97,7 +96,7 @@ def test_a_damaged_copy_is_made_again(data):
 
 
 def test_without_room_for_a_copy_the_images_are_used_all_the_same(data, caplog):
-    (x, _), _ = genuine.svhn(data / "svhn")
+    (x, _), _ = official_files.svhn(data / "svhn")
     (data / "decoded").write_text("a file where the folder should be")
     np.testing.assert_array_equal(load(DATASETS["svhn"], data / "svhn").x_train, x)
     assert any("decoded again next time" in r.getMessage() for r in caplog.records)
@@ -105,7 +104,7 @@ def test_without_room_for_a_copy_the_images_are_used_all_the_same(data, caplog):
 
 def test_a_file_that_is_not_the_official_one_is_named_once(data, caplog):
     folder = data / "svhn"
-    genuine.svhn(folder)
+    official_files.svhn(folder)
     caplog.set_level(logging.WARNING, "fedswe")
     for _ in range(3):
         load(DATASETS["svhn"], folder)
@@ -118,14 +117,14 @@ def test_a_file_that_is_not_the_official_one_is_named_once(data, caplog):
 
 def test_official_files_are_used_in_silence(data, caplog):
     folder = data / "fashion_mnist"
-    genuine.fashion(folder)
+    official_files.fashion(folder)
     load(official("fashion_mnist", folder), folder)
     assert not caplog.records
 
 
 def test_only_the_wrong_file_is_named(data, caplog):
     folder = data / "cifar10"
-    genuine.cifar(folder, "binary", packed=False)
+    official_files.cifar(folder, "binary", packed=False)
     dataset = official("cifar10", folder)
     path = folder / "cifar-10-batches-bin" / "data_batch_4.bin"
     path.write_bytes(path.read_bytes()[: 3073 * 5])  # cut between two images: only the checksum can tell
@@ -157,7 +156,7 @@ def test_missing_files_are_named_with_sizes_checksums_and_place(data, name):
 
 
 def test_of_an_incomplete_set_only_what_is_missing_is_named(data):
-    genuine.svhn(data / "svhn")
+    official_files.svhn(data / "svhn")
     os.unlink(data / "svhn" / "test_32x32.mat")
     with pytest.raises(FedsweError, match=r"svhn is incomplete in .*put there test_32x32.mat \(64,275,384") as caught:
         load(DATASETS["svhn"], data / "svhn")
@@ -166,14 +165,14 @@ def test_of_an_incomplete_set_only_what_is_missing_is_named(data):
 
 def test_unpacked_files_go_before_their_archive(data):
     folder = data / "cifar10"
-    genuine.cifar(folder, "python", packed=True)
+    official_files.cifar(folder, "python", packed=True)
     assert found(DATASETS["cifar10"], folder).called == "cifar-10-python.tar.gz"
-    genuine.cifar(folder, "binary", packed=False)
+    official_files.cifar(folder, "binary", packed=False)
     assert found(DATASETS["cifar10"], folder).called == "cifar-10-batches-bin/"
     shutil.rmtree(folder / "cifar-10-batches-bin")
     assert found(DATASETS["cifar10"], folder).called == "cifar-10-python.tar.gz"
 
 
 def test_tasks_of_one_process_share_the_data(data):
-    genuine.svhn(data / "svhn")
+    official_files.svhn(data / "svhn")
     assert Svhn(clients=2).load() is Svhn(clients=3, root=str(data / "svhn")).load()

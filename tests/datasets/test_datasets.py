@@ -11,7 +11,7 @@ from fedswe.datasets import DATASETS
 from fedswe.datasets.image_folder import CLASSES
 from fedswe.datasets.locate import found
 from fedswe.errors import FedsweError
-from tests.datasets import official_files as genuine
+from tests.datasets import official_files
 
 
 def read(name, folder):
@@ -34,21 +34,21 @@ def assert_images(images, train, test):
 
 
 def test_svhn(tmp_path):
-    train, test = genuine.svhn(tmp_path)
+    train, test = official_files.svhn(tmp_path)
     assert_images(read("svhn", tmp_path), train, test)
 
 
 @pytest.mark.parametrize("form", ["binary", "python"])
 @pytest.mark.parametrize("packed", [True, False])
 def test_cifar10(tmp_path, form, packed):
-    batches = genuine.cifar(tmp_path, form, packed)
+    batches = official_files.cifar(tmp_path, form, packed)
     x, y = zip(*(batches[f"data_batch_{i}"] for i in range(1, 6)), strict=True)
     assert_images(read("cifar10", tmp_path), (np.concatenate(x), np.concatenate(y)), batches["test_batch"])
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_cinic10_in_the_order_of_torchvision(tmp_path, packed):
-    images = genuine.cinic(tmp_path, packed)
+    images = official_files.cinic(tmp_path, packed)
     got = read("cinic10", tmp_path)
     for split, x, y in (("train", got.x_train, got.y_train), ("test", got.x_test, got.y_test)):
         want = np.concatenate([images[split, kind][::-1] for kind in CLASSES])  # names run backwards
@@ -58,19 +58,19 @@ def test_cinic10_in_the_order_of_torchvision(tmp_path, packed):
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_fashion_mnist(tmp_path, packed):
-    train, test = genuine.fashion(tmp_path, packed)
+    train, test = official_files.fashion(tmp_path, packed)
     assert_images(read("fashion_mnist", tmp_path), train, test)
 
 
 def write_all(folder):
-    genuine.svhn(folder / "svhn")
-    genuine.fashion(folder / "fashion_mnist")
-    genuine.fashion(folder / "fashion_plain", packed=False)
-    genuine.cinic(folder / "cinic10")
-    genuine.cinic(folder / "cinic_packed", packed=True)
+    official_files.svhn(folder / "svhn")
+    official_files.fashion(folder / "fashion_mnist")
+    official_files.fashion(folder / "fashion_plain", packed=False)
+    official_files.cinic(folder / "cinic10")
+    official_files.cinic(folder / "cinic_packed", packed=True)
     for form in ("binary", "python"):
-        genuine.cifar(folder / f"cifar_{form}", form, packed=False)
-        genuine.cifar(folder / f"cifar_{form}_packed", form, packed=True)
+        official_files.cifar(folder / f"cifar_{form}", form, packed=False)
+        official_files.cifar(folder / f"cifar_{form}_packed", form, packed=True)
 
 
 FILES = [
@@ -111,40 +111,42 @@ def test_a_pickle_that_runs_code_is_not_run(tmp_path):
         def __reduce__(self):
             return open, (str(tmp_path / "written"), "w")
 
-    genuine.cifar(tmp_path, "python", packed=False)
+    official_files.cifar(tmp_path, "python", packed=False)
     (tmp_path / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps({b"data": Evil()}, protocol=2))
     assert "io.open" in refused("cifar10", tmp_path)
     assert not (tmp_path / "written").exists()
 
 
 def test_a_batch_that_pickles_something_else_is_damaged(tmp_path):
-    genuine.cifar(tmp_path, "python", packed=False)
+    official_files.cifar(tmp_path, "python", packed=False)
     (tmp_path / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps([1, 2, 3], protocol=2))
     assert "test_batch" in refused("cifar10", tmp_path)
 
 
 def test_labels_out_of_range(tmp_path):
-    batches = genuine.cifar_batches()
+    batches = official_files.cifar_batches()
     x, y = batches["data_batch_2"]
     batches["data_batch_2"] = x, y + 1
-    genuine.cifar(tmp_path, "binary", packed=False, batches=batches)
+    official_files.cifar(tmp_path, "binary", packed=False, batches=batches)
     assert "data_batch_2.bin has label 10" in refused("cifar10", tmp_path)
 
 
 def test_images_and_labels_must_be_as_many(tmp_path):
-    genuine.fashion(tmp_path)
-    (tmp_path / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(genuine.idx(genuine.labels(0, 19))))
+    official_files.fashion(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").write_bytes(
+        gzip.compress(official_files.idx(official_files.labels(0, 19)))
+    )
     assert "20 images but 19 labels" in refused("fashion_mnist", tmp_path)
 
 
 def test_a_class_without_images_and_one_that_is_not_known(tmp_path):
-    genuine.cinic(tmp_path)
+    official_files.cinic(tmp_path)
     shutil.rmtree(tmp_path / "test" / "frog")
     assert "no images in test/frog" in refused("cinic10", tmp_path)
 
 
 def test_an_image_of_another_size(tmp_path):
-    genuine.cinic(tmp_path)
-    (tmp_path / "train" / "dog" / "large.png").write_bytes(genuine.png(np.zeros((16, 48, 3), np.uint8)))
+    official_files.cinic(tmp_path)
+    (tmp_path / "train" / "dog" / "large.png").write_bytes(official_files.png(np.zeros((16, 48, 3), np.uint8)))
     assert "large.png" in refused("cinic10", tmp_path)
     assert "48x16" in refused("cinic10", tmp_path)

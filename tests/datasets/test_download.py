@@ -13,7 +13,7 @@ from fedswe.datasets.catalogue import OfficialFile
 from fedswe.datasets.download import fetch
 from fedswe.datasets.locate import md5_of
 from fedswe.errors import FedsweError
-from tests.datasets import official_files as genuine
+from tests.datasets import official_files
 
 asked = []
 
@@ -26,7 +26,7 @@ class Handler(SimpleHTTPRequestHandler):
 @pytest.fixture
 def server(tmp_path):
     """Serves Fashion-MNIST's file names with a tiny content; yields its address and the data set with its checksums."""
-    genuine.fashion(tmp_path / "served")
+    official_files.fashion(tmp_path / "served")
     asked.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path / "served")) as http:
         thread = threading.Thread(target=http.serve_forever)

@@ -1,12 +1,12 @@
 """Small deployments, and a server with its clients in this process, driven step by step."""
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import Stationary
 from fedswe.core.local import Local
 from fedswe.deploy import ClientEndpoint, Deployment, InMemoryTransport, Packet, Rounds, ServerEndpoint
 from fedswe.experiment.experiment import Evaluate, Experiment
 from fedswe.tasks import Digits, Quadratic
-from tests import problems as bench
+from tests import problems
+from tests.algorithms import ALGORITHMS
 
 LOCAL = Local(steps=2, batch_size=8, lr=0.05)
 
@@ -25,7 +25,7 @@ def algorithm(name, **more):
 
 
 def quadratic(name, rounds=12, m=4, delivery="eager", **options):
-    task = Quadratic(centers=bench.centers(m), curvature=bench.curvatures(m), start=0.3, noise=0.1)
+    task = Quadratic(centers=problems.centers(m), curvature=problems.curvatures(m), start=0.3, noise=0.1)
     return deployment(name, task, rounds, delivery, **options)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedswe.algorithms import ALGORITHMS, FedAvgKnown
+from fedswe.algorithms import FedAvgKnown
 from fedswe.availability import Mask, Stationary
 from fedswe.core.algorithm import Job
 from fedswe.core.local import Local
@@ -12,6 +12,7 @@ from fedswe.core.records import Model
 from fedswe.deploy import ClientEndpoint, Deployment, ServerEndpoint
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Experiment, Record
+from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import quadratic
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet, ServerEndpoint, ledger
 from fedswe.deploy.audit import verify
 from fedswe.errors import FedsweError
+from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, algorithm, quadratic
 
 STATEFUL = ["fedswe", "fedawe", "fedpbc"]  # algorithms whose clients keep a base

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import Packet
 from fedswe.deploy.audit import verify
 from fedswe.tasks import Quadratic
+from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, algorithm, deployment, digits, quadratic
 
 

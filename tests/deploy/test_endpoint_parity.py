@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.availability import Mask
 from fedswe.deploy import ledger
 from fedswe.deploy.audit import trace, verify
 from fedswe.experiment.experiment import assemble
+from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, algorithm, digits, quadratic
 
 DELIVERIES = ("eager", "lazy")

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import ledger
 from fedswe.deploy.audit import verify
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.experiment.experiment import Evaluate
+from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import quadratic
 from tests.deploy.storm import Storm, fuse, in_memory
 

@@ -15,7 +15,6 @@ import torch
 from flwr.app import Array, ArrayRecord, Context, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import ledger
 from fedswe.deploy.audit import verify
 from fedswe.deploy.deployment import FILE
@@ -27,6 +26,7 @@ from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import assemble
 from fedswe.results.history import History
+from tests.algorithms import ALGORITHMS
 from tests.deploy.grid import LocalGrid
 from tests.deploy.parts import digits, quadratic
 

@@ -246,7 +246,7 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
 
     def submit(overrides):
         heard.append(federation.listening())
-        progress._told = 1
+        progress._printed = 1
         return "1"
 
     monkeypatch.setattr(federation, "submit", submit)

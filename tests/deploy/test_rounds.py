@@ -9,7 +9,6 @@ import safetensors.torch
 import torch
 
 import fedswe
-from fedswe.algorithms import ALGORITHMS
 from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, run_in_memory, verify
 from fedswe.deploy.rounds import HISTORY, LOG
 from fedswe.deploy.server_files import ServerFiles
@@ -17,6 +16,7 @@ from fedswe.deploy.transport import Arrival
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Evaluate
 from fedswe.results.history import History
+from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, digits, quadratic
 
 EVERYTHING = Evaluate(

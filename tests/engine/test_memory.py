@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from fedswe.algorithms import ALGORITHMS, FedSWE
+from fedswe.algorithms import FedSWE
 from fedswe.core.local import Local
 from fedswe.engine.memory import distinct_rows, private_columns
 from fedswe.engine.solvers.stacked import copies_of_the_largest
-from tests import problems as bench
+from tests import problems
+from tests.algorithms import ALGORITHMS
 from tests.engine.solvers.workbench import problem as images
 
 
@@ -29,8 +30,8 @@ def test_vectors_that_cannot_be_shared(name, columns):
 
 
 def test_rows_in_use_are_foreseen():
-    present = bench.mask(200, 30)
-    engine = bench.engine("batched", FedSWE(k=3), bench.quadratic(30), present)
+    present = problems.mask(200, 30)
+    engine = problems.engine("batched", FedSWE(k=3), problems.quadratic(30), present)
     most = 0
     for _ in range(200):
         engine.step()

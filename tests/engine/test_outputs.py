@@ -6,13 +6,13 @@ import pytest
 from fedswe import Evaluate, FedsweError
 from fedswe.algorithms import FedSWE
 from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Outputs, ServerModel
-from tests import problems as bench
+from tests import problems
 
 ROUNDS, M, K, DECAY = 12, 6, 3, 0.8
 
 
 def test_each_name_is_its_model():
-    engine = bench.engine("batched", FedSWE(k=K), bench.quadratic(M), bench.mask(ROUNDS + 20, M))
+    engine = problems.engine("batched", FedSWE(k=K), problems.quadratic(M), problems.mask(ROUNDS + 20, M))
     named = {"server": ServerModel(), "client_mean": ClientMean(), "augmented_mean": AugmentedMean(), "ema": Ema(DECAY)}
     outputs = Outputs(engine, named)
     average = engine.server_model().numpy()  # starts at x^0

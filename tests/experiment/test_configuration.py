@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from fedswe import Evaluate, Experiment, Record, run
-from fedswe.algorithms import ALGORITHMS, MIFA, FedAU, FedAWE, FedSWE, FedSWEVariant
+from fedswe.algorithms import MIFA, FedAU, FedAWE, FedSWE, FedSWEVariant
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adam, Clip
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, experiment, load, load_text
 from fedswe.tasks import Digits, Quadratic
+from tests.algorithms import ALGORITHMS
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

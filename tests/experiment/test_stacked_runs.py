@@ -6,7 +6,7 @@ from fedswe.algorithms import F3AST, FedAvg, FedSWE
 from fedswe.core.local import Local
 from fedswe.engine import BatchedEngine
 from fedswe.engine.batched import step_together
-from tests import problems as bench
+from tests import problems
 from tests.engine.solvers.workbench import problem
 
 
@@ -22,13 +22,13 @@ class Watched(F3AST):
 
 
 def company(events):
-    present = bench.mask(30, 9)
+    present = problems.mask(30, 9)
     engines = []
     for algorithm in (Watched(budget=2, events=(events,)), FedSWE(k=2), FedAvg(), Watched(budget=3, events=(events,))):
         task = problem("mlp", seed=4)
         draw = task.draw
         task.draw = lambda *words, draw=draw: events.append("draw") or draw(*words)
-        engines.append(BatchedEngine(algorithm, task, bench.schedule(present), Local(2, 16, 0.1), 5))
+        engines.append(BatchedEngine(algorithm, task, problems.schedule(present), Local(2, 16, 0.1), 5))
     return engines
 
 

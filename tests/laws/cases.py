@@ -1,7 +1,7 @@
 """One table of algorithms: every law holds for every row."""
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, WeightDecay, Yogi
+from tests.algorithms import ALGORITHMS
 
 # name of the row -> (registry name, hyper-parameters); lr is not 1, so that forgetting it shows
 CASES = {

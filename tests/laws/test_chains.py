@@ -4,25 +4,26 @@ import numpy as np
 import pytest
 import torch
 
-from fedswe.algorithms import ALGORITHMS, FedAvg, FedPBC, FedSWE, Scaffold
+from fedswe.algorithms import FedAvg, FedPBC, FedSWE, Scaffold
 from fedswe.core import keys
 from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, Prox, WeightDecay, Yogi
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Experiment, assemble
-from tests import problems as bench
+from tests import problems
+from tests.algorithms import ALGORITHMS
 
 ROUNDS, M, STEPS = 30, 6, 4
-PRESENT = bench.mask(ROUNDS, M)
+PRESENT = problems.mask(ROUNDS, M)
 
 
 def local_sgd(i, start, t, rate=0.05, direction=None):
     """One client's local phase on the quadratic, in numpy; `direction(gradient, x, start)` may change each step."""
-    u, a = np.array(bench.centers(M)), np.array(bench.curvatures(M))
+    u, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
     x = np.array(start)
     for step in range(STEPS):
-        noise = 0.1 * keys.normal(bench.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
+        noise = 0.1 * keys.normal(problems.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
         gradient = a[i] * (x - u[i]) + noise
         x = x - rate / np.sqrt(t / 10 + 1) * (gradient if direction is None else direction(gradient, x, start))
     return x
@@ -74,10 +75,12 @@ def fedavgm(lr, beta):
     ids=["fedavgm", "fedadam", "fedyogi", "fedadagrad"],
 )
 def test_server_chains_are_the_published_optimisers(chain, published, kind):
-    engine = bench.engine(kind, FedAvg(lr=0.2, chain=chain), bench.quadratic(M), PRESENT, Local(steps=STEPS, lr=0.05))
+    engine = problems.engine(
+        kind, FedAvg(lr=0.2, chain=chain), problems.quadratic(M), PRESENT, Local(steps=STEPS, lr=0.05)
+    )
     want = published()
     assert np.ptp(want, axis=0).max() > 0.1
-    np.testing.assert_allclose(bench.trajectory(engine, ROUNDS), want, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(problems.trajectory(engine, ROUNDS), want, rtol=1e-9, atol=1e-10)
 
 
 def test_fedprox():
@@ -91,8 +94,8 @@ def test_fedprox():
         models.append(x.copy())
     local = Local(steps=STEPS, lr=0.05, chain=(Prox(mu),))
     for kind in ("loop", "batched"):
-        engine = bench.engine(kind, FedAvg(), bench.quadratic(M), PRESENT, local)
-        np.testing.assert_allclose(bench.trajectory(engine, ROUNDS), np.stack(models), rtol=1e-9, atol=1e-10)
+        engine = problems.engine(kind, FedAvg(), problems.quadratic(M), PRESENT, local)
+        np.testing.assert_allclose(problems.trajectory(engine, ROUNDS), np.stack(models), rtol=1e-9, atol=1e-10)
 
 
 OPTIMISERS = {
@@ -108,30 +111,30 @@ OPTIMISERS = {
 def test_local_chains_are_torchs_optimisers(name):
     """One round of FedAvg over everybody: each client runs the optimiser anew from the server's model."""
     chain, make = OPTIMISERS[name]
-    u, a = (torch.tensor(values(M), dtype=torch.float64) for values in (bench.centers, bench.curvatures))
+    u, a = (torch.tensor(values(M), dtype=torch.float64) for values in (problems.centers, problems.curvatures))
     ends = []
     for i in range(M):
         x = torch.full((3,), 0.3, dtype=torch.float64, requires_grad=True)
         optimiser = make([x])
         for step in range(STEPS):
-            noise = 0.1 * keys.normal(bench.SEED, "gradient noise", i, 0, step, torch.arange(3))
+            noise = 0.1 * keys.normal(problems.SEED, "gradient noise", i, 0, step, torch.arange(3))
             x.grad = (a[i] * (x - u[i]) + noise).detach()
             optimiser.step()
         ends.append(x.detach().numpy())
     everybody = np.ones((1, M), dtype=bool)
     local = Local(steps=STEPS, lr=0.05, schedule="constant", chain=chain)
     for kind in ("loop", "batched"):
-        engine = bench.engine(kind, FedAvg(), bench.quadratic(M), everybody, local)
-        np.testing.assert_allclose(bench.trajectory(engine, 1)[1], np.mean(ends, axis=0), rtol=1e-10, atol=1e-12)
+        engine = problems.engine(kind, FedAvg(), problems.quadratic(M), everybody, local)
+        np.testing.assert_allclose(problems.trajectory(engine, 1)[1], np.mean(ends, axis=0), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("chain", [(Momentum(0.8),), (Clip(0.2), Adam(eps=1e-3)), (Prox(0.5), Yogi())], ids=str)
 @pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
 def test_stacked_and_one_by_one_agree(model, chain):
-    present = bench.mask(26, 6)[:5]
+    present = problems.mask(26, 6)[:5]
     local = Local(steps=3, batch_size=16, lr=0.02, chain=chain)
     runs = [
-        bench.trajectory(bench.engine(kind, FedSWE(k=2), bench.digits(6, model), present, local), 5)
+        problems.trajectory(problems.engine(kind, FedSWE(k=2), problems.digits(6, model), present, local), 5)
         for kind in ("loop", "batched")
     ]
     assert np.abs(runs[0][-1] - runs[0][0]).max() > 1e-3
@@ -143,10 +146,15 @@ def test_clip_is_short_for_a_chain():
         (FedSWE(k=2, clip=0.1), FedSWE(k=2, chain=(Clip(0.1),))),
         (FedAvg(clip=0.1), FedAvg(chain=(Clip(0.1),))),
     ):
-        ends = [bench.trajectory(bench.engine("batched", a, bench.quadratic(M), PRESENT), 10) for a in (short, long)]
+        ends = [
+            problems.trajectory(problems.engine("batched", a, problems.quadratic(M), PRESENT), 10)
+            for a in (short, long)
+        ]
         np.testing.assert_array_equal(*ends)
     locals_ = Local(clip=0.1), Local(chain=(Clip(0.1),))
-    ends = [bench.trajectory(bench.engine("loop", FedAvg(), bench.quadratic(M), PRESENT, x), 10) for x in locals_]
+    ends = [
+        problems.trajectory(problems.engine("loop", FedAvg(), problems.quadratic(M), PRESENT, x), 10) for x in locals_
+    ]
     np.testing.assert_array_equal(*ends)
 
 
@@ -154,7 +162,10 @@ def test_an_identity_chain_changes_only_the_message():
     """Weight decay of 0 is the identity: start and progress are sent apart, and add up to the same model."""
     for name in ("fedswe", "fedavg", "mifa", "scaffold", "gfedavg"):
         plain, chained = ALGORITHMS[name](lr=0.7), ALGORITHMS[name](lr=0.7, chain=(WeightDecay(0.0),))
-        ends = [bench.trajectory(bench.engine("batched", a, bench.quadratic(M), PRESENT), 20) for a in (plain, chained)]
+        ends = [
+            problems.trajectory(problems.engine("batched", a, problems.quadratic(M), PRESENT), 20)
+            for a in (plain, chained)
+        ]
         np.testing.assert_allclose(*ends, rtol=1e-12, atol=1e-14)
 
 
@@ -171,11 +182,11 @@ def test_what_a_chain_costs(chain, server, up):
 @pytest.mark.parametrize("kind", ["loop", "batched"])
 def test_a_chain_resumes_exactly(kind):
     algorithm = FedSWE(k=2, lr=0.1, chain=(Clip(0.3), Adam()))
-    whole, first, second = (bench.engine(kind, algorithm, bench.quadratic(M), PRESENT) for _ in range(3))
-    want = bench.trajectory(whole, 20)
-    bench.trajectory(first, 9)
+    whole, first, second = (problems.engine(kind, algorithm, problems.quadratic(M), PRESENT) for _ in range(3))
+    want = problems.trajectory(whole, 20)
+    problems.trajectory(first, 9)
     second.load({name: value.clone() for name, value in first.state().items()}, 9)
-    np.testing.assert_array_equal(bench.trajectory(second, 11), want[9:])
+    np.testing.assert_array_equal(problems.trajectory(second, 11), want[9:])
 
 
 @pytest.mark.parametrize(
@@ -202,8 +213,8 @@ def test_the_rate_of_a_cosine_is_never_zero(name):
     """SCAFFOLD and MIFA divide by it."""
     options = {"store": "delta_over_lr"} if name == "mifa" else {}
     local = Local(steps=STEPS, lr=0.05, schedule="cosine", decay_rounds=4)
-    engine = bench.engine("batched", ALGORITHMS[name](**options), bench.quadratic(M), PRESENT, local)
-    assert np.isfinite(bench.trajectory(engine, 12)).all()
+    engine = problems.engine("batched", ALGORITHMS[name](**options), problems.quadratic(M), PRESENT, local)
+    assert np.isfinite(problems.trajectory(engine, 12)).all()
 
 
 def test_schedules():

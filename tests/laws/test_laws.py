@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedswe.algorithms import ALGORITHMS, FedAWE, FedSWE
+from fedswe.algorithms import FedAWE, FedSWE
 from fedswe.availability.mask import Rows
 from fedswe.core.footprint import footprint, in_d
 from fedswe.core.local import Local
@@ -16,7 +16,8 @@ from fedswe.core.records import Nothing, parts
 from fedswe.engine import ENGINES, BatchedEngine
 from fedswe.engine.outputs import AugmentedMean
 from fedswe.tasks import Quadratic
-from tests import problems as bench
+from tests import problems
+from tests.algorithms import ALGORITHMS
 from tests.laws.cases import CASES, make
 
 M, ROUNDS = 8, 40
@@ -26,15 +27,15 @@ M, ROUNDS = 8, 40
 def test_permuting_clients_changes_nothing(case):
     if case == "f3ast":
         pytest.skip("with a budget, ties are drawn by client number; see test_f3ast_seats")
-    present = bench.mask(ROUNDS, M)
+    present = problems.mask(ROUNDS, M)
     order = np.random.default_rng(3).permutation(M)
-    u, a = np.array(bench.centers(M)), np.array(bench.curvatures(M))
+    u, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
     ends = []
     for who in (np.arange(M), order):
-        problem = Quadratic(centers=u[who].tolist(), curvature=a[who].tolist(), start=0.3).build(bench.setting())
-        rows = Rows(present[:, who], bench.probabilities(ROUNDS, M)[:, who])
-        engine = BatchedEngine(make(case), problem, rows, Local(steps=4, lr=0.05), bench.SEED)
-        ends.append(bench.trajectory(engine, ROUNDS))
+        problem = Quadratic(centers=u[who].tolist(), curvature=a[who].tolist(), start=0.3).build(problems.setting())
+        rows = Rows(present[:, who], problems.probabilities(ROUNDS, M)[:, who])
+        engine = BatchedEngine(make(case), problem, rows, Local(steps=4, lr=0.05), problems.SEED)
+        ends.append(problems.trajectory(engine, ROUNDS))
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-10, atol=1e-12)
 
 
@@ -51,8 +52,8 @@ def client_rows(engine, i):
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("case", [c for c in CASES if c != "fedpbc"])
 def test_absent_clients_are_bitwise_untouched(case, kind):
-    present = bench.mask(ROUNDS, M)
-    engine = bench.engine(kind, make(case), bench.quadratic(M), present)
+    present = problems.mask(ROUNDS, M)
+    engine = problems.engine(kind, make(case), problems.quadratic(M), present)
     for t in range(ROUNDS):
         absent = np.flatnonzero(~present[t])
         before = {i: client_rows(engine, i) for i in absent}
@@ -62,7 +63,7 @@ def test_absent_clients_are_bitwise_untouched(case, kind):
 
 def test_fedpbc_declares_that_it_trains_while_absent():
     present = np.zeros((3, M), dtype=bool)
-    engine = bench.engine("batched", make("fedpbc"), bench.quadratic(M), present)
+    engine = problems.engine("batched", make("fedpbc"), problems.quadratic(M), present)
     before = client_rows(engine, 0)
     engine.step()
     assert client_rows(engine, 0) != before
@@ -72,8 +73,8 @@ def test_fedpbc_declares_that_it_trains_while_absent():
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("case", CASES)
 def test_empty_rounds_are_defined(case, kind):
-    engine = bench.engine(kind, make(case), bench.quadratic(M), np.zeros((20, M), dtype=bool))
-    models = bench.trajectory(engine, 20)
+    engine = problems.engine(kind, make(case), problems.quadratic(M), np.zeros((20, M), dtype=bool))
+    models = problems.trajectory(engine, 20)
     # Nobody ever came: no algorithm has anything to move by, not even from memory or by amplification.
     np.testing.assert_allclose(models, models[:1].repeat(21, 0), rtol=1e-14)
     assert np.isfinite(engine.client_mean().numpy()).all()
@@ -83,8 +84,8 @@ def test_empty_rounds_are_defined(case, kind):
 def test_an_empty_round_after_training(case):
     present = np.ones((6, M), dtype=bool)
     present[4] = False
-    engine = bench.engine("batched", make(case), bench.quadratic(M), present)
-    models = bench.trajectory(engine, 6)
+    engine = problems.engine("batched", make(case), problems.quadratic(M), present)
+    models = problems.trajectory(engine, 6)
     moved = np.abs(models[5] - models[4]).max()
     uses_memory = case.startswith("mifa") or case == "fedvarp memory"
     assert np.isfinite(models).all()
@@ -97,10 +98,12 @@ def test_full_availability_makes_them_one(kind):
     ones = Rows(everybody, np.ones((1, M)))
     trajectories = {}
     for name in ("fedawe", "fedavg", "fedavg_all", "fedavg_known", "fedau", "mifa", "fedvarp", "fedpbc"):
-        engine = ENGINES[kind](ALGORITHMS[name](lr=0.7), bench.quadratic(M), ones, Local(steps=4, lr=0.05), bench.SEED)
-        trajectories[name] = bench.trajectory(engine, 25)
-    trajectories["fedswe k=0"] = bench.trajectory(
-        ENGINES[kind](FedSWE(lr=0.7, k=0), bench.quadratic(M), ones, Local(steps=4, lr=0.05), bench.SEED), 25
+        engine = ENGINES[kind](
+            ALGORITHMS[name](lr=0.7), problems.quadratic(M), ones, Local(steps=4, lr=0.05), problems.SEED
+        )
+        trajectories[name] = problems.trajectory(engine, 25)
+    trajectories["fedswe k=0"] = problems.trajectory(
+        ENGINES[kind](FedSWE(lr=0.7, k=0), problems.quadratic(M), ones, Local(steps=4, lr=0.05), problems.SEED), 25
     )
     for name, models in trajectories.items():
         np.testing.assert_allclose(models, trajectories["fedavg"], rtol=1e-10, atol=1e-12, err_msg=name)
@@ -108,12 +111,12 @@ def test_full_availability_makes_them_one(kind):
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_fedswe_is_fedawe_with_k_idle_clients_who_are_always_there(k):
-    present = bench.mask(ROUNDS, M)
-    u, a = bench.centers(M), bench.curvatures(M)
-    plain = bench.engine("batched", FedSWE(lr=0.8, k=k), bench.quadratic(M), present)
+    present = problems.mask(ROUNDS, M)
+    u, a = problems.centers(M), problems.curvatures(M)
+    plain = problems.engine("batched", FedSWE(lr=0.8, k=k), problems.quadratic(M), present)
     task = Quadratic(centers=u + [[9.0] * 3] * k, curvature=a + [0.0] * k, start=0.3)
-    noise = bench.quadratic(M)
-    augmented = task.build(bench.setting())
+    noise = problems.quadratic(M)
+    augmented = task.build(problems.setting())
     crowd = Rows(np.hstack([present, np.ones((ROUNDS, k), dtype=bool)]), np.ones((1, M + k)))
 
     def draw(clients, t, steps, batch_size):  # the real clients' noisy gradients, none for the virtual ones
@@ -123,8 +126,10 @@ def test_fedswe_is_fedawe_with_k_idle_clients_who_are_always_there(k):
         return [replace(p, curvature=p.curvature * ~virtual, noise=p.noise * ~virtual) for p in pulls]
 
     augmented.draw = draw
-    idle = BatchedEngine(FedAWE(lr=0.8), augmented, crowd, Local(steps=4, batch_size=16, lr=0.05), bench.SEED)
-    np.testing.assert_allclose(bench.trajectory(plain, ROUNDS), bench.trajectory(idle, ROUNDS), rtol=1e-10, atol=1e-12)
+    idle = BatchedEngine(FedAWE(lr=0.8), augmented, crowd, Local(steps=4, batch_size=16, lr=0.05), problems.SEED)
+    np.testing.assert_allclose(
+        problems.trajectory(plain, ROUNDS), problems.trajectory(idle, ROUNDS), rtol=1e-10, atol=1e-12
+    )
     augmented_mean = AugmentedMean().model(Nothing(), plain).numpy()
     np.testing.assert_allclose(augmented_mean, idle.client_mean().numpy(), rtol=1e-10)
 
@@ -133,7 +138,7 @@ def test_fedswe_is_fedawe_with_k_idle_clients_who_are_always_there(k):
 def test_echoes_equalise_the_number_of_innovations(rows):
     """Proposition 1: if i is there in round R-1, its echo factors up to then add up to R."""
     present = np.array(rows)
-    engine = bench.engine("batched", FedSWE(k=2), bench.quadratic(5), present)
+    engine = problems.engine("batched", FedSWE(k=2), problems.quadratic(5), present)
     sums = np.zeros(5, dtype=int)
     for t in range(len(present)):
         who = np.flatnonzero(present[t])
@@ -146,7 +151,7 @@ def test_fedswe_rows_are_shared():
     """m clients need as many rows as there are distinct rounds in which somebody was last there."""
     m, rounds = 200, 12
     present = np.random.default_rng(0).random((rounds, m)) < 0.3
-    engine = bench.engine("batched", FedSWE(k=10), bench.quadratic(m), present)
+    engine = problems.engine("batched", FedSWE(k=10), problems.quadratic(m), present)
     for _ in range(rounds):
         engine.step()
     assert engine.rows.distinct() == len(np.unique(engine.last))
@@ -159,7 +164,7 @@ def test_f3ast_seats(seed):
     budget, m, rounds, beta = 3, 12, 60, 0.05
     algorithm = ALGORITHMS["f3ast"](beta=beta, budget=budget, initial_rate=0.5)
     present = np.random.default_rng(seed).random((rounds, m)) < 0.5
-    engine = bench.engine("batched", algorithm, bench.quadratic(m), present)
+    engine = problems.engine("batched", algorithm, problems.quadratic(m), present)
     rate = np.full(m, 0.5)
     for t in range(rounds):
         who = engine.step()
@@ -195,10 +200,10 @@ def test_fedau_weights():
 
 
 def test_gfedavg_multiplies_the_displacement_of_a_window():
-    present = bench.mask(ROUNDS, M)
-    plain = bench.trajectory(bench.engine("batched", ALGORITHMS["fedavg"](), bench.quadratic(M), present), 7)
+    present = problems.mask(ROUNDS, M)
+    plain = problems.trajectory(problems.engine("batched", ALGORITHMS["fedavg"](), problems.quadratic(M), present), 7)
     ampl = ALGORITHMS["gfedavg"](amplification=10, period=7)
-    models = bench.trajectory(bench.engine("batched", ampl, bench.quadratic(M), present), 7)
+    models = problems.trajectory(problems.engine("batched", ampl, problems.quadratic(M), present), 7)
     np.testing.assert_allclose(models[6], plain[6], rtol=1e-12)
     np.testing.assert_allclose(models[7] - models[0], 10 * (plain[7] - plain[0]), rtol=1e-10)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedswe import run
-from fedswe.algorithms import ALGORITHMS
 from fedswe.experiment.configuration import load
+from tests.algorithms import ALGORITHMS
 from tests.stacked import run_together
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.core import keys
 from fedswe.core.local import Local
-from tests import problems as bench
+from tests import problems
+from tests.algorithms import ALGORITHMS
 from tests.laws.cases import CASES, make
 from tests.laws.literal import LITERAL
 
@@ -18,7 +18,7 @@ LOCAL = Local(steps=4, batch_size=16, lr=0.05)
 def literal_trajectory(case, present):
     """The restated loop on the quadratic of the workbench, its local SGD written out in numpy."""
     name, parameters = CASES[case]
-    u, a = np.array(bench.centers(M)), np.array(bench.curvatures(M))
+    u, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
 
     def local_lr(t):
         return 0.05 / np.sqrt(t / 10 + 1)
@@ -26,14 +26,14 @@ def literal_trajectory(case, present):
     def local(i, start, t, drift=None):
         x = np.array(start)
         for step in range(LOCAL.steps):
-            noise = 0.1 * keys.normal(bench.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
+            noise = 0.1 * keys.normal(problems.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
             gradient = a[i] * (x - u[i]) + noise
             x = x - local_lr(t) * (gradient if drift is None else gradient + drift)
         return x
 
     more = {
-        "fedavg_known": {"probs": bench.probabilities(*present.shape)},
-        "f3ast": {"tie_break": lambda t: keys.uniform(bench.SEED, "seats", t, torch.arange(M)).numpy()},
+        "fedavg_known": {"probs": problems.probabilities(*present.shape)},
+        "f3ast": {"tie_break": lambda t: keys.uniform(problems.SEED, "seats", t, torch.arange(M)).numpy()},
         "mifa": {"local_lr": local_lr},
         "scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
         "amplified_scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
@@ -49,8 +49,8 @@ def test_every_algorithm_is_restated_and_has_a_case():
 @pytest.mark.parametrize("kind", ["loop", "batched"])
 @pytest.mark.parametrize("case", [case for case, (_, parameters) in CASES.items() if "chain" not in parameters])
 def test_engine_equals_published_loop(case, kind):
-    present = bench.mask(ROUNDS, M)
-    got = bench.trajectory(bench.engine(kind, make(case), bench.quadratic(M), present, LOCAL), ROUNDS)
+    present = problems.mask(ROUNDS, M)
+    got = problems.trajectory(problems.engine(kind, make(case), problems.quadratic(M), present, LOCAL), ROUNDS)
     want = literal_trajectory(case, present)
     assert np.ptp(want, axis=0).max() > 0.05  # the model moved, so agreement means something
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)
@@ -60,9 +60,11 @@ def test_engine_equals_published_loop(case, kind):
 @pytest.mark.parametrize("case", CASES)
 def test_batched_equals_loop_on_real_data(case, dtype, tolerance):
     rounds, m = 14, 12
-    present = bench.mask(rounds + 20, m)[:rounds]
+    present = problems.mask(rounds + 20, m)[:rounds]
     runs = {
-        kind: bench.trajectory(bench.engine(kind, make(case), bench.digits(m, dtype=dtype), present, LOCAL), rounds)
+        kind: problems.trajectory(
+            problems.engine(kind, make(case), problems.digits(m, dtype=dtype), present, LOCAL), rounds
+        )
         for kind in ("loop", "batched")
     }
     scale = np.linalg.norm(runs["loop"], axis=1)
@@ -73,9 +75,9 @@ def test_batched_equals_loop_on_real_data(case, dtype, tolerance):
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 def test_networks_agree_between_engines(model):
-    present = bench.mask(26, 6)[:6]
+    present = problems.mask(26, 6)[:6]
     runs = [
-        bench.trajectory(bench.engine(kind, make("fedswe"), bench.digits(6, model), present), 6)
+        problems.trajectory(problems.engine(kind, make("fedswe"), problems.digits(6, model), present), 6)
         for kind in ("loop", "batched")
     ]
     np.testing.assert_allclose(runs[0], runs[1], rtol=1e-9, atol=1e-11)
@@ -83,10 +85,10 @@ def test_networks_agree_between_engines(model):
 
 @pytest.mark.parametrize("case", CASES)
 def test_client_mean_agrees_between_engines(case):
-    present = bench.mask(ROUNDS, M)
+    present = problems.mask(ROUNDS, M)
     means = []
     for kind in ("loop", "batched"):
-        engine = bench.engine(kind, make(case), bench.quadratic(M), present, LOCAL)
+        engine = problems.engine(kind, make(case), problems.quadratic(M), present, LOCAL)
         means.append([])
         for _ in range(25):
             engine.step()
@@ -97,10 +99,10 @@ def test_client_mean_agrees_between_engines(case):
 @pytest.mark.parametrize("case", CASES)
 def test_global_rate_matters(case):
     _, parameters = CASES[case]
-    present = bench.mask(ROUNDS, M)
+    present = problems.mask(ROUNDS, M)
     ends = [
-        bench.trajectory(
-            bench.engine("batched", type(make(case))(**{**parameters, "lr": lr}), bench.quadratic(M), present), 40
+        problems.trajectory(
+            problems.engine("batched", type(make(case))(**{**parameters, "lr": lr}), problems.quadratic(M), present), 40
         )[-1]
         for lr in (0.8, 0.4)
     ]

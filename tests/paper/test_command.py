@@ -66,7 +66,7 @@ def test_profiles(cli):
     ("words", "message"),
     [
         ([], "name a recipe of fedswe reproduce --list, or --all"),
-        (["fig6", "--status", "--report"], "--status and --report are two questions: ask one of them"),
+        (["fig6", "--status", "--report"], "--status and --report cannot be combined"),
         (["fig6", "--all"], "name a recipe of fedswe reproduce --list, or --all"),
         (["main-tabel"], "unknown recipe 'main-tabel': did you mean main-table?"),
         (["xyz"], "unknown recipe 'xyz': see fedswe reproduce --list"),

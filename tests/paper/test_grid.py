@@ -21,7 +21,7 @@ from tests.results.test_locks import claimed_by_child
 
 
 def cells_of(**asked):
-    return [cell.on() for cell in RECIPES["main-table"].cells(Selection("ci", "released", **asked))]
+    return [cell.grid_cell() for cell in RECIPES["main-table"].cells(Selection("ci", "released", **asked))]
 
 
 def finished(store):

@@ -7,10 +7,10 @@ from importlib.resources import files
 
 import pytest
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.errors import FedsweError
 from fedswe.registry import names
 from fedswe_paper.published import TABLES, look_up, published
+from tests.algorithms import ALGORITHMS
 
 DATASETS = ("svhn", "cifar10", "cinic10")
 DYNAMICS = ("stationary", "staircase", "sine")

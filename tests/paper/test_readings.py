@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.errors import FedsweError
 from fedswe.grid.local import InProcess
 from fedswe.grid.runner import run_cells
@@ -18,6 +17,7 @@ from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import label
 from fedswe_paper.results import load_runs
 from fedswe_paper.selection import Selection
+from tests.algorithms import ALGORITHMS
 from tests.paper.handmade import FULL, Story, told
 from tests.paper.test_cells import flat
 from tests.paper.test_store import put
@@ -45,7 +45,7 @@ def test_a_reading_changes_its_settings_and_nothing_else(reading, profile):
     before, after = flat(default.experiment()), flat(replace(default, reading=reading).experiment())
     moved = {"algorithm.name": "fedswe_variant", "algorithm.echo_cap": 0.0}  # where progress_over is a parameter
     assert after == before | meant.settings | (moved if "algorithm.progress_over" in meant.settings else {})
-    assert after != before or (reading, profile) == ("unclipped", "paper")  # its words clip no average
+    assert after != before or (reading, profile) == ("unclipped", "paper")  # its text clips no average
 
 
 def test_f3ast_seats_everybody_unless_it_is_read_otherwise():
@@ -76,8 +76,8 @@ def test_tables_say_how_a_method_is_read():
 def test_a_kept_reading_is_found_again_apart_from_the_default(tmp_path):
     store = ResultStore(tmp_path)
     seated = put(store, SEATED, Story(51.0))
-    assert store.finished(seated.on())
-    assert not store.finished(replace(seated, reading="").on())
+    assert store.finished(seated.grid_cell())
+    assert not store.finished(replace(seated, reading="").grid_cell())
     put(store, F3AST, Story(62.0))
     measured = Measurements(load_runs(store.path, "full", "released"))
     assert measured.scores(SEATED, "test_accuracy") == pytest.approx({3: 51.0})
@@ -90,7 +90,7 @@ def test_a_run_with_ten_seats_does_not_pass_for_the_default(tmp_path):
     for path in (tmp_path / "cells" / "full-released").iterdir():
         path.rename(path.with_name(path.name.replace("-seats10", "")))
     with pytest.raises(FedsweError, match=r"other settings \(budget = 10 there, budget = 0 now\)"):
-        store.finished(replace(F3AST, seed=3).on())
+        store.finished(replace(F3AST, seed=3).grid_cell())
 
 
 # the recipe -------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_the_readings_of_one_method():
 
 def test_the_recipe_runs(tmp_path):
     store = ResultStore(tmp_path)
-    run_cells([cell.on() for cell in READ.cells(CI)], store, InProcess())
+    run_cells([cell.grid_cell() for cell in READ.cells(CI)], store, InProcess())
     lines = {line.keys[1:]: line for line in rows_of(CI, load_runs(store.path, "ci", "released")).lines}
     assert len(lines) == 19 + 2 * 8
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)

@@ -26,7 +26,7 @@ CELL = CI.cell("digits", "sine", ("fedavg", 0.0))
 def put(store, cell, story, seed=3):
     """Finish a cell with chosen numbers, by the way every cell takes."""
     run = told(cell, story, seed)
-    cell = run.cell.on()
+    cell = run.cell.grid_cell()
     directory = RunDirectory(store.work(cell))
     directory.create(dump(cell.experiment), provenance())
     directory.finish(run.history, {})
@@ -41,9 +41,9 @@ def store(tmp_path):
 
 def test_a_kept_cell_is_read_back(store):
     cell = put(store, CELL, Story(71.25))
-    assert store.finished(cell.on())
-    assert not store.work(cell.on()).exists()
-    assert not store.finished(CI.cell("digits", "sine", ("mifa", 0.0)).on())
+    assert store.finished(cell.grid_cell())
+    assert not store.work(cell.grid_cell()).exists()
+    assert not store.finished(CI.cell("digits", "sine", ("mifa", 0.0)).grid_cell())
     (run,) = load_runs(store.path, "ci", "released")
     assert run.cell == cell
     assert run.score("test_accuracy") == pytest.approx(71.25)
@@ -119,7 +119,7 @@ def test_other_settings_are_refused_with_what_differs(store):
         text.replace("[config.task]\n", "[config.task]\ncrop = 2\n", 1).replace("crop = 0\n", "")
     )
     with pytest.raises(FedsweError, match=r"measured with other settings \(crop = 2 there, crop = 0 now\): delete it"):
-        store.finished(cell.on())
+        store.finished(cell.grid_cell())
     with pytest.raises(FedsweError, match="measured with other settings"):  # reports do not mix them in either
         load_runs(store.path, "ci", "released")
 
@@ -129,7 +129,7 @@ def test_where_and_how_fast_it_was_measured_does_not_matter(store):
     text = files_of(store)[".toml"].read_text()
     text = text.replace('precision = "fp32"', 'precision = "bf16"').replace('device = "cpu"', 'device = "cuda"')
     files_of(store)[".toml"].write_text(text)
-    assert store.finished(cell.on())
+    assert store.finished(cell.grid_cell())
 
 
 @pytest.mark.parametrize("content", ["", "[cell]\n", "half a li", None])
@@ -137,7 +137,7 @@ def test_a_damaged_description_says_what_to_delete(store, content):
     cell = put(store, CELL, Story(50.0))
     path = files_of(store)[".toml"]
     path.unlink() if content is None else path.write_text(content)
-    for look in (lambda: store.finished(cell.on()), lambda: load_runs(store.path, "ci", "released")):
+    for look in (lambda: store.finished(cell.grid_cell()), lambda: load_runs(store.path, "ci", "released")):
         with pytest.raises(FedsweError, match="is damaged: delete") as raised:
             look()
         assert "\n" not in str(raised.value)
@@ -163,8 +163,8 @@ def test_a_damaged_history_says_what_to_delete(store, damage):
 def test_a_description_without_history_is_not_finished(store):
     cell = put(store, CELL, Story(50.0))
     files_of(store)[".csv"].unlink()
-    assert not store.finished(cell.on())
-    with store.claim(cell.on()) as free:
+    assert not store.finished(cell.grid_cell())
+    with store.claim(cell.grid_cell()) as free:
         assert free
 
 
@@ -173,7 +173,7 @@ def holder(store, cell):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        with store.claim(cell.on()) as free:
+        with store.claim(cell.grid_cell()) as free:
             os.write(write, b"y" if free else b"n")
             signal.pause()
     assert os.read(read, 1) == b"y"
@@ -185,28 +185,28 @@ def holder(store, cell):
 def test_a_claim_excludes_others_and_ends_with_its_process(store):
     child = holder(store, CELL)
     try:
-        with store.claim(CELL.on()) as free:
+        with store.claim(CELL.grid_cell()) as free:
             assert not free
-        assert [cell.name for cell in store.running([CELL.on()])] == [CELL.on().name]
+        assert [cell.name for cell in store.running([CELL.grid_cell()])] == [CELL.grid_cell().name]
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    assert store.running([CELL.on()]) == []
-    with store.claim(CELL.on()) as free:
+    assert store.running([CELL.grid_cell()]) == []
+    with store.claim(CELL.grid_cell()) as free:
         assert free
 
 
 def test_a_finished_cell_cannot_be_claimed(store):
     cell = put(store, CELL, Story(50.0))
-    with store.claim(cell.on()) as free:
+    with store.claim(cell.grid_cell()) as free:
         assert not free
-    assert store.running([cell.on()]) == []
+    assert store.running([cell.grid_cell()]) == []
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(FedsweError, match=r"cannot write .*choose another --out"),
-        ResultStore(tmp_path / "file").claim(CELL.on()),
+        ResultStore(tmp_path / "file").claim(CELL.grid_cell()),
     ):
         pass

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from fedswe.core import keys
 from fedswe.tasks.augment import Augment, draw
 from fedswe.tasks.networks import NETWORKS, Network, kept
-from tests import problems as bench
+from tests import problems
 
 
 def test_a_crop_is_a_window_of_the_padded_image():
@@ -36,7 +36,7 @@ def test_offsets_and_flips_are_uniform():
 def test_augmentation_changes_training_but_not_the_score():
     from fedswe.tasks import Digits
 
-    plain, cropped = (Digits(clients=5, alpha=1, crop=c).build(bench.setting()) for c in (0, 1))
+    plain, cropped = (Digits(clients=5, alpha=1, crop=c).build(problems.setting()) for c in (0, 1))
     x = plain.start + 0.1
     assert plain.evaluate(x) == cropped.evaluate(x)
     batches = [next(iter(p.draw(torch.arange(2), 0, 1, 16))) for p in (plain, cropped)]

@@ -14,7 +14,7 @@ from fedswe.errors import FedsweError
 from fedswe.tasks import Digits, Npz
 from fedswe.tasks.networks import NETWORKS, Network
 from fedswe.tasks.problem import Setting
-from tests import problems as bench
+from tests import problems
 
 
 def batches(problem, client, t, steps, size):
@@ -22,7 +22,7 @@ def batches(problem, client, t, steps, size):
 
 
 def test_a_pass_is_without_replacement():
-    problem = bench.digits(10)
+    problem = problems.digits(10)
     client = int(problem.sizes.argmax())
     size, n = 16, int(problem.sizes[client])
     per_pass = n // size
@@ -36,7 +36,7 @@ def test_a_pass_is_without_replacement():
 
 
 def test_a_client_with_less_than_a_batch_uses_all_it_has():
-    problem = bench.digits(40, alpha=0.1)
+    problem = problems.digits(40, alpha=0.1)
     client = int(problem.sizes.argmin())
     n = int(problem.sizes[client])
     for drawn in batches(problem, client, 5, 4, 128):
@@ -46,7 +46,7 @@ def test_a_client_with_less_than_a_batch_uses_all_it_has():
 
 
 def test_batches_are_keyed_by_client_and_round():
-    problem = bench.digits(10)
+    problem = problems.digits(10)
     alone = problem.draw(torch.tensor([4]), 7, 5, 16)
     among = problem.draw(torch.tensor([1, 4, 9]), 7, 5, 16)
     for a, b in zip(alone, among, strict=True):
@@ -56,7 +56,7 @@ def test_batches_are_keyed_by_client_and_round():
 
 def test_a_small_client_trains_alike_in_any_company():
     """Crops go by place in the batch: each of its samples must be in the same place alone and beside a large client."""
-    problem = Digits(clients=40, crop=2).build(Setting(bench.SEED, torch.float64, torch.device("cpu")))
+    problem = Digits(clients=40, crop=2).build(Setting(problems.SEED, torch.float64, torch.device("cpu")))
     small, large = int(problem.sizes.argmin()), int(problem.sizes.argmax())
     n = int(problem.sizes[small])
     assert n < 32 < problem.sizes[large]
@@ -70,7 +70,7 @@ def test_a_small_client_trains_alike_in_any_company():
 @pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
 def test_gradients_equal_autograd_of_the_module(model):
     """Stacked, with clients of different sizes and padding, against a plain module and the mean cross-entropy."""
-    problem = bench.digits(12, model, alpha=0.3)
+    problem = problems.digits(12, model, alpha=0.3)
     clients = torch.tensor([0, 5, 11, 3])
     x = problem.start + 0.1 * torch.randn(4, len(problem.start), generator=torch.Generator().manual_seed(1)).double()
     batch = next(iter(problem.draw(clients, 2, 1, 32)))
@@ -86,7 +86,7 @@ def test_gradients_equal_autograd_of_the_module(model):
 
 
 def test_scores():
-    problem = bench.digits(5)
+    problem = problems.digits(5)
     scores = problem.evaluate(torch.zeros_like(problem.start))
     assert scores["train_loss"] == pytest.approx(np.log(10))
     x = torch.zeros_like(problem.start)
@@ -120,7 +120,7 @@ def test_buffers_are_refused_by_name():
 
 def test_an_empty_client_is_refused():
     with pytest.raises(FedsweError, match=r"client \d+ has no data \(.*\): lower task.clients, or try another seed"):
-        Digits(clients=1400, alpha=0.1).build(bench.setting())
+        Digits(clients=1400, alpha=0.1).build(problems.setting())
 
 
 def test_more_even_shares_are_advised_only_where_they_help(tmp_path):
@@ -129,8 +129,8 @@ def test_more_even_shares_are_advised_only_where_they_help(tmp_path):
     np.savez(tmp_path / "a.npz", x_train=np.ones((305, 2)), y_train=y, x_test=np.ones((305, 2)), y_test=y)
     task = Npz(file=str(tmp_path / "a.npz"), clients=40, alpha=0.01)
     with pytest.raises(FedsweError, match=r"lower task.clients, raise task.alpha, or try another seed"):
-        task.build(bench.setting())
-    assert replace(task, alpha=1e4).build(bench.setting()).m == 40
+        task.build(problems.setting())
+    assert replace(task, alpha=1e4).build(problems.setting()).m == 40
 
 
 @pytest.mark.parametrize("clients", [1439, 10**9])
@@ -138,11 +138,11 @@ def test_more_clients_than_samples_are_refused_at_once(clients):
     with pytest.raises(
         FedsweError, match=rf"there are 1438 training samples for {clients} clients: lower task.clients"
     ):
-        Digits(clients=clients).build(bench.setting())
+        Digits(clients=clients).build(problems.setting())
 
 
 def test_full_gradients_use_every_sample_of_a_client():
-    problem = bench.digits(6)
+    problem = problems.digits(6)
     clients = torch.tensor([1, 4])
     x = problem.start.repeat(2, 1)
     got = problem.full_gradients(x, clients)

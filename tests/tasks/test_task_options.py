@@ -21,7 +21,7 @@ from fedswe.tasks.augment import Augment, Augmentation, draw
 from fedswe.tasks.labelled_data import Labelled, resident
 from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 from fedswe.tasks.partition import dirichlet_shares, grouped_shares, partition, realised_shares, two_groups
-from tests import problems as bench
+from tests import problems
 from tests.stacked import run_together
 
 
@@ -82,7 +82,7 @@ def test_groups_are_those_of_alternating_availability(clients):
 
 def test_two_groups_need_two_clients():
     with pytest.raises(FedsweError, match="at least 2 clients"):
-        Digits(clients=1, partition="two_groups").build(bench.setting())
+        Digits(clients=1, partition="two_groups").build(problems.setting())
 
 
 # held-out data -------------------------------------------------------------------------------------------
@@ -91,12 +91,12 @@ def test_two_groups_need_two_clients():
 @pytest.mark.parametrize("kind", ["dirichlet", "two_groups"])
 def test_nobody_gets_what_is_held_out(kind):
     task = Digits(clients=8, alpha=1.0, hold_out=0.2, partition=kind)
-    problem = task.build(bench.setting())
+    problem = task.build(problems.setting())
     used = [i for part in parts_of(problem) for i in part]
     held = problem._kept_back
     assert len(held) == round(0.2 * 1438)
     assert sorted([*used, *held]) == list(range(1438))
-    other = task.build(replace(bench.setting(), seed=99))
+    other = task.build(replace(problems.setting(), seed=99))
     np.testing.assert_array_equal(other._kept_back, held)  # the same for every seed
     np.testing.assert_allclose(
         problem.realised, realised_shares(problem.data.y_train.numpy(), [np.array(p) for p in parts_of(problem)], 10)
@@ -104,7 +104,7 @@ def test_nobody_gets_what_is_held_out(kind):
 
 
 def test_held_out_samples_are_scored_apart():
-    problem = Digits(clients=5, alpha=1.0, hold_out=0.25).build(bench.setting())
+    problem = Digits(clients=5, alpha=1.0, hold_out=0.25).build(problems.setting())
     x = problem.start + 0.1 * torch.randn(len(problem.start), generator=torch.Generator().manual_seed(1)).double()
     scores = problem.evaluate(x)
     images, labels = problem.data.x_train, problem.data.y_train
@@ -114,7 +114,7 @@ def test_held_out_samples_are_scored_apart():
         logits = problem.network.logits(x, images[rows])
         assert scores[f"{name}_loss"] == pytest.approx(float(F.cross_entropy(logits, labels[rows])))
         assert scores[f"{name}_accuracy"] == pytest.approx(float((logits.argmax(1) == labels[rows]).double().mean()))
-    assert "held_out_loss" not in bench.digits(5).evaluate(x)
+    assert "held_out_loss" not in problems.digits(5).evaluate(x)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.0, float("nan")])
@@ -147,7 +147,7 @@ def test_one_change_per_image_is_the_plain_draw():
 
 def test_the_unit_of_augmentation_reaches_the_batches():
     image, batch = (
-        Digits(clients=5, alpha=1, crop=1, augment=unit).build(bench.setting()).draw(torch.arange(5), 0, 3, 16)
+        Digits(clients=5, alpha=1, crop=1, augment=unit).build(problems.setting()).draw(torch.arange(5), 0, 3, 16)
         for unit in ("image", "batch")
     )
     assert torch.equal(image.index, batch.index)
@@ -179,7 +179,7 @@ def colour_npz(folder):
 def test_the_border_of_a_task(tmp_path):
     file, x = colour_npz(tmp_path)
     for border, want in (("mean", np.zeros(3)), ("black", -x.mean((0, 1, 2)) / x.std((0, 1, 2)))):
-        problem = Npz(file=file, clients=4, alpha=10, model="cnn", crop=2, border=border).build(bench.setting())
+        problem = Npz(file=file, clients=4, alpha=10, model="cnn", crop=2, border=border).build(problems.setting())
         np.testing.assert_allclose(problem.border.numpy(), want, rtol=1e-6)
         batch = next(iter(problem.draw(torch.arange(4), 0, 1, 8)))
         inputs, _ = problem._inputs(batch)
@@ -196,7 +196,7 @@ def test_a_label_that_is_no_class_is_refused(label, tmp_path):
     y[3] = label
     np.savez(tmp_path / "labels.npz", x_train=x, y_train=y, x_test=x, y_test=y)
     with pytest.raises(FedsweError, match="y_train must hold the numbers of classes"):
-        Npz(file=str(tmp_path / "labels.npz"), clients=2).build(bench.setting())
+        Npz(file=str(tmp_path / "labels.npz"), clients=2).build(problems.setting())
 
 
 # networks and normalisation ------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_a_label_that_is_no_class_is_refused(label, tmp_path):
 
 def test_kaiming_in_the_last_layer_too():
     def start(kind):
-        return Digits(clients=2, alpha=10, model="mlp", last_layer=kind).build(bench.setting())
+        return Digits(clients=2, alpha=10, model="mlp", last_layer=kind).build(problems.setting())
 
     default, kaiming = start("default"), start("kaiming")
     last = 64 * 10 + 10
@@ -246,9 +246,9 @@ def test_bytes_are_normalised_as_torchvision_does(dtype):
 
 
 def test_defaults_are_the_plain_partition_and_the_plain_padding():
-    problem = Digits(clients=9, alpha=0.5, crop=1, flip=True).build(bench.setting())
+    problem = Digits(clients=9, alpha=0.5, crop=1, flip=True).build(problems.setting())
     labels = problem.data.y_train.numpy()
-    shares = dirichlet_shares(keys.generator(bench.SEED, "partition"), 0.5, 9, 10)
+    shares = dirichlet_shares(keys.generator(problems.SEED, "partition"), 0.5, 9, 10)
     assert parts_of(problem) == [part.tolist() for part in partition(labels, shares)]
     assert torch.equal(problem.border, torch.zeros(1).double())
     batch = next(iter(problem.draw(torch.arange(9), 0, 1, 16)))

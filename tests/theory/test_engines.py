@@ -8,7 +8,7 @@ from fedswe.availability.mask import Rows
 from fedswe.core.local import Local
 from fedswe.engine import ENGINES, BatchedEngine
 from fedswe.tasks import Quadratic
-from tests import problems as bench
+from tests import problems
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -21,12 +21,12 @@ def test_limit_cycle_of_the_counterexample(kind, k, rate, steps, h):
     present = np.zeros((rounds, 2 * h), dtype=bool)
     present[0::2, :h] = True
     present[1::2, h:] = True
-    problem = Quadratic(centers=[[100.0]] * h + [[-60.0]] * h).build(bench.setting())
+    problem = Quadratic(centers=[[100.0]] * h + [[-60.0]] * h).build(problems.setting())
     local = Local(steps=steps, lr=rate, schedule="constant")
     engine = ENGINES[kind](FedSWE(k=k), problem, Rows(present, np.ones((1, 2 * h))), local, 0)
     if kind == "loop" and rounds > 1000:
         pytest.skip("the batched engine covers the long run; the loop engine is checked on the others")
-    models = bench.trajectory(engine, rounds)[:, 0]
+    models = problems.trajectory(engine, rounds)[:, 0]
     a = 1 - (1 - rate) ** steps
     distance = a * h * 160 / (2 * (k + a * h))
     np.testing.assert_allclose(models[-2:] - 20.0, [distance, -distance], rtol=1e-6)
@@ -50,11 +50,11 @@ def test_bias_of_fedavg(algorithm, p, limit):
     means = []  # over time, for runs with independent coins
     for _ in range(8):
         present = rng.random((rounds, 2)) < np.array(p)
-        problem = Quadratic().build(bench.setting())
+        problem = Quadratic().build(problems.setting())
         engine = BatchedEngine(
             algorithm, problem, Rows(present, np.array([p])), Local(steps=2, lr=0.02, schedule="constant"), 0
         )
-        means.append(bench.trajectory(engine, rounds)[1000:, 0].mean())
+        means.append(problems.trajectory(engine, rounds)[1000:, 0].mean())
     spread = np.std(means, ddof=1) / len(means) ** 0.5
     assert spread < 0.5
     assert abs(np.mean(means) - limit) < 4 * spread + 1e-6

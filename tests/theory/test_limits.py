@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from fedswe.algorithms import ALGORITHMS
 from fedswe.availability.schedule import Bernoulli
 from fedswe.core.local import Local
 from fedswe.engine import ENGINES
@@ -25,6 +24,7 @@ from fedswe.theory.limits import (
     fedswe_limit,
     visit_step,
 )
+from tests.algorithms import ALGORITHMS
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from fedswe.theory.sequences import (
     augmented_consensus_error,
     auxiliary_models,
 )
-from tests import problems as bench
+from tests import problems
 from tests.theory.definitions import auxiliary_innovation, mixing_matrix
 
 CONSTANT = Local(steps=4, batch_size=8, lr=0.05, schedule="constant")
@@ -51,10 +51,10 @@ def with_virtual(rows, server, k):
 @pytest.mark.parametrize("task", ["quadratic", "digits"])
 def test_the_auxiliary_sequence_moves_by_gradients_and_mixing_alone(kind, k, task):
     """Z^{t+1} = (Z^t - eta_l eta_g G~^t) W^(t) for every round of a run, with W laid out in full."""
-    problem = bench.quadratic(noise=0.5) if task == "quadratic" else bench.digits(m=8)
-    present = bench.mask(rounds=40, m=8)[: 40 if task == "quadratic" else 15]
+    problem = problems.quadratic(noise=0.5) if task == "quadratic" else problems.digits(m=8)
+    present = problems.mask(rounds=40, m=8)[: 40 if task == "quadratic" else 15]
     algorithm = FedSWE(k=k, lr=0.7)
-    engine = bench.engine(kind, algorithm, problem, present, CONSTANT)
+    engine = problems.engine(kind, algorithm, problem, present, CONSTANT)
     rate, steps = 0.05 * 0.7, 4
     longest = 0
     for here in present:
@@ -80,7 +80,7 @@ def test_the_auxiliary_sequence_moves_by_gradients_and_mixing_alone(kind, k, tas
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("algorithm", [FedSWE(k=3), FedAWE(), FedAvg()])
 def test_probes_are_the_definitions(kind, algorithm):
-    engine = bench.engine(kind, algorithm, bench.quadratic(), bench.mask(), CONSTANT)
+    engine = problems.engine(kind, algorithm, problems.quadratic(), problems.mask(), CONSTANT)
     k = int(getattr(algorithm, "k", 0))
     for _ in range(25):
         engine.step()

@@ -1,4 +1,4 @@
-"""F3AST: estimate participation rates, seat the least-seen clients, weight by the inverse rate."""
+"""F3AST: estimate participation rates, select the clients with the lowest, weight by the inverse rate."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from fedswe.errors import require
 @dataclass(frozen=True)
 class Client:
     rate: Scalar  # r_i right after round `last`
-    last: Scalar  # the last round in which I had a seat, -1 before the first
+    last: Scalar  # the last round in which the client was selected, -1 before the first
 
 
 @dataclass(frozen=True)
 class F3AST(Algorithm):
-    """Exponential averages of who took part; at most `budget` available clients train, least-seen first.
+    """Exponential averages of participation; at most `budget` available clients train, the lowest averages first.
 
         r_i = (1 - beta) r_i + beta 1{i in S}         S: the `budget` available clients with smallest r_i
         x   = x + lr (1/m) sum_S (end_i - x) / r_i    with the updated r_i
 
-    An available client without a seat does not train. Ties (all r_i are equal at first) are broken at random.
+    An available client that is not selected does not train. Ties (all r_i are equal at first) are broken at random.
     """
 
     beta: float = 0.001  # weight of the latest round in the average of participation
@@ -47,7 +47,7 @@ class F3AST(Algorithm):
         return Client(rate=self.initial_rate * one, last=-one)
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
-        # The average decays in every round without a seat; (1 - beta)^gap catches up on the visit.
+        # The average decays in every round in which the client is not selected: (1 - beta)^gap covers all of them.
         rate = c.rate * (1 - self.beta) ** (at.t - c.last) + self.beta
         return Client(rate, last=at.t), Model((done.end - job.start) / rate)
 

@@ -12,7 +12,7 @@ from fedswe.errors import require
 
 @dataclass(frozen=True)
 class Client:
-    last: Scalar  # my last round of participation, -1 before the first
+    last: Scalar  # the client's last round of participation, -1 before the first
     intervals: Scalar  # how many intervals were recorded up to then
 
 

@@ -65,7 +65,7 @@ class FedAvgAll(Averaging):
 
 @dataclass(frozen=True)
 class FedAvgKnown(FedAvgAll):
-    """Weight each client by the inverse of its true current probability, which an oracle tells.
+    """Weight each client by the inverse of its true current probability, which only a simulation knows.
 
         x = x + lr (1/m) sum_A (end_i - x) / p_i^t
 

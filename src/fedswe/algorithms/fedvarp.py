@@ -11,7 +11,7 @@ from fedswe.core.records import Model, Vector
 
 @dataclass(frozen=True)
 class Client:
-    y: Vector  # y_i, my last update
+    y: Vector  # y_i, the client's last update
 
 
 @dataclass(frozen=True)

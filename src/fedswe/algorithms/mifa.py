@@ -11,8 +11,8 @@ from fedswe.core.records import Model, Scalar, Vector
 
 @dataclass(frozen=True)
 class Client:
-    update: Vector  # U_i, what I contributed last
-    seen: Scalar  # 1 once I have contributed
+    update: Vector  # U_i, the client's last contribution
+    seen: Scalar  # 1 once the client has contributed
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Server:
 
 @dataclass(frozen=True)
 class MIFA(Algorithm):
-    """Replace the absent by their last update.
+    """Use the last update of every absent client.
 
-        U_i = end_i - x for i in A;   x = x + lr (1/m) sum_{all i} U_i    every round, even when nobody is there
+        U_i = end_i - x for i in A;   x = x + lr (1/m) sum_{all i} U_i    every round, also without reports
 
     Published with the table of U_i at the server, O(md); here each client keeps its own entry and sends the
     difference, which is the same trajectory with O(d) at the server.

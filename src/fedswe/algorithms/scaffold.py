@@ -71,9 +71,9 @@ class Scaffold(Algorithm):
 @dataclass(frozen=True)
 class WindowControl:
     c: Vector  # c_i, in force during the window `window`
-    mean: Vector  # mean gradient over my visits of that window; c_i before the first of them
+    mean: Vector  # mean gradient over the client's reports in that window; c_i before the first of them
     visits: Scalar
-    window: Scalar  # index of the window I was last there in
+    window: Scalar  # index of the window of the client's last report
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class AmplifiedScaffold(Algorithm):
 
         local steps with gradient + c - c_i;   x = x + lr (1/|A|) sum_A (end_i - x)     each round
         after P rounds:  x = anchor + amplification (x - anchor);   anchor = x
-                         c_i = mean gradient over the window for clients that were there;   c = (1/m) sum c_i
+                         c_i = mean gradient over the window for clients that reported;   c = (1/m) sum c_i
 
-    The published reset at the end of a window happens at the client's next visit; the server is sent changes of
+    The published reset at the end of a window happens at the client's next report; the server is sent changes of
     the running means, which add up to the reset.
     """
 

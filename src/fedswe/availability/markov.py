@@ -56,7 +56,7 @@ class Chains(Sequential):
         self._state = np.zeros(self.m, dtype=bool)
 
     def draw(self, t: int) -> Bools:
-        coins = keys.uniform(self._seed, "availability", t, self._clients).numpy()
+        draws = keys.uniform(self._seed, "availability", t, self._clients).numpy()
         stay_or_turn = np.where(self._state, 1.0 - self._turn_off, self._turn_on)
-        self._state = coins < (self._base if t == 0 else stay_or_turn)
+        self._state = draws < (self._base if t == 0 else stay_or_turn)
         return self._state.copy()

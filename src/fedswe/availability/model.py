@@ -44,7 +44,7 @@ class Availability(ABC):
 
 @dataclass(frozen=True)
 class Probabilistic(Availability):
-    """p_i^t = clip(p_i f_i(t), 0, 1) with independent coins."""
+    """p_i^t = clip(p_i f_i(t), 0, 1) with independent draws."""
 
     p: float | list[float] | Literal["labels"] = "labels"  # p_i: one number, one per client, or <nu_i, phi>
     proportions: Literal["realised", "drawn"] = "realised"  # nu_i for p = "labels": released code / the paper

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.core import keys
+from fedswe.core.algorithm import Algorithm
+from fedswe.errors import require
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -31,8 +33,16 @@ class Schedule(Protocol):
         """The available clients of round t."""
 
 
+def require_probabilities(schedule: Schedule, algorithm: Algorithm) -> None:
+    """Refuse an algorithm that needs the true probabilities where the schedule does not know them."""
+    require(
+        not (algorithm.needs_probabilities and np.isnan(schedule.prob(0)).any()),
+        f"{type(algorithm).__name__} needs the true probabilities: give availability.prob_file with the mask",
+    )
+
+
 class Bernoulli:
-    """Independent coins with probabilities p_i^t."""
+    """Independent draws with probabilities p_i^t."""
 
     rounds: int | None = None
 
@@ -41,8 +51,8 @@ class Bernoulli:
         self._clients = np.arange(m)
 
     def sample(self, t: int) -> Bools:
-        coins = keys.uniform(self.seed, "availability", t, self._clients).numpy()
-        return np.asarray(coins < self.prob(t))
+        draws = keys.uniform(self.seed, "availability", t, self._clients).numpy()
+        return np.asarray(draws < self.prob(t))
 
 
 class Sequential(ABC):

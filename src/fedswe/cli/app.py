@@ -19,8 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedswe import __version__
-from fedswe.cli.arguments import suggestion
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, suggestion
 
 GROUPS = {
     "data": "List, download and verify the official files of the data sets.",
@@ -71,7 +70,7 @@ def _usage(error: click.ClickException) -> str:
         return message
     if isinstance(error, click.NoSuchOption):
         hint = ""
-        if any(parameter.name == "words" for parameter in context.command.params):
+        if any(parameter.name == "settings" for parameter in context.command.params):
             hint = f"settings are KEY=VALUE, e.g. {error.option_name.lstrip('-')}=3"
         hint = suggestion(error.option_name, error.possibilities or [], hint)
         message = f"no such option {error.option_name}" + (f": {hint}" if hint else "")

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal, cast, get_args
+from typing import Annotated, cast, get_args
 
 import typer
 
+from fedswe.core.local import Precision
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write
 
-Words = Annotated[
+Settings = Annotated[
     list[str] | None,
     typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", help="A TOML file and overrides, e.g. algorithm.k=0"),
 ]
 Out = Annotated[Path | None, typer.Option(help="Directory for the results; default: a new one under runs/")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER")]
-Precision = Literal["fp32", "tf32", "bf16"]
 PrecisionName = Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")]
 Jobs = Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")]
 On = Annotated[str, typer.Option(help="Where to run: local, ray (on this machine), or ray:ADDRESS of a cluster")]
@@ -29,12 +28,12 @@ On = Annotated[str, typer.Option(help="Where to run: local, ray (on this machine
 _LONGEST_RANGE = 100_000
 
 
-def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
+def split(settings: Sequence[str]) -> tuple[str | None, list[str]]:
     """A configuration file, if one is named, and the KEY=VALUE overrides."""
-    files = [word for word in words if "=" not in word]
+    files = [word for word in settings if "=" not in word]
     if len(files) > 1:
         raise FedsweError(f"one configuration file at a time, not {' and '.join(files)}; overrides are KEY=VALUE")
-    return (files[0] if files else None), [word for word in words if "=" in word]
+    return (files[0] if files else None), [word for word in settings if "=" in word]
 
 
 @contextmanager
@@ -75,12 +74,6 @@ def precision_named(name: str, device: str) -> Precision:
     known = get_args(Precision)
     require(name in known, f"--precision must be one of {', '.join(known)}, not {name!r}")
     return cast(Precision, name)
-
-
-def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
-    """`did you mean X?` if one of the known words is similar."""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.65)
-    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def numbers(text: str, option: str) -> list[float]:

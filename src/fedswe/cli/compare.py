@@ -1,4 +1,4 @@
-"""fedswe compare."""
+"""The command `fedswe compare`: run several algorithms with several seeds and print a table of their scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from fedswe import registry
-from fedswe.cli.arguments import Jobs, Json, On, Out, Words, directory, numbers, split, whole_numbers
+from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json
 from fedswe.comparison import TAIL, Comparison, ComparisonRow, compare, parse_label, split_labels
 from fedswe.experiment.configuration import DEFAULT, experiment, override, read
@@ -26,7 +26,7 @@ from fedswe.plotting import Panel, Series, plot_comparison
 
 
 def compare_command(
-    words: Words = None,
+    settings: Settings = None,
     algorithms: Annotated[
         str, typer.Option(help="Comma-separated names, with parameters after colons: fedswe:k=10,fedavg; or all")
     ] = "all",
@@ -39,7 +39,7 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Run several algorithms on the same clients and the same availability, and print a table."""
-    file, overrides = split(words or [])
+    file, overrides = split(settings or [])
     labels = registry.names("algorithm") if algorithms == "all" else split_labels(algorithms)
     experiments = {label: _experiment(label, file, overrides) for label in labels}
     rates, chosen_seeds = numbers(tune, "--tune"), whole_numbers(seeds, "--seeds")
@@ -88,7 +88,7 @@ def _title(table: dict[str, Any], seeds: list[int], rounds: int) -> str:
 
 @contextmanager
 def _continuable(place: Path, out: Path | None) -> Iterator[None]:
-    """Who interrupts a comparison learns the command that continues it."""
+    """After an interrupt, print the command that continues."""
     try:
         yield
     except KeyboardInterrupt:

@@ -119,10 +119,10 @@ def status_command(run: RunFolder, as_json: Json = False) -> None:
     console.print(f"rounds    {len(entries)} of {rounds} committed")
     for entry in entries[-_SHOWN:]:
         console.print(round_line(entry, rounds))
-    console.print("moved     " + (", ".join(f"{kind} {size(n)}" for kind, n in sorted(traffic.items())) or "nothing"))
+    console.print("traffic   " + (", ".join(f"{kind} {size(n)}" for kind, n in sorted(traffic.items())) or "nothing"))
     if write_ms is not None:
         console.print(f"writes    {write_ms:.1f} ms per round for ledger, models and fsync")
-    console.print("absent    " + (", ".join(f"client {i} for {n} rounds" for i, n in absent.items()) or "nobody"))
+    console.print("absent    " + (", ".join(f"client {i} for {n} rounds" for i, n in absent.items()) or "none"))
     who = ", ".join(f"client {client}, {reason} ({n})" for (client, reason), n in refused.items())
     console.print("rejected  " + (who or "nothing"))
 
@@ -131,19 +131,18 @@ def export_command(
     run: RunFolder,
     out: Annotated[Path, typer.Option(help="The safetensors file to write")] = Path("model.safetensors"),
     model: Annotated[
-        str, typer.Option(help="server or client_mean; default: the one the algorithm is best served by")
+        str, typer.Option(help="server or client_mean; default: client_mean for FedSWE, server otherwise")
     ] = "",
     own: OwnTasks = None,
 ) -> None:
     """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
-    import safetensors.torch
-
     from fedswe.algorithms import FedSWE
     from fedswe.deploy import ledger
     from fedswe.deploy.audit import snapshot
     from fedswe.deploy.deployment import FILE, Deployment
     from fedswe.deploy.protocol import RunProtocol
     from fedswe.deploy.server_files import ServerFiles
+    from fedswe.results.tensors import to_bytes
 
     _find_tasks(run, own)
     title = ledger.read(run / ledger.FILE)[0]
@@ -158,8 +157,7 @@ def export_command(
     x = models[model]
     network = getattr(problem, "network", None)  # a task without a network has one unnamed vector
     tensors = {"x": x} if network is None else network.parameters_at(x)
-    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
-    write_whole(out, safetensors.torch.save(tensors, {"model": model, "round": str(len(entries))}))
+    write_whole(out, to_bytes(tensors, {"model": model, "round": str(len(entries))}))
     console.print(f"model     {out}: {model.replace('_', ' ')} after {len(entries)} rounds, {x.numel()} parameters")
 
 
@@ -174,7 +172,7 @@ def need_flower() -> None:
 
 def round_line(entry: Entry, rounds: int) -> str:
     """A round in one line: which clients were merged, the bytes sent, and what was rejected."""
-    who = ",".join(map(str, entry.merged)) or "nobody"
+    who = ",".join(map(str, entry.merged)) or "none"
     up = sum(n for kind, n in entry.traffic.items() if kind.startswith("up "))
     down = sum(n for kind, n in entry.traffic.items() if kind.startswith("down "))
     refused = {client: ", ".join(why) for client, why in entry.rejected.items()}

@@ -1,4 +1,4 @@
-"""fedswe deploy up."""
+"""The command `fedswe deploy up`: run a deployment with all its processes on this machine."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def up_command(
     if progress.finished:
         raise FedsweError(f"the run in {directory} is finished: choose another with --run, or raise rounds")
     trial.prepare()
-    with _alone(trial), ProcessSupervisor(str(directory)) as supervisor:
+    with _locked(trial), ProcessSupervisor(str(directory)) as supervisor:
         federation = Federation(trial, supervisor)
         federation.start()
         scheme = "https" if trial.keys else "http"
@@ -79,7 +79,7 @@ def up_command(
 
 
 @contextmanager
-def _alone(trial: Trial) -> Iterator[None]:
+def _locked(trial: Trial) -> Iterator[None]:
     """Refuse a second `up`: it would stop the programs of the first as if they were left over from a dead one."""
     from fedswe.deploy.durable_files import claim
 
@@ -95,7 +95,7 @@ def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Prog
     attempts, number = 0, ""
     while not progress.finished:
         for program, code in supervisor.check():
-            require(program.failures < _FAILURES, f"{program.name} ends as soon as it is started: see {program.log}")
+            require(program.failures < _FAILURES, f"{program.name} stops right after its start: see {program.log}")
             console.print(f"ended     {program.name} (exit code {code}): starting it again")
         if progress.look():
             attempts = 0
@@ -120,30 +120,30 @@ class Progress:
 
         self._directory, self._rounds, self._evaluate = directory, rounds, evaluate
         self._log, self._history = directory / LOG, directory / HISTORY
-        self._told, self._began = len(self._entries()), time.monotonic()
+        self._printed, self._began = len(self._entries()), time.monotonic()
         self._read = self._log.stat().st_size if self._log.is_file() else 0
-        if self._told and not self.finished:
-            console.print(f"resuming  at round {self._told} of {rounds}")
+        if self._printed and not self.finished:
+            console.print(f"resuming  at round {self._printed} of {rounds}")
 
     @property
     def finished(self) -> bool:
-        return self._told >= self._rounds
+        return self._printed >= self._rounds
 
     def look(self) -> bool:
         """Print the rounds committed since the last look; whether there were any."""
         for line in self._new_log_lines():
             console.print(f"warning   {line}")
         entries, scores = self._entries(), self._scores()
-        before = self._told
+        before = self._printed
         for entry in entries[before:]:
             row = scores.get(entry.t + 1)
             if row is None and self._due(entry) and entry is entries[-1]:
                 break  # its evaluation is not written yet
             took, self._began = time.monotonic() - self._began, time.monotonic()
-            words = f"  {headline(row)}" if row else ""
-            console.print(f"{round_line(entry, self._rounds)}  {took:.1f} s{words}")
-            self._told += 1
-        return self._told > before
+            shown = f"  {headline(row)}" if row else ""
+            console.print(f"{round_line(entry, self._rounds)}  {took:.1f} s{shown}")
+            self._printed += 1
+        return self._printed > before
 
     def _due(self, entry: Entry) -> bool:
         return self._evaluate.due(entry.t + 1, self._rounds)

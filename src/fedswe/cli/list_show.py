@@ -1,4 +1,4 @@
-"""fedswe list, fedswe show."""
+"""The commands `fedswe list` and `fedswe show`: print the known names, and the parameters of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fedswe run."""
+"""The command `fedswe run`: run one experiment, or resume it, and print its scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.cli.arguments import Out, Words, directory, split
+from fedswe.cli.arguments import Out, Settings, directory, split
 from fedswe.cli.console import RoundProgress, console
 from fedswe.errors import FedsweError
 
@@ -24,7 +24,7 @@ _NOT_SCORES = ("round", "available", "reported", "echo_mean", "echo_max", "secon
 
 
 def run_command(
-    words: Words = None,
+    settings: Settings = None,
     out: Out = None,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this directory")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the directory of the results")] = False,
@@ -33,7 +33,7 @@ def run_command(
     from fedswe.experiment import runner
     from fedswe.experiment.configuration import DEFAULT, experiment, read
 
-    file, overrides = split(words or [])
+    file, overrides = split(settings or [])
     with ExitStack() as opened:
         if resume is not None:
             if out is not None:

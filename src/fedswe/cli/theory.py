@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedswe.analysis.report import Report
-from fedswe.cli.arguments import Json, numbers, split, suggestion
+from fedswe.cli.arguments import Json, numbers, split
 from fedswe.cli.console import console, print_json, print_table
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, suggestion
 
 if TYPE_CHECKING:
     from fedswe.analysis.scenario import Scenario
 
-Words = Annotated[
+Settings = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[CONFIG.toml] [AVAILABILITY] [KEY=VALUE]...",
@@ -34,7 +34,7 @@ Draws = Annotated[
 
 
 def assumption(
-    words: Words = None,
+    settings: Settings = None,
     delta: Annotated[
         str, typer.Option(help="Comma-separated: find the shortest window for each")
     ] = "0.01,0.05,0.1,0.2",
@@ -48,12 +48,12 @@ def assumption(
     from fedswe.analysis.assumption import assumption_report
 
     check_plot(plot)
-    clients = _scenario(words, horizon)
+    clients = _scenario(settings, horizon)
     deliver(assumption_report(clients, numbers(delta, "--delta"), period, confidence), as_json, plot, clients)
 
 
 def staleness(
-    words: Words = None,
+    settings: Settings = None,
     quantiles: Annotated[str, typer.Option(help="Comma-separated levels of the echo factor")] = "0.5,0.9,0.99",
     period: Period = None,
     horizon: Horizon = None,
@@ -64,12 +64,12 @@ def staleness(
     from fedswe.analysis.staleness import staleness_report
 
     check_plot(plot)
-    clients = _scenario(words, horizon)
+    clients = _scenario(settings, horizon)
     deliver(staleness_report(clients, numbers(quantiles, "--quantiles"), period), as_json, plot, clients)
 
 
 def mixing(
-    words: Words = None,
+    settings: Settings = None,
     k: Annotated[str, typer.Option("--k", help="Comma-separated interpolation coefficients")] = "0,1,2,5,10,20,50,100",
     period: Period = None,
     horizon: Horizon = None,
@@ -82,12 +82,12 @@ def mixing(
     from fedswe.analysis.mixing import mixing_report
 
     check_plot(plot)
-    clients = _scenario(words, horizon)
+    clients = _scenario(settings, horizon)
     deliver(mixing_report(clients, _ks(k), period, draws, confidence), as_json, plot, clients)
 
 
 def rates(
-    words: Words = None,
+    settings: Settings = None,
     k: Annotated[str, typer.Option("--k", help="Comma-separated interpolation coefficients")] = "0,1,10,100",
     period: Period = None,
     horizon: Horizon = None,
@@ -101,12 +101,12 @@ def rates(
     from fedswe.analysis.rates import rates_report
 
     check_plot(plot)
-    clients = _scenario(words, horizon, needs_task=True)
+    clients = _scenario(settings, horizon, needs_task=True)
     deliver(rates_report(clients, _ks(k), period, draws, along, points), as_json, plot, clients)
 
 
 def bias(
-    words: Words = None,
+    settings: Settings = None,
     k: Annotated[str | None, typer.Option("--k", help="Comma-separated; default: 0 and the experiment's k")] = None,
     step: Annotated[
         float | None,
@@ -122,26 +122,25 @@ def bias(
     from fedswe.analysis.bias import bias_of
 
     check_plot(plot)
-    clients = _scenario(words, horizon)
+    clients = _scenario(settings, horizon)
     deliver(bias_of(clients, None if k is None else _ks(k), step), as_json, plot, clients)
 
 
 # the arguments of a command --------------------------------------------------------------------------------
-def _scenario(words: list[str] | None, horizon: int | None, needs_task: bool = False) -> Scenario:
+def _scenario(settings: list[str] | None, horizon: int | None, needs_task: bool = False) -> Scenario:
     from fedswe.analysis.scenario import scenario
     from fedswe.experiment.configuration import DEFAULT, experiment, read
     from fedswe.registry import names
 
     known = names("availability")
-    named = [word for word in words or [] if word in known]
-    rest = [word for word in words or [] if word not in known]
+    named = [word for word in settings or [] if word in known]
+    rest = [word for word in settings or [] if word not in known]
     if len(named) > 1:
         raise FedsweError(f"one availability at a time, not {' and '.join(named)}")
     for word in rest:
         if "=" in word or Path(word).exists() or Path(word).suffix:
             continue
-        hint = suggestion(word, known, f"known are {', '.join(known)}")
-        raise FedsweError(f"{word!r} is neither a file nor an availability: {hint}")
+        raise FedsweError(f"{word!r} is neither a file nor an availability: {suggestion(word, known)}")
     file, overrides = split(rest)
     table = read(file, [*(f"availability.name={name}" for name in named), *overrides])
     value = experiment(table)

@@ -1,1 +1,1 @@
-"""The vocabulary: records, the definition of an algorithm, keyed randomness. It imports no other room."""
+"""Records, the algorithm interface, transforms, random numbers. Imports only fedswe.errors."""

@@ -46,7 +46,7 @@ class Done:
 
 @dataclass(frozen=True)
 class ClientView:
-    """What a client knows besides its own state: the round, and its own p_i^t where an oracle tells it."""
+    """What a client knows besides its own state: the round, and its own p_i^t if it is given (simulation only)."""
 
     t: Scalar
     p: Scalar
@@ -87,7 +87,7 @@ class Algorithm(ABC):
     home: ClassVar[Literal["client", "server"]] = "server"  # where a deployment keeps the state of a client: with the
     # client only if that state is a function of its last reply and the round of it, so that the server can check it
     needs_probabilities: ClassVar[bool] = False  # reads ClientView.p, which no real client knows
-    needs_plain_sgd: ClassVar[bool] = False  # reads gradients off the local progress: no local chain but clip
+    needs_plain_sgd: ClassVar[bool] = False  # computes gradients from the local progress: no local chain but clip
     trains_while_absent: ClassVar[bool] = False  # breaks the second rule above; FedPBC only
 
     def __post_init__(self) -> None:

@@ -75,9 +75,9 @@ class Shape:
 def in_d(count: int, d: int) -> str:
     """``2003`` at d = 1000 reads ``2d + 3``."""
     models, rest = divmod(count, d)
-    words = []
+    terms = []
     if models:
-        words.append("d" if models == 1 else f"{models}d")
+        terms.append("d" if models == 1 else f"{models}d")
     if rest:
-        words.append(str(rest))
-    return " + ".join(words) or "0"
+        terms.append(str(rest))
+    return " + ".join(terms) or "0"

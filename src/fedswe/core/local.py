@@ -9,6 +9,8 @@ from typing import Literal
 from fedswe.core.transforms import Clip, Transform, check_chain
 from fedswe.errors import require
 
+Precision = Literal["fp32", "tf32", "bf16"]  # of the arithmetic in training
+
 
 @dataclass(frozen=True)
 class Local:
@@ -22,7 +24,7 @@ class Local:
     chain: tuple[Transform, ...] = ()  # transforms of each stochastic gradient; their state starts anew each round
     decay_rounds: int = 0  # cosine: rounds of the decay, 0 = those of the experiment; step: rounds per step
     decay: float = 0.1  # step: factor of the rate after every decay_rounds rounds
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # of the arithmetic in training; weights stay in dtype
+    precision: Precision = "fp32"  # of the arithmetic in training; weights stay in dtype
 
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"steps must be at least 1, not {self.steps}")

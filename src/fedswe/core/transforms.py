@@ -3,7 +3,7 @@
 A direction v is what a model descends along: x becomes x - lr v. A chain is a list of transforms, applied in order. One
 definition serves two places:
 
-* at a client, v is the stochastic gradient of each local step, and the state starts anew in every round;
+* at a client, v is the stochastic gradient of each local step, and the state is reset in every round;
 * at the server, v is minus the step of the round (the averaged progress), and the state is part of the server's state.
 
 All arithmetic is along the last axis, so that one definition serves one client, a stack of n clients, and the server.

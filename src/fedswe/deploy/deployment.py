@@ -16,7 +16,7 @@ from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
 from fedswe.deploy import durable_files
 from fedswe.errors import require
-from fedswe.experiment import configuration as config
+from fedswe.experiment import configuration
 from fedswe.experiment.experiment import Experiment, device_named
 from fedswe.tasks import Digits
 from fedswe.tasks.problem import Problem, Setting
@@ -79,7 +79,7 @@ class Deployment:
 
     def digest(self) -> str:
         """Identifies what must be equal at server and clients. Tasks are left out: their paths differ by client."""
-        table = tomllib.loads(config.dump(replace(self.experiment, task=Digits())))
+        table = tomllib.loads(configuration.dump(replace(self.experiment, task=Digits())))
         shared = ["seed", "dtype", "algorithm", "local"]
         if self.simulate_absence:
             shared.append("availability")
@@ -97,7 +97,7 @@ class Deployment:
     # TOML ----------------------------------------------------------------------------------------------
     def dump(self) -> str:
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "experiment"}
-        return config.dump(self.experiment) + "\n" + tomli_w.dumps({"deploy": options})
+        return configuration.dump(self.experiment) + "\n" + tomli_w.dumps({"deploy": options})
 
     def save(self, folder: Path) -> None:
         durable_files.write_whole(folder / FILE, self.dump())
@@ -105,7 +105,7 @@ class Deployment:
     @staticmethod
     def load(path: str | Path, overrides: list[str] | None = None) -> Deployment:
         """Read a TOML file, with ``section.key=value`` overrides."""
-        return from_table(config.read(path, overrides or []))
+        return from_table(configuration.read(path, overrides or []))
 
 
 def from_table(table: dict[str, Any]) -> Deployment:
@@ -114,4 +114,4 @@ def from_table(table: dict[str, Any]) -> Deployment:
     options = table.pop("deploy", {})
     require(isinstance(options, dict), "deploy must be a section: write deploy.delivery=... or [deploy]")
     require("experiment" not in options, "unknown key deploy.experiment: the experiment's keys stand beside [deploy]")
-    return config.build(Deployment, {"experiment": config.experiment(table), **options}, "deploy")
+    return configuration.build(Deployment, {"experiment": configuration.experiment(table), **options}, "deploy")

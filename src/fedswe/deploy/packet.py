@@ -17,6 +17,7 @@ import torch
 
 from fedswe.core.records import parts
 from fedswe.errors import FedsweError, require
+from fedswe.results.tensors import to_bytes
 
 Header = dict[str, int | float | str]
 Arrays = Mapping[str, torch.Tensor]
@@ -33,8 +34,7 @@ class Packet:
     arrays: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        tensors = {name: value.detach().cpu().clone().contiguous() for name, value in self.arrays.items()}
-        return safetensors.torch.save(tensors, {"packet": self._metadata()})
+        return to_bytes(self.arrays, {"packet": self._metadata()})
 
     def _metadata(self) -> str:
         return json.dumps({"kind": self.kind, "header": self.header}, allow_nan=False)
@@ -48,7 +48,10 @@ class Packet:
     def from_bytes(data: bytes) -> Packet:
         """The packet in `data`; other data raise a FedsweError. No memory is allocated for what the data only claim."""
         index = int.from_bytes(data[:8], "little")
-        require(len(data) >= 8 and index <= len(data) - 8, f"not a packet: {len(data)} bytes, incomplete or not ours")
+        require(
+            len(data) >= 8 and index <= len(data) - 8,
+            f"not a packet: {len(data)} bytes, incomplete, or not written by fedswe",
+        )
         require(index <= _INDEX_LIMIT, f"not a packet: its index claims {index} bytes")
         try:
             metadata = json.loads(data[8 : 8 + index])["__metadata__"]

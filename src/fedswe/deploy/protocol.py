@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
+from fedswe.availability.schedule import require_probabilities
 from fedswe.core.aggregation import Server, aggregate, begin
-from fedswe.core.algorithm import Algorithm, ClientView, Done, ServerView, empty_report
+from fedswe.core.algorithm import ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.packet import digest
@@ -36,10 +36,7 @@ class RunProtocol:
         name = type(self.algorithm).__name__
         if self.algorithm.needs_probabilities:
             assert self.schedule is not None  # checked by Deployment
-            require(
-                not np.isnan(self.schedule.prob(0)).any(),
-                f"{name} needs the true probabilities: give availability.prob_file with the mask",
-            )
+            require_probabilities(self.schedule, self.algorithm)
         self.home = self.algorithm.home
         # One record of each type: arriving records are checked against them.
         server = self.server_init()
@@ -50,7 +47,7 @@ class RunProtocol:
         self.needs_base = self.home == "client" and bool(parts(self.client))  # a client trains from its last reply
         require(
             not self.algorithm.trains_while_absent or (self.home == "client" and not parts(self.down)),
-            f"{name} trains while absent from what only the server knows: it cannot be deployed",
+            f"{name} trains while absent, but needs data that only the server has: it cannot be deployed",
         )
         self.start_digest = digest({"start": self.start})
 
@@ -82,18 +79,17 @@ class RunProtocol:
 
     def rebuilt_state(self, start: Vector, merged: int, reply: Any) -> Any:
         """The state of a client that was last merged in round `merged` and received `reply`."""
-        state = self.algorithm.client_init(start)
+        algorithm = self.algorithm
+        state = algorithm.client_init(start)
         if merged == NEVER:
             return state
-        return _state_after_round(self.algorithm, state, start, start, reply, self._scalar(merged))
+        # The state depends only on the round and the reply, so any values will do for the rest of the round.
+        t = self._scalar(merged)
+        at = ClientView(t, p=torch.full_like(t, 0.5))
+        down = algorithm.downlink(algorithm.server_init(start), ServerView(merged, 1, 1.0))
+        job = algorithm.plan(state, down, at)
+        after = algorithm.report(state, down, job, Done(start, steps=1, lr=1.0), at)[0]
+        return algorithm.settle(after, reply, at)
 
     def _scalar(self, value: float) -> Scalar:
         return self.start.new_full((1,), float(value))
-
-
-def _state_after_round(algorithm: Algorithm, state: Any, x: Vector, end: Vector, reply: Any, t: Scalar) -> Any:
-    at = ClientView(t, p=torch.full_like(t, 0.5))
-    down = algorithm.downlink(algorithm.server_init(x), ServerView(int(t), 1, 1.0))
-    job = algorithm.plan(state, down, at)
-    after = algorithm.report(state, down, job, Done(end, steps=1, lr=1.0), at)[0]
-    return algorithm.settle(after, reply, at)

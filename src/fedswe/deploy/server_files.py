@@ -23,6 +23,7 @@ from fedswe.core.records import Vector
 from fedswe.deploy import durable_files
 from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
 from fedswe.errors import FedsweError
+from fedswe.results.tensors import to_bytes
 
 _SWEPT = ("state", "outputs", "versions", "rows")
 
@@ -54,8 +55,7 @@ class ServerFiles:
     # the evaluated models ------------------------------------------------------------------------------
     def save_outputs(self, t: int, state: Arrays) -> None:
         # Not a packet: the state of an output may hold counters and matrices.
-        tensors = {name: value.detach().cpu().clone().contiguous() for name, value in state.items()}
-        durable_files.write_whole(self._path(f"outputs/{t}"), safetensors.torch.save(tensors))
+        durable_files.write_whole(self._path(f"outputs/{t}"), to_bytes(state))
 
     def outputs(self, t: int) -> Arrays | None:
         try:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     ENGINES: dict[str, type[Engine]]
 
-_HOME = {"Engine": "base", "BatchedEngine": "batched", "LoopEngine": "loop"}
+_MODULES = {"Engine": "base", "BatchedEngine": "batched", "LoopEngine": "loop"}
 
 
 def __getattr__(name: str) -> Any:
     if name == "ENGINES":
         return {"batched": __getattr__("BatchedEngine"), "loop": __getattr__("LoopEngine")}
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 __all__ = ["ENGINES", "BatchedEngine", "Engine", "LoopEngine"]

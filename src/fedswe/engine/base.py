@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedswe.availability.schedule import Bools, Schedule
+from fedswe.availability.schedule import Bools, Schedule, require_probabilities
 from fedswe.core import aggregation, keys
 from fedswe.core.algorithm import Algorithm, ClientView, ServerView, empty_report
 from fedswe.core.local import Local
@@ -18,7 +18,7 @@ from fedswe.core.records import Scalar, Vector
 from fedswe.core.transfer import to_device
 from fedswe.engine import solvers
 from fedswe.engine.work import Ids
-from fedswe.errors import FedsweError, require
+from fedswe.errors import require
 from fedswe.tasks.problem import Problem
 
 
@@ -39,10 +39,7 @@ class Engine(ABC):
             schedule.m == problem.m,
             f"the availability is for {schedule.m} clients, the task has {problem.m}",
         )
-        if algorithm.needs_probabilities and np.isnan(schedule.prob(0)).any():
-            raise FedsweError(
-                f"{type(algorithm).__name__} needs the true probabilities: give availability.prob_file with the mask"
-            )
+        require_probabilities(schedule, algorithm)
         self.algorithm, self.problem, self.schedule, self.local = algorithm, problem, schedule, local
         self.seed, self.m, self.t = seed, problem.m, 0
         self.server = aggregation.begin(algorithm, problem.start)

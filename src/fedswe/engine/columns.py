@@ -41,7 +41,7 @@ class Column(ABC):
 
 @dataclass(frozen=True)
 class Consensus(Column):
-    """How far the clients' models are apart, where the models are: they need not leave a GPU for two numbers.
+    """The distances between the clients' models, computed on the device of the models.
 
     consensus_clients      (1/m) sum ||x_i - mean||^2 over the m clients
     consensus_augmented    (1/M) sum over clients and k virtual ones, M = m + k

@@ -17,7 +17,7 @@ from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Setting
 from fedswe.tasks.quadratic import Quadratic
 
-_LOOK = 300  # rounds of availability looked at: by then the number of distinct last visits has settled
+_LOOK = 300  # rounds of availability examined: the number of distinct rounds of last report is stable by then
 
 
 def estimate(engines: Sequence[Engine], rounds: int) -> int | None:
@@ -41,7 +41,7 @@ def estimate(engines: Sequence[Engine], rounds: int) -> int | None:
 
 
 def distinct_rows(present: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
-    """The most distinct rounds of last visit at any time."""
+    """The largest number of distinct rounds of last report at any time."""
     last = np.full(present.shape[1], -1)
     most = 1
     for t, available in enumerate(present):

@@ -1,7 +1,7 @@
 """Vectors of m clients in which equal vectors that came from one reply are stored once.
 
-FedSWE's x_i only ever equals a past server model, so m clients need as many rows as there are distinct rounds
-in which somebody was last there, and a million clients fit where a thousand models do.
+FedSWE's x_i only ever equals a past server model, so m clients need as many rows as there are distinct
+rounds of last report: a million clients may need the memory of only a thousand models.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -16,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedswe import registry
 from fedswe.core.local import Local
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record, types_of
 
 T = TypeVar("T")
@@ -56,13 +55,13 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
     Names are applied first, so that the order of the overrides does not matter.
     """
     table = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
-    words = []
+    parsed = []
     for word in overrides:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise FedsweError(f"cannot read {word!r}: overrides are section.key=value, e.g. algorithm.k=0")
-        words.append((*key.partition("."), registry.toml_value(text)))
-    for section, dot, name, value in sorted(words, key=lambda word: word[2] != "name"):
+        parsed.append((*key.partition("."), registry.toml_value(text)))
+    for section, dot, name, value in sorted(parsed, key=lambda item: item[2] != "name"):
         if not dot:
             table[section] = value
         elif not isinstance(table.setdefault(section, {}), dict):
@@ -88,7 +87,7 @@ def experiment(table: Table) -> Experiment:
     values = {f.name: table[f.name] for f in fields(Experiment) if f.name in table}
     for key in table:
         if key not in values:
-            raise FedsweError(f"unknown key {key}{_meant(key, table)}")
+            raise FedsweError(f"unknown key {key}: {_meant(key, table)}")
     for section in values:
         if section in DEFAULT:
             values[section] = named(section, _section(table, section), section)
@@ -126,7 +125,7 @@ def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
     known = [f.name for f in fields(cls) if f.init]  # type: ignore[arg-type]
     for key in table:
         if key not in known:
-            raise FedsweError(f"unknown key {_where(section, key)}{of}{registry.nearest(key, sorted(known))}")
+            raise FedsweError(f"unknown key {_where(section, key)}{of}: {suggestion(key, sorted(known))}")
     table = {key: _prepared(value, types.get(key, Any), _where(section, key)) for key, value in table.items()}
     try:
         return _adapter(cls).validate_python(table)
@@ -189,11 +188,9 @@ def _meant(key: str, table: Table) -> str:
     for section in (*PLAIN, *DEFAULT):
         for inner in _keys_of(section, table):
             inside.setdefault(inner, []).append(f"{section}.{inner}")
-    outside = [f.name for f in fields(Experiment)]
-    close = [key] if key in inside else difflib.get_close_matches(key, [*outside, *inside], n=1)
-    if not close:
-        return f": known are {', '.join(outside)}"
-    return f": did you mean {' or '.join(close if close[0] in outside else inside[close[0]])}?"
+    outside = {f.name: f.name for f in fields(Experiment)}
+    known = {inner: " or ".join(places) for inner, places in inside.items()} | outside
+    return suggestion(key, known, f"known are {', '.join(outside)}")
 
 
 def _keys_of(section: str, table: Table) -> list[str]:

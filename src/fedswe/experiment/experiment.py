@@ -38,7 +38,7 @@ class Evaluate:
     every: int = 20  # rounds; round 0 and the last round are always evaluated
     model: list[str] = field(default_factory=lambda: ["server", "client_mean"], metadata={"kind": "output"})
     ema_decay: float = 0.99  # of the exponential average of server models, "ema"
-    tail: int = 0  # number of last rounds, over which scores are averaged, that are evaluated more often; 0 = none
+    tail: int = 0  # number of last rounds that are evaluated more often, to average their scores; 0 = none
     tail_every: int = 2  # rounds between evaluations in the tail
 
     def outputs(self) -> dict[str, Output]:
@@ -120,7 +120,8 @@ class Experiment:
             registry.instance("column", name, "record.columns").check(self.algorithm, self.local)
         require(
             not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),
-            f"{type(self.algorithm).__name__} reads gradients off the local progress: local.chain may hold only clip",
+            f"{type(self.algorithm).__name__} computes gradients from the local progress: "
+            "local.chain may hold only clip",
         )
 
 

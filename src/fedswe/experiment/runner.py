@@ -32,7 +32,7 @@ def run(
 ) -> History:
     """Run from the start; with `out`, keep everything in a new run directory there.
 
-    `watch` is called after every round; `say` is told in a line what the user should know before the first.
+    `watch` is called after every round; `say` is called with messages for the user before the first round.
     """
     runner = Runner(experiment)
     if say is not None and (needed := runner.memory()) is not None:

@@ -13,7 +13,7 @@ CHECKPOINT_SECONDS = 300.0
 
 
 class WorkerDied(Exception):
-    """The process of a worker ended before its stack did; it holds no claims any more."""
+    """The process of a worker ended before its stack did; its locks are released."""
 
 
 class Worker(Protocol):
@@ -21,7 +21,7 @@ class Worker(Protocol):
         """Start to run a stack."""
 
     def receive(self) -> int | None:
-        """How many rounds of the stack are behind; None once, when the stack has ended.
+        """The rounds of the stack completed so far; None once, when the stack has ended.
 
         Raises WorkerDied, and the FedsweError that ended the stack.
         """

@@ -160,11 +160,11 @@ def rebuilt(cells: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Cell]:
 
 
 def _run(connection: Connection, cells: list[Cell], store: Store, stopping: threading.Event) -> None:
-    told = 0.0
+    reported_at = 0.0
     for at in run_stack(cells, store, CHECKPOINT_SECONDS, stopping.is_set):
-        if time.monotonic() - told > _REPORT_SECONDS:
+        if time.monotonic() - reported_at > _REPORT_SECONDS:
             connection.send(at)
-            told = time.monotonic()
+            reported_at = time.monotonic()
 
 
 def _listen(connection: Connection, stacks: queue.SimpleQueue[Message], stopping: threading.Event) -> None:

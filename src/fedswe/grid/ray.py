@@ -186,7 +186,7 @@ class _Actor:
             self._at = at
 
     def position(self) -> int:
-        """How many rounds of the stack are behind, as soon as that is known, and not at once."""
+        """The rounds of the stack completed so far. It waits before it returns, so that it is not called too often."""
         time.sleep(_POLL_SECONDS)
         while self._at is None:
             time.sleep(0.05)

@@ -108,8 +108,8 @@ class _Pass:
         self._waiting = deque(range(len(stacks)))
         self._busy: dict[Worker, int] = {}
         self._deaths = [0] * len(stacks)
-        self._first = [-1] * len(stacks)  # rounds that a stack had behind when it was first started; -1: not yet
-        self._at = [0] * len(stacks)  # rounds that it has behind now
+        self._first = [-1] * len(stacks)  # rounds completed when the stack was first started; -1: not yet
+        self._at = [0] * len(stacks)  # rounds completed now
         self._shown = (-1, -1)
         self._failure: FedsweError | RuntimeError | None = None
 
@@ -169,8 +169,8 @@ class _Pass:
             self._waiting.append(stack)
         elif self._failure is None:
             self._failure = FedsweError(
-                f"{_DEATHS} workers died while they ran {self._stacks[stack][0].name} and those beside it, perhaps for "
-                "lack of memory: give the same command again, which continues, with fewer --jobs"
+                f"{_DEATHS} workers died while they ran {self._stacks[stack][0].name} and the cells of its stack; "
+                "the memory may be too small: give the same command again, which continues, with fewer --jobs"
             )
 
     def _show(self) -> None:

@@ -36,8 +36,8 @@ def run_stack(
 ) -> Iterator[int]:
     """Run the cells that are neither finished nor claimed by another process, and keep each as soon as it ends.
 
-    Yields, before the first round and after every round, how many of the rounds of all its cells are behind; cells
-    that are not run here count as done. When `stopping` says so, all runs are saved, and the iteration ends.
+    Yields, before the first round and after every round, the number of rounds completed, summed over all its cells;
+    cells that are not run here count as completed. When `stopping` says so, all runs are saved, and the iteration ends.
     """
     with ExitStack() as claims:
         claimed = [cell for cell in cells if claims.enter_context(store.claim(cell))]

@@ -1,4 +1,4 @@
-"""Directories of cells: which are finished, which are being run, and by whom.
+"""Directories of cells: which are finished, and which are being run.
 
 Several processes, also of several commands, may use one directory. A process claims a cell before it runs it; the claim
 ends with the process, however that ends, and the next process continues from the last checkpoint.

@@ -44,9 +44,9 @@ class Claim:
     """The right of one process to work on something, by a lock on a file. It ends with `release`, or with the process.
 
     Where the file system has no locks, every process that wants the right first creates a file of its own, named after
-    itself, and then lists such files: it has the right if no other living process has one. Two processes that do this
-    at the same moment may both give up, but never both have the right. Whether a process on another machine lives is
-    unknown; it counts as living until its file is deleted.
+    itself, and then lists such files: it has the right if no other running process has one. Two processes that do this
+    at the same moment may both give up, but never both have the right. Whether a process on another machine runs is
+    unknown; it counts as running until its file is deleted.
     """
 
     def __init__(self, path: Path, wait: bool = False) -> None:
@@ -70,7 +70,7 @@ class Claim:
             raise cannot_write(own, error) from None
         self._file = own
         others = [p for p in path.parent.iterdir() if p.name.startswith(f"{path.name}.") and p != own]
-        return not any(_lives(other, here) for other in others)
+        return not any(_is_running(other, here) for other in others)
 
     def release(self) -> None:
         if self._file is not None:
@@ -78,8 +78,8 @@ class Claim:
         os.close(self._handle)
 
 
-def _lives(announcement: Path, here: str) -> bool:
-    """Whether the process that created the file lives; removes the file of a dead one."""
+def _is_running(announcement: Path, here: str) -> bool:
+    """Whether the process that created the file is running; removes the file of one that has ended."""
     where, process, started = announcement.name.rsplit(".", 2)
     if where != here or _started(int(process)) == started:
         return True
@@ -89,7 +89,7 @@ def _lives(announcement: Path, here: str) -> bool:
 
 
 def _started(process: int) -> str:
-    """When a process started, in clock ticks since the machine did; "" for a process that does not live."""
+    """When a process started, in clock ticks since the machine did; "" for a process that is not running."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
@@ -100,4 +100,4 @@ def _started(process: int) -> str:
         return ""
     except OSError:
         pass
-    return "0"  # it lives, and this system does not tell since when
+    return "0"  # running, start time unknown

@@ -37,8 +37,8 @@ def commit() -> str:
     """The commit of the source tree, with a mark when it has changes; $FEDSWE_COMMIT where there is no repository."""
     source, unknown = Path(__file__).resolve().parent, os.environ.get("FEDSWE_COMMIT", "unknown")
 
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(source), *words], capture_output=True, text=True, timeout=10)
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(source), *arguments], capture_output=True, text=True, timeout=10)
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import safetensors
-import safetensors.torch
 import torch
 
 from fedswe.core.records import Vector
@@ -27,6 +26,7 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History, Tally
 from fedswe.results.locks import Claim, in_use
+from fedswe.results.tensors import to_bytes
 
 _HISTORY_INTERVAL = 1.0  # seconds between rewrites of history.csv while a run goes on
 
@@ -124,8 +124,7 @@ class RunDirectory:
             "tally": json.dumps(asdict(checkpoint.tally)),
             "trajectory_bytes": str(checkpoint.trajectory_bytes),
         }
-        tensors = {n: v.detach().cpu().clone().contiguous() for n, v in checkpoint.tensors.items()}
-        write_whole(self.path / "checkpoint.safetensors", safetensors.torch.save(tensors, notes))
+        write_whole(self.path / "checkpoint.safetensors", to_bytes(checkpoint.tensors, notes))
 
     def sweep(self) -> None:
         """Remove incomplete files of a killed process."""
@@ -161,8 +160,7 @@ class RunDirectory:
     # end -----------------------------------------------------------------------------------------------
     def finish(self, history: History, models: dict[str, Vector]) -> None:
         self.save_history(history, now=True)
-        tensors = {n: v.detach().cpu().clone().contiguous() for n, v in models.items()}
-        write_whole(self.path / "model.safetensors", safetensors.torch.save(tensors))
+        write_whole(self.path / "model.safetensors", to_bytes(models))
         (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
 
     def history(self) -> History:

@@ -12,6 +12,7 @@ from torch.func import grad, vmap
 from torch.nn import functional as F
 
 from fedswe.core import keys
+from fedswe.core.local import Precision
 from fedswe.core.records import Vector
 from fedswe.core.transfer import to_device
 from fedswe.tasks.augment import Augmentation
@@ -19,7 +20,7 @@ from fedswe.tasks.batches import Batch, Batches
 from fedswe.tasks.labelled_data import Labelled, chunks, resident
 from fedswe.tasks.networks import NETWORKS, Network, kaiming_last_layer
 from fedswe.tasks.partition import Indices
-from fedswe.tasks.problem import Precision, Problem, Setting
+from fedswe.tasks.problem import Problem, Setting
 
 
 def initial_network(model: str, kaiming: bool, shape: tuple[int, ...], classes: int, seed: int) -> Network:

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from fedswe.core import keys
+from fedswe.core.local import Precision
 from fedswe.core.records import Vector
 from fedswe.errors import require
 from fedswe.tasks.classification_problem import arithmetic
 from fedswe.tasks.networks import Network
-from fedswe.tasks.problem import Precision, Problem, Setting
+from fedswe.tasks.problem import Problem, Setting
 
 Samples = tuple[torch.Tensor, torch.Tensor]  # inputs [N, ...] and targets [N, ...]
 

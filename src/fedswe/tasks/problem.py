@@ -5,18 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fedswe.availability.schedule import Floats
+from fedswe.core.local import Precision
 
 if TYPE_CHECKING:
     import torch
 
     from fedswe.core.records import Vector
-
-Precision = Literal["fp32", "tf32", "bf16"]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import numpy as np
 
 from fedswe.availability.schedule import Floats
 from fedswe.core import keys
+from fedswe.core.local import Precision
 from fedswe.errors import FedsweError, require
-from fedswe.tasks.problem import Precision, Problem, Setting, Task
+from fedswe.tasks.problem import Problem, Setting, Task
 
 if TYPE_CHECKING:
     import torch

@@ -60,7 +60,10 @@ def check_delta(delta: float) -> None:
 def check_k(k: float) -> None:
     """Refuse an interpolation coefficient that is negative or not finite, or whose square leaves double precision."""
     require(math.isfinite(k) and k >= 0.0, f"k = {k} must be a finite number, at least 0")
-    require(k == 0.0 or 1e-100 <= k <= 1e100, f"k = {k} cannot be told from 0 or from infinity: use 1e-100 to 1e100")
+    require(
+        k == 0.0 or 1e-100 <= k <= 1e100,
+        f"k = {k} cannot be distinguished from 0 or from infinity: use 1e-100 to 1e100",
+    )
 
 
 def _window_sums(running: FloatArray, period: int) -> FloatArray:

@@ -65,8 +65,8 @@ def _all_is_worst(selection: Selection, measured: Measurements, place: Place) ->
     if next_one is None:
         return None
     close = {name: by for name, by in above.items() if by is not None and by.mean < _WORST_BY} or dict([next_one])
-    told = "; ".join(f"{signed(by)}: {name} minus FedAvg, all" for name, by in close.items())
-    return Finding(next_one[1].mean >= _WORST_BY, told)
+    text = "; ".join(f"{signed(by)}: {name} minus FedAvg, all" for name, by in close.items())
+    return Finding(next_one[1].mean >= _WORST_BY, text)
 
 
 def _close(selection: Selection, measured: Measurements, place: Place) -> Finding | None:

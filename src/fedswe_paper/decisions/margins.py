@@ -1,4 +1,4 @@
-"""Differences paired by seed: the same clients, the same data, the same coins; only the method differs."""
+"""Differences paired by seed: the same clients, the same data, the same random draws; only the method differs."""
 
 from __future__ import annotations
 

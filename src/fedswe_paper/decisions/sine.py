@@ -63,13 +63,13 @@ def _race(selection: Selection, measured: Measurements, dataset: str) -> list[tu
 
 def _said(selection: Selection, measured: Measurements, dataset: str, race: Sequence[tuple[int, float, float]]) -> str:
     a, b = (selection.cell(dataset, "sine", (name, 0.0)) for name in ("fedswe", "fedavg"))
-    words = []
+    parts = []
     for target, ours, theirs in race:
         by_seed = margin(measured.rounds_to(a, target / 100), measured.rounds_to(b, target / 100))
         known = by_seed is not None and by_seed.seeds > 1 and math.isfinite(by_seed.mean)
         apart = f", by seed {signed(by_seed, 0)}" if known and by_seed is not None else ""
-        words.append(f"{rounds(ours)} against {rounds(theirs)} rounds to {target} %{apart}")
-    return "; ".join(words)
+        parts.append(f"{rounds(ours)} against {rounds(theirs)} rounds to {target} %{apart}")
+    return "; ".join(parts)
 
 
 def rounds(value: float) -> str:

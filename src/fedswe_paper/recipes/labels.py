@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fedswe.algorithms import ALGORITHMS
+from fedswe.registry import resolve
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.readings import READINGS
@@ -20,7 +20,7 @@ _SHORT = {
 
 def label(cell: PaperCell) -> str:
     """The method as a table names it, and how it is read where not by default."""
-    parts = [_SHORT.get(cell.algorithm, ALGORITHMS[cell.algorithm].__name__)]
+    parts = [_SHORT.get(cell.algorithm) or resolve("algorithm", cell.algorithm).__name__]
     if cell.algorithm == "fedswe":
         parts.append(f"k = {cell.k:g}")
     if cell.reading:

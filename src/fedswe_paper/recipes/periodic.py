@@ -78,17 +78,17 @@ def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measuremen
 
 
 def _sampling(selection: Selection, cells: list[PaperCell], measured: Measurements) -> list[str]:
-    """What the eye must know of curves that are judged in one phase of the swing, and in all of them at the end."""
+    """Notes on how often the curves are evaluated: always in one phase of the period, and in all phases at the end."""
     runs = [run.cell for cell in cells for run in measured.of(cell)]
     judged = {(cell.dataset, e.every, e.tail, e.tail_every) for cell in runs if (e := cell.experiment().evaluate)}
-    aliased = (
-        "; before these always in the same phase, so that curves show the swing between the groups at their end only"
-    )
-    return [
-        f"{dataset}: judged every {every} rounds, in the last {tail} every {tail_every}"
-        + aliased * (every % selection.scale.period == 0)
-        for dataset, every, tail, tail_every in sorted(judged)
-    ]
+    notes = []
+    for dataset, every, tail, tail_every in sorted(judged):
+        note = f"{dataset}: judged every {every} rounds, in the last {tail} every {tail_every}"
+        if every % selection.scale.period == 0:
+            note += "; before these always in the same phase, so that curves show the swing between the groups at "
+            note += "their end only"
+        notes.append(note)
+    return notes
 
 
 def _final(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> VerdictTable:

@@ -60,8 +60,8 @@ def _report(selection: Selection, measured: Measurements) -> Page:
     ]
     title = "Open readings: accuracy beside Table 2"
     names = ("data", "dynamics", "algorithm", "local rate")
-    told = {label(c): READINGS[c.reading].why for c in cells if c.reading}
-    notes = [f"{name}: {why}" for name, why in told.items()]
+    reasons = {label(c): READINGS[c.reading].why for c in cells if c.reading}
+    notes = [f"{name}: {why}" for name, why in reasons.items()]
     return accuracy_table(selection, title, names, lines, measured, cells, notes)
 
 

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedswe.core.local import Local
 from fedswe.engine.local_step import phase_end
-from fedswe.engine.solvers import cuda_graph as captured
+from fedswe.engine.solvers import cuda_graph
 from fedswe.engine.solvers.cuda_graph import Graphs, HeldPhase, needs, suits, train
 from fedswe.engine.solvers.stacked import train as train_stacked
 from fedswe.engine.work import rows_at_a_time
@@ -24,7 +24,7 @@ gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU; last mea
 
 @pytest.fixture(autouse=True)
 def nothing_held():
-    captured._HELD.clear()
+    cuda_graph._HELD.clear()
 
 
 @pytest.mark.parametrize(("drifting", "clip"), [(False, 0.0), (True, 0.3)])
@@ -35,7 +35,7 @@ def test_a_held_phase_ends_where_the_steps_end(model, drifting, clip):
     for t, ids in enumerate(([0, 1, 3, 5, 6, 7, 8], [1, 4], [0, 2], [0], range(9))):
         mine = stack([one], list(ids), t, drifting, clip)
         torch.testing.assert_close(train(mine, graph=False), train_stacked(mine), rtol=1e-5, atol=1e-6)
-    assert [held.room for held in captured._HELD.values()] == [16]  # one set of buffers served them all
+    assert [held.room for held in cuda_graph._HELD.values()] == [16]  # one set of buffers served them all
 
 
 def test_dropout_and_the_crops_of_several_runs():
@@ -72,7 +72,7 @@ def test_poisoned_places_reach_nobody():
 
 
 def test_few_shapes_serve_all_crowds():
-    sizes = np.array([captured._rounded(n) for n in range(1, 1025)])
+    sizes = np.array([cuda_graph._rounded(n) for n in range(1, 1025)])
     crowd = np.arange(1, 1025)
     assert (sizes >= crowd).all()
     assert (sizes <= crowd * 9 / 8).all()
@@ -80,11 +80,11 @@ def test_few_shapes_serve_all_crowds():
 
 
 def test_families_are_kept_apart_and_forgotten():
-    for number in range(captured._KEPT + 2):
+    for number in range(cuda_graph._KEPT + 2):
         one = problem(seed=number)
         mine = stack([one], [1, 3], local=Local(steps=1 + number, batch_size=16))
         torch.testing.assert_close(train(mine, graph=False), train_stacked(mine), rtol=1e-5, atol=1e-6)
-    assert len(captured._HELD) == captured._KEPT
+    assert len(cuda_graph._HELD) == cuda_graph._KEPT
 
 
 class Own(nn.Linear):
@@ -94,8 +94,8 @@ class Own(nn.Linear):
 def test_only_layers_known_not_to_wait_are_captured():
     assert not suits(problem(), Local())  # on a CPU there is nothing to capture
     module = nn.Sequential(nn.Flatten(), Own(192, 10))
-    assert not captured.known(module)
-    assert captured.known(NETWORKS["cinic10_cnn"]((3, 32, 32), 10))
+    assert not cuda_graph.has_only_torch_layers(module)
+    assert cuda_graph.has_only_torch_layers(NETWORKS["cinic10_cnn"]((3, 32, 32), 10))
 
 
 class Strangers(TorchDispatchMode):
@@ -128,8 +128,10 @@ def test_a_phase_asks_nothing_of_the_device(monkeypatch, dropout):
     def absent(x):
         return torch.empty_like(x, device="meta")
 
-    changes = Augment(*map(absent, vars(drawn.augment).values()))
-    batches = Batches(absent(drawn.index), absent(drawn.weight), changes, absent(drawn.dropout) if dropout else None)
+    augmentations = Augment(*map(absent, vars(drawn.augment).values()))
+    batches = Batches(
+        absent(drawn.index), absent(drawn.weight), augmentations, absent(drawn.dropout) if dropout else None
+    )
     one._train, one.border = tuple(map(absent, one._train)), absent(one.border)
     row = [absent(x) for x in (mine.start, mine.drift, mine.lr)]
     with Strangers() as strangers:

@@ -129,13 +129,13 @@ class Federation:
             "overrides": shlex.join(overrides),
             "trust-keys": not self.trial.simulation,
         }
-        words = [
+        arguments = [
             "run", str(self.trial.app), CONNECTION,
             "--run-config", " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()),
         ]  # fmt: skip
         if self.trial.simulation:
-            words += ["--federation-config", f"num-supernodes={self.trial.clients} client-resources-num-cpus=1"]
-        answer = self._flwr(*words)
+            arguments += ["--federation-config", f"num-supernodes={self.trial.clients} client-resources-num-cpus=1"]
+        answer = self._flwr(*arguments)
         self._submitted = self._seen = self._checked = time.monotonic()
         return str(answer["run-id"])
 
@@ -220,19 +220,19 @@ class Federation:
         for client in range(len(_listed(known)), self.trial.clients):  # registered in this order
             self._flwr("supernode", "register", str(keys / f"client-{client}.pub"), CONNECTION)
 
-    def _flwr(self, *words: str) -> dict[str, object]:
-        done = self._flower(*words, "--format", "json")
+    def _flwr(self, *arguments: str) -> dict[str, object]:
+        done = self._flower(*arguments, "--format", "json")
         try:
             answer = json.loads(done.stdout)
         except json.JSONDecodeError:
             answer = {}
         if done.returncode or not isinstance(answer, dict) or not answer.get("success"):
             said = (answer.get("error-message") if answer else None) or done.stderr or done.stdout
-            raise FedsweError(f"flwr {words[0]} failed: {' '.join(str(said).split())[:400]}")
+            raise FedsweError(f"flwr {arguments[0]} failed: {' '.join(str(said).split())[:400]}")
         return answer
 
-    def _flower(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command, home = [_program("flwr"), *words], self.trial.home
+    def _flower(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command, home = [_program("flwr"), *arguments], self.trial.home
         try:
             # In our own folder: if the working directory has a folder with the name of the connection, Flower takes
             # the name for that folder.
@@ -241,7 +241,7 @@ class Federation:
             )
         except subprocess.TimeoutExpired:
             raise FedsweError(
-                f"flwr {words[0]} did not answer in {_ANSWER_LIMIT:g} s: see {home / 'logs'} and try again"
+                f"flwr {arguments[0]} did not answer in {_ANSWER_LIMIT:g} s: see {home / 'logs'} and try again"
             ) from None
 
 

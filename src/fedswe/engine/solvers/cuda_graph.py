@@ -19,7 +19,7 @@ from fedswe.tasks.batches import Batches
 from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Problem
 
-_CHANGES = ("shift_y", "shift_x", "flip")
+_AUGMENTATIONS = ("shift_y", "shift_x", "flip")
 _KEPT = 4  # families whose graphs are kept
 
 
@@ -58,13 +58,13 @@ class HeldPhase:
         self.x = stack.start.new_zeros(room, stack.start.shape[1])
         self.drift = None if stack.drift is None else torch.zeros_like(self.x)
         self.lr = self.x.new_zeros(room, 1)
-        changes, dropout = batches.augment, batches.dropout
+        augmentations, dropout = batches.augment, batches.dropout
         self.batches = Batches(
             batches.index.new_zeros(room, steps, width),
             batches.weight.new_zeros(room, width),
             None
-            if changes is None
-            else Augment(*(getattr(changes, name).new_zeros(room, steps, width) for name in _CHANGES)),
+            if augmentations is None
+            else Augment(*(getattr(augmentations, name).new_zeros(room, steps, width) for name in _AUGMENTATIONS)),
             None if dropout is None else dropout.new_zeros(room, steps),
         )
         self._graphs = Graphs()
@@ -81,7 +81,7 @@ class HeldPhase:
         held.weight[:n] = 0  # of samples beyond the width
         held.weight[:n, :width] = batches.weight
         if held.augment is not None:
-            for name in _CHANGES:
+            for name in _AUGMENTATIONS:
                 getattr(held.augment, name)[:n, :, :width] = getattr(batches.augment, name)
         if held.dropout is not None and batches.dropout is not None:
             held.dropout[:n] = batches.dropout
@@ -104,7 +104,7 @@ def _rounded(n: int) -> int:
     return -(-n // grain) * grain
 
 
-# By family, the last used at the end. Each keeps its data alive, so that no other family gets its name.
+# By family, the last used at the end. An entry keeps its data in memory, so no other family can get the same key.
 _HELD: dict[Hashable, HeldPhase] = {}
 
 
@@ -124,11 +124,13 @@ def _held(stack: Stack, batches: Batches, n: int) -> HeldPhase:
 
 def suits(problem: Problem, local: Local) -> bool:
     on_gpu = problem.start.device.type == "cuda"
-    ours = all(type(transform).__module__ == transforms.__name__ for transform in local.transforms)
-    return on_gpu and ours and isinstance(problem, ClassificationProblem) and known(problem.network.module)
+    built_in = all(type(transform).__module__ == transforms.__name__ for transform in local.transforms)
+    if not (on_gpu and built_in and isinstance(problem, ClassificationProblem)):
+        return False
+    return has_only_torch_layers(problem.network.module)
 
 
-def known(module: nn.Module) -> bool:
+def has_only_torch_layers(module: nn.Module) -> bool:
     """Whether all layers are torch's own: they never wait for the device, which would break a capture."""
     return all(type(layer).__module__.startswith("torch.nn.") for layer in module.modules())
 

@@ -48,7 +48,7 @@ def needs(problem: Problem, local: Local, clients: int) -> int | None:
 
 
 def copies_of_the_largest(problem: ClassificationProblem, clients: int) -> torch.Tensor:
-    """The client with the most samples, so many times, each in its own place: an expanded one cannot be pinned."""
+    """The client with the most samples, `clients` times, as separate elements: an expanded tensor cannot be pinned."""
     return torch.full((clients,), int(problem.sizes.argmax()))
 
 

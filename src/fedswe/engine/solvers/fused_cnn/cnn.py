@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
+from fedswe.core.local import Precision
 from fedswe.engine.solvers.cuda_graph import Graphs
 from fedswe.engine.solvers.fused_cnn import kernels, parameters
 from fedswe.engine.solvers.fused_cnn.dropout import drop
-
-Precision = Literal["bf16", "tf32", "fp32"]
 
 CONV = 896 + 9248  # parameters of the two convolutions
 _SPLITS = 8  # shares of a batch whose convolution gradients are summed apart

@@ -8,8 +8,9 @@ from functools import lru_cache
 import torch
 from torch.nn import functional as F
 
+from fedswe.core.local import Precision
 from fedswe.engine.solvers.fused_cnn import kernels, parameters
-from fedswe.engine.solvers.fused_cnn.cnn import CONV, Precision, bordered, dense_layers
+from fedswe.engine.solvers.fused_cnn.cnn import CONV, bordered, dense_layers
 from fedswe.engine.solvers.fused_cnn.solver import dense_part
 from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import AT_A_TIME

@@ -8,17 +8,17 @@ from functools import lru_cache
 import torch
 from torch import nn
 
-from fedswe.core.local import Local
+from fedswe.core.local import Local, Precision
 from fedswe.core.transforms import Clip
-from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn, Precision
+from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn
 from fedswe.engine.work import Stack
 from fedswe.tasks.batches import Batches
 from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.labelled_data import Resident
 from fedswe.tasks.problem import Problem
 
-_CHUNK = 128  # clients at a time; the rate is level from 64 on
-_GRAIN = 8  # a chunk holds a multiple of this many, so that a handful of graphs serves every round
+_CHUNK = 128  # clients at a time; from 64 on, more clients are not faster
+_GRAIN = 8  # a chunk holds a multiple of this many, so that a few graphs are enough for all rounds
 
 
 def fits(problem: Problem, local: Local) -> bool:
@@ -104,9 +104,10 @@ def _fill(cnn: FusedCnn, batches: Batches, labels: torch.Tensor, n: int, width: 
     phase.labels[:, :n, :width] = labels[batches.index].transpose(0, 1).int()
     if batches.dropout is not None:
         phase.dropout[:, :n] = batches.dropout.T
-    for name in ("shift_y", "shift_x", "flip"):  # zero where nothing is drawn: the buffers outlive the run before
-        changes = None if batches.augment is None else getattr(batches.augment, name).transpose(0, 1)
-        getattr(phase, name)[:, :n, :width] = 0 if changes is None else changes
+    # zero where nothing is drawn: the buffers still hold the values of an earlier run
+    for name in ("shift_y", "shift_x", "flip"):
+        drawn = 0 if batches.augment is None else getattr(batches.augment, name).transpose(0, 1)
+        getattr(phase, name)[:, :n, :width] = drawn
 
 
 @lru_cache(maxsize=2)
