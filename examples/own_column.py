@@ -18,4 +18,4 @@ class Norms(Column):
 
     def values(self, engine: Engine) -> dict[str, float]:
         server, mean = engine.server_model(), engine.client_mean()
-        return {"server_norm": float(server.norm()), "server_to_client_mean": float((server - mean).norm())}
+        return {"norm_of_server": float(server.norm()), "distance_of_mean": float((server - mean).norm())}

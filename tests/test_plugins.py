@@ -88,7 +88,7 @@ def test_run_stop_and_resume(folder):
     assert json.loads((whole / "run.json").read_text())["sources"] == {f: digest(folder / f) for f in sorted(files)}
     assert all(f'"{name}"' in (whole / "config.toml").read_text() for name in PARTS)
     header = without_seconds(whole / "history.csv")[0]
-    assert "server_norm" in header
+    assert "norm_of_server" in header
     assert "RunningMean_test_loss" in header
 
     stopped = start(folder, *words, "--out", "stopped", stdout=subprocess.DEVNULL)

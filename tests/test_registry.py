@@ -13,7 +13,7 @@ from fedswe.algorithms import FedAvg
 from fedswe.availability import Always
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, load, load_text
-from fedswe.registry import KINDS, find, name_of, resolve, sources, split
+from fedswe.registry import KINDS, find, name_of, refuse_changed, resolve, sources, split
 from fedswe.tasks import Quadratic
 
 
@@ -105,7 +105,7 @@ def test_an_instance_is_written_by_its_module(folder, monkeypatch):
     value = Experiment(rounds=2, algorithm=mine.Half(share=0.1), task=Quadratic(), availability=Always())
     run(value, out=folder / "out")
     assert 'name = "mine:Half"' in (folder / "out" / "config.toml").read_text()
-    assert sources(value).keys() == {"mine"}
+    assert sources(value).keys() == {"mine", "beside"}
 
 
 @dataclass(frozen=True)
@@ -220,3 +220,77 @@ def test_a_name_that_leads_nowhere(words, message, folder):
 def test_nothing_to_show(name, message, folder):
     with pytest.raises(FedsweError, match=message):
         find(name)
+
+
+HELPED = """
+from dataclasses import dataclass
+from beside_it import FACTOR
+from fedswe.algorithms import FedAvg
+
+
+@dataclass(frozen=True)
+class Helped(FedAvg):
+    title = "uses a file beside it"
+"""
+
+
+def test_files_that_a_plug_in_imports_are_digested_too(tmp_path, monkeypatch):
+    (tmp_path / "beside_it.py").write_text("FACTOR = 1.0\n")
+    (tmp_path / "helped.py").write_text(HELPED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    value = load(None, ["algorithm.name=./helped.py:Helped"])
+    before = sources(value)
+    assert set(before) == {"./helped.py", "beside_it"}
+    (tmp_path / "beside_it.py").write_text("FACTOR = -5.0\n")
+    with pytest.raises(FedsweError, match="beside_it has changed since the run in"):
+        refuse_changed(before, value, tmp_path)
+
+
+CLASH = """
+from dataclasses import dataclass
+from fedswe.core.transforms import Transform
+from fedswe.engine.columns import Column
+from fedswe.engine.outputs import Output
+
+
+@dataclass(frozen=True)
+class Clash(Column):
+    def values(self, engine):
+        return {"round": 99.0}
+
+
+@dataclass(frozen=True)
+class Short(Output):
+    def model(self, state, run):
+        return run.server_model()[:1]
+
+
+@dataclass(frozen=True)
+class Mixing(Transform):
+    def __call__(self, v, state, x, start):
+        return v.sum(), state
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("record.columns=./clash.py:Clash", "Clash gives round, which the history has already"),
+        ("evaluate.model=./clash.py:Short", r"output Short: a model of shape \[1\], expected is \[2\]"),
+        ("local.chain=./clash.py:Mixing", r"Mixing returned a direction of shape \[\]"),
+        ("algorithm.chain=./clash.py:Mixing", r"Mixing returned a direction of shape \[\]"),
+    ],
+)
+def test_parts_that_return_something_else(word, message, tmp_path, monkeypatch):
+    (tmp_path / "clash.py").write_text(CLASH)
+    monkeypatch.chdir(tmp_path)
+    words = ["task.name=quadratic", "task.centers=[[0.0,1.0],[1.0,0.0]]", "availability.name=always", "rounds=2", word]
+    with pytest.raises(FedsweError, match=message):
+        run(load(None, words))
+
+
+@pytest.mark.parametrize("name", ["./mine.py", ":Mine", "./mine.py:"])
+def test_half_a_name_is_refused(name):
+    with pytest.raises(FedsweError, match=r"name the class, ./mine.py:Class|write module:Class or ./file.py:Class"):
+        resolve("algorithm", name)

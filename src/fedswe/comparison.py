@@ -317,7 +317,10 @@ def parse_label(label: str) -> tuple[str, list[str]]:
     if parts and parts[0].isidentifier() and name not in registry.names("algorithm"):
         name = f"{name}:{parts.pop(0)}"
     for part in parts:
-        require("=" in part, f"--algorithms: cannot read {part!r} in {label}: parameters are key=value")
+        require(
+            "=" in part,
+            f"--algorithms: cannot read {part!r} in {label}: write key=value, and chain=[clip:5]",
+        )
     return name, parts
 
 

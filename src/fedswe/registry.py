@@ -11,8 +11,10 @@ import importlib
 import inspect
 import os
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
@@ -146,7 +148,9 @@ def resolve(kind: str, name: object) -> type[Any]:
     target = published.pop() if published else name
     place, colon, _ = target.rpartition(":")
     if not colon:
-        raise FedsweError(f"unknown {kind} {name!r}: {suggestion(name, names(kind))}")
+        hint = f"name the class, {name}:Class" if name.endswith(".py") else suggestion(name, names(kind))
+        raise FedsweError(f"unknown {kind} {name!r}: {hint}")
+    require(place and target.rpartition(":")[2], f"unknown {kind} {name!r}: write module:Class or ./file.py:Class")
     file = _file(place)
     cls = _checked(kind, name, target, file)
     _NAME_USED[cls] = (name, file)
@@ -191,6 +195,7 @@ def short_form(kind: str, text: str, where: str) -> dict[str, Any]:
         if not equals:
             require(keys and keys[0] not in table, f"{where}: {name} takes no value {word!r}: write key=value")
             key, value = keys[0], word
+        require(key not in table, f"{where}: {name} names {key} twice")
         require(key in keys, f"unknown key {where}.{key} of {name}: {suggestion(key, keys)}")
         table[key] = toml_value(value)
     return table
@@ -270,7 +275,7 @@ def _import_module(name: str) -> ModuleType:
 
 def _import_file(path: Path, place: str) -> ModuleType:
     if not path.is_file():
-        raise FedsweError(f"{place}: there is no file {path}")
+        raise FedsweError(f"{place}: there is no file {path}; a relative path begins where the command is given")
     name = f"{_FILE_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
@@ -356,7 +361,27 @@ def name_of(kind: str, cls: type[Any]) -> str:
 
 def sources(experiment: Any) -> dict[str, str]:
     """The sha256 of the source file of each part of an experiment that is not built in, by file or module."""
-    return {_place(cls): source_digest(cls) for cls in _foreign(experiment)}
+    found: dict[str, str] = {}
+    for cls in _foreign(experiment):
+        found |= {_place(cls): source_digest(cls), **_beside(cls)}
+    return found
+
+
+def _beside(cls: type[Any]) -> dict[str, str]:
+    """The digests of the modules that were imported from the folder of a class's file, by module name."""
+    try:
+        own = Path(inspect.getfile(cls)).resolve()
+    except (OSError, TypeError):  # it was not read from a file
+        return {}
+    installed = [Path(path).resolve() for path in sysconfig.get_paths().values()]
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = Path(getattr(module, "__file__", None) or "/").resolve()
+        beside = file.suffix == ".py" and file != own and file.is_relative_to(own.parent)
+        if beside and not name.startswith((_FILE_MODULE, "fedswe.")) and not any(map(file.is_relative_to, installed)):
+            with suppress(OSError):
+                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
 
 
 def refuse_changed(before: Mapping[str, str], experiment: Any, directory: Path) -> None:

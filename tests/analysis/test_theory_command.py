@@ -88,7 +88,7 @@ PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
         (["bias", "markov", *DIGITS, "--horizon", "5"], "client 0 is not available in any of 5 simulated rounds"),
         (["bias", *PLAIN, "--step", "0"], "--step 0.0 must be a positive number"),
         (["bias", *PLAIN, "--step", "inf"], "--step inf must be a positive number"),
-        (["staleness", "markov", "availability.p=[0.0,0.0]"], "all probabilities are 0"),
+        (["staleness", "markov", "availability.p=[0.0,0.0]"], "p is 0: no client would ever be available"),
         (["staleness", "markov", *DIGITS, "--period", "5"], "--period is the window of the bounds"),
         (["bias", *PLAIN, "--step", "3"], "does not converge"),
         (["bias", *TWO, "task.name=quadratic", "task.curvature=2", "local.lr=1"], "local.lr = 1 drives clients away"),

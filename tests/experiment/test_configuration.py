@@ -148,7 +148,7 @@ def test_a_chain_in_short_and_in_full(text):
         ("clip:nrm=1", "unknown key local.chain.nrm of clip: did you mean norm?"),
         ("clip:1:2", "local.chain: clip takes no value '2': write key=value"),
         ("clip:much", "local.chain.norm: input should be a valid number"),
-        ("3", "local.chain: input should be a valid tuple, not 3"),
+        ("3", "local.chain must be a list such as clip:5,momentum:0.9, not 3"),
         ("[3]", "local.chain: each element must be a table with a name, or NAME:VALUE, not 3"),
         ("[{norm=3}]", "local.chain: each element must be a table with a name, or NAME:VALUE, not {'norm': 3}"),
     ],

@@ -230,5 +230,5 @@ def test_full_availability_is_fair_and_fresh():
 
 
 def test_a_trace_without_anybody_is_refused():
-    with pytest.raises(FedsweError, match="nobody is available"):
+    with pytest.raises(FedsweError, match="no client is available in the whole trace"):
         trace_statistics(np.zeros((4, 2)))

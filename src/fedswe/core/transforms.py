@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedswe.core.records import Nothing, Scalar, Vector
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,11 @@ def apply(
     """The direction after the whole chain, and the new states."""
     after = []
     for transform, state in zip(chain, states, strict=True):
+        shape = v.shape
         v, new = transform(v, state, x, start)
+        if v.shape != shape:  # it would be broadcast, and mix the clients of a stack
+            name = type(transform).__name__
+            raise FedsweError(f"{name} returned a direction of shape {list(v.shape)} for one of {list(shape)}")
         after.append(new)
     return v, tuple(after)
 

@@ -134,7 +134,7 @@ class ServerEndpoint:
                 if t < self.t:
                     self._outputs.after_round()
                 return
-        names = ", ".join(self._outputs.state())
+        names = ", ".join(dict.fromkeys(name.split(".")[1] for name in self._outputs.state()))
         log.warning("round %d: no earlier state of %s is stored: its average begins here", self.t, names)
 
     # opening a round -----------------------------------------------------------------------------------

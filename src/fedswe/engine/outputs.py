@@ -120,7 +120,11 @@ class Outputs:
         self._states = {n: output.after_round(self._states[n], self._run) for n, output in self._outputs.items()}
 
     def models(self) -> dict[str, Vector]:
-        return {name: output.model(self._states[name], self._run) for name, output in self._outputs.items()}
+        models = {name: output.model(self._states[name], self._run) for name, output in self._outputs.items()}
+        wanted = self._run.server_model().shape
+        for name, x in models.items():
+            require(x.shape == wanted, f"output {name}: a model of shape {list(x.shape)}, expected is {list(wanted)}")
+        return models
 
     def state(self) -> dict[str, torch.Tensor]:
         """All states by name, for checkpoints."""

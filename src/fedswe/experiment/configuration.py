@@ -147,6 +147,10 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
     kind = registry.kind_with_base(arguments[0]) if origin is tuple else None
     if isinstance(value, str) and (origin is list or kind):
         value = [word.strip() for word in value.split(",") if word.strip()]
+    require(
+        not kind or isinstance(value, list | tuple),
+        f"{where} must be a list such as clip:5,momentum:0.9, not {value!r}",
+    )
     if kind and isinstance(value, list):
         return tuple(_element(kind, item, where) for item in value)
     return value

@@ -176,7 +176,10 @@ class Runner:
         for name, x in self.outputs.models().items():
             row |= {f"{name}_{score}": value for score, value in self.engine.evaluate(x).items()}
         for name in self.experiment.record.columns:
-            row |= instance("column", name, "record.columns").values(self.engine)
+            more = instance("column", name, "record.columns").values(self.engine)
+            taken = sorted({"seconds", *row} & more.keys())
+            require(not taken, f"record.columns: {name} gives {', '.join(taken)}, which the history has already")
+            row |= more
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
         if self._directory is not None:
