@@ -58,7 +58,7 @@ def test_labels_are_split_outside_brackets():
 
 
 def test_a_parameter_without_value_is_one_line():
-    with pytest.raises(FedsweError, match="cannot read 'clip' in fedswe:k=1:clip: parameters are key=value"):
+    with pytest.raises(FedsweError, match="cannot read 'clip' in fedswe:k=1:clip: write key=value"):
         parse_label("fedswe:k=1:clip")
 
 

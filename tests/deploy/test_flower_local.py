@@ -148,7 +148,7 @@ def test_the_written_app_is_complete_and_its_own_task_trains_in_the_simulator(tm
     setting = Setting(3, torch.float32, torch.device("cpu"))
     alone = Deployment.load(tmp_path / "app" / "deployment.toml", words).experiment.task.build(setting)
     list(alone.draw(torch.tensor([2]), 0, 3, 16))
-    assert alone.site.cache_info().currsize == 1  # a client reads nobody else's data
+    assert alone.samples.cache_info().currsize == 1  # a client reads only its own data
     sys.modules.pop("federation.task", None)
     sys.modules.pop("federation", None)
 
@@ -186,7 +186,7 @@ MISTAKES = {
     ("up", "{app}", "--clients", "9"): "--clients must be from 1 to 3",
     ("up", "{app}", "--clients", "1"): "a round needs 2 clients",
     ("up", "{app}", "deploy.delivry=lazy"): "did you mean delivery?",
-    ("up", "{app}", "task.name=nowhere:Task"): "cannot import nowhere:Task",
+    ("up", "{app}", "task.name=nowhere:Task"): "task nowhere:Task: cannot import nowhere",
     ("up", "{app}", "--run", "{app}/deployment.toml/x"): "choose another --run",
     ("init", "{app}"): "is not empty: choose another folder",
     ("init", "{app}/deployment.toml"): "cannot write",

@@ -147,6 +147,7 @@ run_cells(cells, LoggedStore(Path(sys.argv[1])), InProcess())
 @pytest.mark.parametrize("locks", ["locks", "no-locks"])
 def test_two_commands_share_a_directory(tmp_path, reference, locks):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment.pop("FEDSWE_NO_LOCKS", None)  # an earlier test of this process may have been warned
     command = [sys.executable, "-c", COMMAND, str(tmp_path), locks]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     both = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
