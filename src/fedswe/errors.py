@@ -1,13 +1,23 @@
-"""The one error a user sees: a single line that says what is wrong and what to change."""
+"""The error and the warning that a user sees: a single line that says what is wrong and what to change."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 
 class FedsweError(ValueError):
     """Something the user gave cannot be used; the message is one line and names the remedy."""
+
+
+class FedsweWarning(UserWarning):
+    """A result will be there, but it may not be what the user wants; the message is one line."""
+
+
+def warn(message: str) -> None:
+    """Warn in one line: the command line prints `warning: ...`, Python scripts have the module `warnings`."""
+    warnings.warn(message, FedsweWarning, stacklevel=3)
 
 
 def require(condition: object, message: str) -> None:

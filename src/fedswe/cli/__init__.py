@@ -6,15 +6,18 @@ import io
 import os
 import signal
 import sys
+import warnings
 from types import FrameType
+from typing import Any
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, FedsweWarning
 
 
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # print "?" for a character that the encoding of a log lacks
+    warnings.showwarning = _show_warning
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a process may have to ignore SIGINT
     if ours:
         signal.signal(signal.SIGINT, _interrupt)
@@ -28,6 +31,12 @@ def main() -> None:
     finally:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
+    """Our own warnings in one line; those of libraries are for developers, and not shown."""
+    if issubclass(category, FedsweWarning):
+        print(f"warning: {message}", file=sys.stderr)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -10,13 +10,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from fedswe.errors import FedsweError
+from fedswe.core import in_memory
+from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.experiment.configuration import dump, load_text
 from fedswe.grid.cell import Cell
 from fedswe.grid.executor import CHECKPOINT_SECONDS, Worker, WorkerDied
@@ -25,7 +27,8 @@ from fedswe.grid.store import Store
 
 _REPORT_SECONDS = 0.2  # between two messages of a worker about its rounds
 
-Message = tuple[Store, list[tuple[str, str, dict[str, Any]]]]  # name, configuration as TOML, and notes of each cell
+# The store; name, configuration as TOML, and notes of each cell; contents that exist only in the memory of this process.
+Message = tuple[Store, list[tuple[str, str, dict[str, Any]]], dict[str, bytes]]
 
 
 def count(device: str, jobs: int) -> int:
@@ -96,6 +99,7 @@ class LocalProcess:
 
     def __init__(self) -> None:
         self.connection, theirs = Pipe()
+        self._sent: set[str] = set()  # digests of contents that the process has
         same = f"import sys; sys.path[:], sys.argv[:] = {sys.path!r}, {sys.argv!r}"
         code = f"{same}; from fedswe.grid.local import serve; serve({theirs.fileno()})"
         # A terminal sends Ctrl-C to all processes of a command, and a scheduler its SIGTERM: this process decides what
@@ -110,8 +114,10 @@ class LocalProcess:
         theirs.close()
 
     def begin(self, stack: Sequence[Cell], store: Store) -> None:
+        where, cells, contents = message(stack, store, self._sent)
+        self._sent |= contents.keys()
         with suppress(OSError):  # it is dead, as `receive` will tell
-            self.connection.send(message(stack, store))
+            self.connection.send((where, cells, contents))
 
     def receive(self) -> int | None:
         try:
@@ -138,24 +144,28 @@ def serve(handle: int) -> None:
     """What a worker process does: run the stacks that it receives until the connection ends."""
     import torch
 
+    warnings.simplefilter("ignore", FedsweWarning)  # the process that gave the command has shown them
     torch.set_num_threads(1)  # idle threads of one process would take the core of another
     connection, stacks, stopping = Connection(handle), queue.SimpleQueue[Message](), threading.Event()
     threading.Thread(target=_listen, args=(connection, stacks, stopping), daemon=True).start()
     while True:
-        store, cells = stacks.get()
+        store, cells, contents = stacks.get()
         try:
-            _run(connection, rebuilt(cells), store, stopping)
+            _run(connection, rebuilt(cells, contents), store, stopping)
             connection.send(None)
         except Exception as error:
             connection.send(error if isinstance(error, FedsweError) else RuntimeError(traceback.format_exc()))
 
 
-def message(stack: Sequence[Cell], store: Store) -> Message:
-    return store, [(cell.name, dump(cell.experiment), dict(cell.notes)) for cell in stack]
+def message(stack: Sequence[Cell], store: Store, known: Collection[str] = ()) -> Message:
+    """What a worker needs; it has the contents with the `known` digests already."""
+    cells = [(cell.name, dump(cell.experiment), dict(cell.notes)) for cell in stack]
+    return store, cells, in_memory.packed("".join(config for _, config, _ in cells), known)
 
 
-def rebuilt(cells: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Cell]:
+def rebuilt(cells: Sequence[tuple[str, str, dict[str, Any]]], contents: dict[str, bytes]) -> list[Cell]:
     """The cells of a message. The experiments are built again here, so that users' own classes are found here."""
+    in_memory.unpack(contents)
     return [Cell(name, load_text(config, name), notes) for name, config, notes in cells]
 
 

@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import threading
 import time
+import warnings
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, FedsweWarning, require
 from fedswe.grid.cell import Cell
 from fedswe.grid.executor import CHECKPOINT_SECONDS, Worker, WorkerDied
 from fedswe.grid.local import Message, message, rebuilt
@@ -175,14 +176,15 @@ class _Actor:
         import torch
 
         torch.set_num_threads(1)
+        warnings.simplefilter("ignore", FedsweWarning)  # the command has shown them
         self._at = None
         require(
             token.exists(),
             f"the Ray worker on {socket.gethostname()} does not see {token.parent}: "
             "choose an --out that all machines share",
         )
-        store, cells = received
-        for at in run_stack(rebuilt(cells), store, CHECKPOINT_SECONDS, self._stopping.is_set):
+        store, cells, contents = received
+        for at in run_stack(rebuilt(cells, contents), store, CHECKPOINT_SECONDS, self._stopping.is_set):
             self._at = at
 
     def position(self) -> int:

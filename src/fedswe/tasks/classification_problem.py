@@ -163,6 +163,9 @@ class ClassificationProblem(Problem):
         inside = torch.arange(self._table.shape[1], device=size.device) < size
         return self.gradients(x, Batch(self._table[clients], (inside / size).to(x.dtype)))
 
+    def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
+        return self.network.parameters_at(x)
+
     def evaluate(self, x: Vector, logits: Logits | None = None) -> dict[str, float]:
         """Losses and accuracies; `logits` may compute the network's faster."""
         logits, scores = logits or self._logits, {}

@@ -81,6 +81,9 @@ class CustomProblem(Problem):
         who = [int(i) for i in clients]
         return self.gradients(x, Draw(who, [torch.arange(len(self.samples(i)[0])) for i in who]))
 
+    def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
+        return self.network.parameters_at(x)
+
     def evaluate(self, x: Vector) -> dict[str, float]:
         samples = self._task.test()
         if samples is None:

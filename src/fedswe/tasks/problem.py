@@ -64,6 +64,10 @@ class Problem(ABC):
     def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:
         """The exact gradients of F_i, [n, d] at x [n, d], for the given clients."""
 
+    def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
+        """A model as named tensors with their shapes, as torch's modules have them."""
+        return {"x": x}
+
     @abstractmethod
     def evaluate(self, x: Vector) -> dict[str, float]:
         """Named scores of a model, e.g. train_loss and test_accuracy."""
