@@ -27,7 +27,7 @@ from fedswe.grid.store import Store
 
 _REPORT_SECONDS = 0.2  # between two messages of a worker about its rounds
 
-# The store; name, configuration as TOML, and notes of each cell; contents that exist only in the memory of this process.
+# The store; name, configuration as TOML, and notes of each cell; contents that only this process has in memory.
 Message = tuple[Store, list[tuple[str, str, dict[str, Any]]], dict[str, bytes]]
 
 

@@ -14,8 +14,8 @@ import sys
 import sysconfig
 import threading
 import time
-import warnings
 import uuid
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
