@@ -16,8 +16,16 @@ from fedswe.grid.local import InProcess, LocalProcesses, count
 from fedswe.grid.runner import executor, run_cells
 from fedswe.grid.stack import divide
 from fedswe.grid.store import RunStore
+from fedswe.results.run_directory import RunDirectory
 from tests.cli.command import wait_for
-from tests.grid.grids import LoggedStore, assert_each_once, assert_same_results, random_moments, small_cells
+from tests.grid.grids import (
+    LoggedStore,
+    WaitingStore,
+    assert_each_once,
+    assert_same_results,
+    random_moments,
+    small_cells,
+)
 
 CELLS = small_cells()
 
@@ -78,8 +86,8 @@ def test_a_mistake_in_one_cell_stops_the_others_after_they_are_saved(tmp_path):
     (damaged / "config.toml").write_text(dump(cells[3].experiment))
     (damaged / "checkpoint.safetensors").write_text("half")
     with LocalProcesses(2) as workers, pytest.raises(FedsweError, match=r"checkpoint.safetensors is damaged"):
-        run_cells(cells, LoggedStore(tmp_path), workers)
-    assert (tmp_path / "runs" / cells[0].name / "checkpoint.safetensors").exists()
+        run_cells(cells, WaitingStore(tmp_path, cells[0].name, cells[3].name), workers)
+    assert RunDirectory(tmp_path / "runs" / cells[1].name).load_checkpoint().round > 0
     assert RunStore(tmp_path).running(cells) == []
 
 
