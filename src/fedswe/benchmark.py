@@ -20,10 +20,13 @@ from fedswe.availability.mask import Rows
 from fedswe.core.local import Local, Precision
 from fedswe.engine import BatchedEngine
 from fedswe.tasks.augment import Augment, Augmentation
-from fedswe.tasks.classification_problem import ClassificationProblem
-from fedswe.tasks.labelled_data import Labelled
-from fedswe.tasks.networks import NETWORKS, Network
+from fedswe.tasks.client_samples import PooledSamples
+from fedswe.tasks.data_set import DataSet
+from fedswe.tasks.losses import Objective
+from fedswe.tasks.network import Network
+from fedswe.tasks.networks import NETWORKS
 from fedswe.tasks.problem import Setting
+from fedswe.tasks.supervised_problem import SupervisedProblem
 
 
 @dataclass(frozen=True)
@@ -127,14 +130,17 @@ class _Bench:
         self.workload, self.device = workload, device
         rng = np.random.default_rng(0)
         total = workload.clients * workload.samples
-        data = Labelled(
+        data = DataSet(
             rng.standard_normal((total, *workload.shape), dtype=np.float32), rng.integers(0, 10, total),
             rng.standard_normal((1, *workload.shape), dtype=np.float32), np.array([9]),
         )  # fmt: skip
         parts = list(np.arange(total).reshape(workload.clients, workload.samples))
         module = NETWORKS[workload.network](workload.shape, 10)
         setting = Setting(0, torch.float32, device)
-        self.problem = ClassificationProblem(data, parts, Network(module), setting, Augmentation(workload.crop))
+        self.problem = SupervisedProblem(
+            PooledSamples(data, parts, setting), Network(module), Objective.of("cross_entropy"), setting,
+            Augmentation(workload.crop),
+        )  # fmt: skip
         self.local = Local(workload.steps, workload.batch, 0.05, "constant", precision=precision)
         self.module = NETWORKS[workload.network](workload.shape, 10).to(device)
         self.images = torch.as_tensor(data.x_train).to(device)  # in the layout that a plain loop uses

@@ -13,14 +13,14 @@ import os
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from fedswe.errors import FedsweError, require, suggestion
 
@@ -78,6 +78,7 @@ KINDS = {
         {
             "quadratic": "fedswe.tasks.quadratic:Quadratic",
             "digits": "fedswe.tasks.digits:Digits",
+            "from_data": "fedswe.tasks.from_data:DataTask",
             "npz": "fedswe.tasks.npz:Npz",
             "svhn": "fedswe.tasks.images:Svhn",
             "cifar10": "fedswe.tasks.images:Cifar10",
@@ -240,6 +241,8 @@ def _attribute(target: str) -> Any:
 def _checked(kind: str, name: str, target: str, file: Path | None) -> type[Any]:
     """A class that is not built in, imported and checked."""
     base, cls = _attribute(KINDS[kind].base), _load(kind, name, target, file)
+    if inspect.isfunction(cls) and hasattr(base, "from_function"):
+        cls = base.from_function(cls)
     here = f"{kind} {name}: {target.rpartition(':')[2]}"
     derived = isinstance(cls, type) and issubclass(cls, base)
     require(derived, f"{here} is not a class derived from {base.__module__}.{base.__name__}")
@@ -263,6 +266,33 @@ def _load(kind: str, name: str, target: str, file: Path | None) -> Any:
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         raise FedsweError(f"{kind} {name}: {place} has no class {attribute}: {suggestion(attribute, classes)}")
     return getattr(module, attribute)
+
+
+def function(what: str, name: str) -> Callable[..., Any]:
+    """The function of a user that ``module:function`` or ``file.py:function`` names."""
+    file = _file(name.rpartition(":")[0])
+    found = _load(what, name, name, file)
+    require(callable(found), f"{what} {name}: {name.rpartition(':')[2]} is not a function")
+    _NAME_USED[found] = (name, file)
+    return cast(Callable[..., Any], found)
+
+
+def called(what: str, name: str, *arguments: object) -> Any:
+    """What a user's function returns; it takes the arguments, or none."""
+    found = function(what, name)
+    try:
+        takes = len(inspect.signature(found).parameters)
+    except (TypeError, ValueError):
+        takes = 0
+    require(
+        takes in (0, len(arguments)), f"{what} {name}: it must take {len(arguments)} arguments or none, not {takes}"
+    )
+    try:
+        return found(*arguments[:takes])
+    except FedsweError:
+        raise
+    except Exception as error:  # a user's function may raise anything
+        raise FedsweError(f"{what} {name} cannot be made ({first_line(error)})") from None
 
 
 def _import_module(name: str) -> ModuleType:
@@ -394,7 +424,8 @@ def refuse_changed(before: Mapping[str, str], experiment: Any, directory: Path) 
         )
 
 
-def _foreign(value: Any) -> Iterator[type[Any]]:
+def _foreign(value: Any) -> Iterator[Any]:
+    """The classes and functions of a user that an experiment uses."""
     if isinstance(value, list | tuple):
         for item in value:
             yield from _foreign(item)
@@ -403,6 +434,8 @@ def _foreign(value: Any) -> Iterator[type[Any]]:
             yield type(value)
         for f in fields(value):
             held = getattr(value, f.name)
+            if (what := f.metadata.get("function")) and ":" in held:
+                yield function(what, held)
             if kind := f.metadata.get("kind"):  # a list of names
                 held = [instance(kind, text, f.name) for text in held]
             yield from _foreign(held)

@@ -8,7 +8,9 @@ from torch.nn import functional as F
 
 from fedswe.core import keys
 from fedswe.tasks.augment import Augment, draw
-from fedswe.tasks.networks import NETWORKS, Network, kept
+from fedswe.tasks.dropout import kept
+from fedswe.tasks.network import Network
+from fedswe.tasks.networks import NETWORKS
 from tests import problems
 
 
@@ -49,9 +51,9 @@ def test_dropout_is_keyed_and_only_in_training():
     network = Network(nn.Sequential(nn.Flatten(), nn.Dropout(0.25), nn.Linear(64, 10)).double())
     x, inputs = network.initial(), torch.ones(4, 1, 8, 8, dtype=torch.float64)
     name = keys.bits(1, "dropout", 5)
-    trained = network.logits(x, inputs, name)
-    assert torch.equal(trained, network.logits(x, inputs, name))
-    assert not torch.equal(trained, network.logits(x, inputs, keys.bits(1, "dropout", 6)))
+    trained = network.training_logits(x, inputs, name)
+    assert torch.equal(trained, network.training_logits(x, inputs, name))
+    assert not torch.equal(trained, network.training_logits(x, inputs, keys.bits(1, "dropout", 6)))
     weight, bias = x[:640].view(10, 64), x[640:]
     mask = kept(name, 0, 4, 64, 0.25).double()
     torch.testing.assert_close(trained, mask @ weight.T + bias)

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from fedswe.errors import FedsweError
 from fedswe.tasks import Digits, Npz
-from fedswe.tasks.networks import NETWORKS, Network
+from fedswe.tasks.network import Network
+from fedswe.tasks.networks import NETWORKS
 from fedswe.tasks.problem import Setting
 from tests import problems
 

@@ -16,7 +16,7 @@ from fedswe.datasets.locate import folder_of, found
 from fedswe.engine.base import availability_of
 from fedswe.experiment.experiment import Experiment, populate
 from fedswe.tasks.classification import ClassificationTask
-from fedswe.tasks.labelled_data import Labelled
+from fedswe.tasks.data_set import DataSet
 
 SEEDS = (3, 4, 6)
 SIZES = {
@@ -68,7 +68,7 @@ class LabelsOnly(ClassificationTask):
     def load(self):
         y = np.array(self.labels)
         nothing = np.zeros((len(y), 1), np.float32)
-        return Labelled(nothing, y, nothing, y)
+        return DataSet(nothing, y, nothing, y)
 
 
 def population(name, source, seed, model=Stationary):

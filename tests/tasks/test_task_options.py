@@ -18,7 +18,7 @@ from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import Experiment, populate
 from fedswe.tasks import Digits, Npz, Quadratic
 from fedswe.tasks.augment import Augment, Augmentation, draw
-from fedswe.tasks.labelled_data import Labelled, resident
+from fedswe.tasks.data_set import DataSet, resident
 from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 from fedswe.tasks.partition import dirichlet_shares, grouped_shares, partition, realised_shares, two_groups
 from tests import problems
@@ -232,7 +232,7 @@ def test_bytes_are_normalised_as_torchvision_does(dtype):
     x.flags.writeable = False  # as a memory-mapped file is
     y = np.arange(2500) % 10
     mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-    data = Labelled(x, y, x[:10], y[:10], mean, std)
+    data = DataSet(x, y, x[:10], y[:10], mean, std)
     got = resident(data, dtype, torch.device("cpu"))
     want = torch.tensor(x).to(dtype).div(255)
     want = want.sub(torch.tensor(mean, dtype=dtype)[:, None, None]).div(torch.tensor(std, dtype=dtype)[:, None, None])

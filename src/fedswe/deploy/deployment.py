@@ -61,9 +61,9 @@ class Deployment:
         )
 
     def problem(self) -> Problem:
-        """The task, built as the simulator builds it."""
+        """The task, built as the simulator builds it, but for samples that only their clients have."""
         e = self.experiment
-        return e.task.build(Setting(e.seed, getattr(torch, e.dtype), device_named(e.device)))
+        return e.task.build(Setting(e.seed, getattr(torch, e.dtype), device_named(e.device), holds_data=False))
 
     def schedule(self, problem: Problem) -> Schedule | None:
         """The simulated availability; None if absence is not simulated."""

@@ -13,9 +13,9 @@ from fedswe.core.local import Local
 from fedswe.engine.base import Engine, availability_of
 from fedswe.engine.batched import BatchedEngine
 from fedswe.engine.solvers import solver_for, stacked
-from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Setting
 from fedswe.tasks.quadratic import Quadratic
+from fedswe.tasks.supervised_problem import SupervisedProblem
 
 _LOOK = 300  # rounds of availability examined: the number of distinct rounds of last report is stable by then
 
@@ -23,7 +23,7 @@ _LOOK = 300  # rounds of availability examined: the number of distinct rounds of
 def estimate(engines: Sequence[Engine], rounds: int) -> int | None:
     """Bytes on the GPU at the peak, to about a fifth; None for a problem whose data are not kept on the device."""
     first, local = engines[0].problem, engines[0].local
-    if not isinstance(first, ClassificationProblem) or first.start.device.type != "cuda":
+    if not isinstance(first, SupervisedProblem) or first.data is None or first.start.device.type != "cuda":
         return None
     row: int = first.start.nbytes
     total: int = sum(x.nbytes for x in vars(first.data).values())

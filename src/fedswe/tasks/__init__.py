@@ -3,6 +3,7 @@
 from fedswe.tasks.classification import ClassificationTask
 from fedswe.tasks.custom import CustomTask
 from fedswe.tasks.digits import Digits
+from fedswe.tasks.from_data import DataTask, from_data
 from fedswe.tasks.images import Cifar10, Cinic10, FashionMnist, Svhn
 from fedswe.tasks.npz import Npz
 from fedswe.tasks.problem import Task
@@ -13,10 +14,12 @@ __all__ = [
     "Cinic10",
     "ClassificationTask",
     "CustomTask",
+    "DataTask",
     "Digits",
     "FashionMnist",
     "Npz",
     "Quadratic",
     "Svhn",
     "Task",
+    "from_data",
 ]

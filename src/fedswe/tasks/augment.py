@@ -25,7 +25,7 @@ class Augment:
         ys, xs, flips = ([pad(getattr(p, n)) for p in parts] for n in ("shift_y", "shift_x", "flip"))
         return Augment(torch.cat(ys), torch.cat(xs), torch.cat(flips))
 
-    def __getitem__(self, at: int | slice | tuple[int | slice, ...]) -> Augment:
+    def __getitem__(self, at: int | slice | torch.Tensor | tuple[int | slice, ...]) -> Augment:
         return Augment(self.shift_y[at], self.shift_x[at], self.flip[at])
 
     def apply(self, images: torch.Tensor, border: torch.Tensor | None = None) -> torch.Tensor:

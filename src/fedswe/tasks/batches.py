@@ -19,6 +19,17 @@ class Batch:
     weight: torch.Tensor  # [n, B]
     augment: Augment | None = None  # [n, B]
     dropout: torch.Tensor | None = None  # [n], random bits that name the units to leave out
+    clients: torch.Tensor | None = None  # [n], where index is a position in each client's own samples
+
+    def rows(self, which: torch.Tensor, width: int) -> Batch:
+        """Some of the n clients, their batches cut to a width."""
+        return Batch(
+            self.index[which, :width],
+            self.weight[which, :width],
+            None if self.augment is None else self.augment[which][(slice(None), slice(width))],
+            None if self.dropout is None else self.dropout[which],
+            None if self.clients is None else self.clients[which.to(self.clients.device)],
+        )
 
     def client(self, i: int) -> Batch:
         """The batch of one of the n clients."""
@@ -27,6 +38,7 @@ class Batch:
             self.weight[i],
             None if self.augment is None else self.augment[i],
             None if self.dropout is None else self.dropout[i],
+            None if self.clients is None else self.clients[i],
         )
 
 
@@ -38,6 +50,7 @@ class Batches:
     weight: torch.Tensor
     augment: Augment | None
     dropout: torch.Tensor | None
+    clients: torch.Tensor | None = None
 
     @staticmethod
     def joined(drawn: list[Batches]) -> Batches:
@@ -62,6 +75,7 @@ class Batches:
             self.weight[rows],
             None if self.augment is None else self.augment[rows],
             None if self.dropout is None else self.dropout[rows],
+            None if self.clients is None else self.clients[rows],
         )
 
     def __iter__(self) -> Iterator[Batch]:
@@ -72,4 +86,5 @@ class Batches:
                 self.weight,
                 None if self.augment is None else self.augment[here],
                 None if self.dropout is None else self.dropout[here],
+                self.clients,
             )

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-import numpy as np
-
+from fedswe import registry
 from fedswe.core import keys
-from fedswe.errors import FedsweError, require
-from fedswe.tasks.labelled_data import Labelled
-from fedswe.tasks.partition import (
-    Partition,
-    dirichlet_shares,
-    grouped_shares,
-    held_out,
-    partition,
-    realised_shares,
-    two_groups,
-)
+from fedswe.errors import require, suggestion
+from fedswe.tasks.data_set import DataSet
+from fedswe.tasks.partition import Partition, divide, held_out
 from fedswe.tasks.problem import Problem, Setting, Task
 
-Model = Literal["softmax", "mlp", "cnn", "svhn_cnn", "cifar10_cnn", "cinic10_cnn"]
+MODELS = ("softmax", "mlp", "cnn", "svhn_cnn", "cifar10_cnn", "cinic10_cnn")  # NETWORKS, without importing torch
+
+
+def model_field(default: str) -> Any:
+    """A field that may name a user's function."""
+    return field(default=default, metadata={"function": "model"})
 
 
 @dataclass(frozen=True)
 class ClassificationTask(Task):
-    """A labelled data set, divided among clients by the Dirichlet partition."""
+    """A labelled data set, divided among clients."""
 
     clients: int = 50  # m, number of clients
     alpha: float = 0.1  # concentration: smaller is more heterogeneous
-    partition: Partition = "dirichlet"  # "two_groups": half of the clients own half of the classes, the rest the others
+    partition: Partition = "dirichlet"  # "two_groups", "shards", "uneven" (sizes), "iid"; see docs/your-own.md
+    shards: int = 2  # pieces of the sorted data for each client, with partition = "shards"
     hold_out: float = 0.0  # fraction of the training samples no client gets; scored as held_out_loss, held_out_accuracy
-    model: Model = "softmax"  # "softmax", "mlp", "cnn"; for 32x32 colour "svhn_cnn", "cifar10_cnn", "cinic10_cnn"
+    model: str = model_field("softmax")  # "mlp", "cnn", "svhn_cnn", "cifar10_cnn", "cinic10_cnn", or "./file.py:make"
     last_layer: Literal["default", "kaiming"] = "default"  # initialisation: torch's (the released code), Kaiming-normal
     crop: int = 0  # train on random crops after padding by this many pixels
     flip: bool = False  # train on images mirrored at random
@@ -45,49 +42,54 @@ class ClassificationTask(Task):
         require(0 < self.alpha < float("inf"), f"alpha must be positive, not {self.alpha:g}")
         require(self.crop >= 0, f"crop must be 0 (off) or positive, not {self.crop}")
         require(0 <= self.hold_out < 1, f"hold_out must be a fraction below 1, not {self.hold_out:g}")
+        require(self.shards >= 1, f"shards must be at least 1, not {self.shards}")
+        require(
+            self.model in MODELS or ":" in self.model,
+            f"unknown model {self.model!r}: {suggestion(self.model, MODELS)}, or name a function, ./file.py:make",
+        )
 
     @abstractmethod
-    def load(self) -> Labelled:
+    def load(self) -> DataSet:
         """The data set; read once and shared by the tasks of a process."""
 
     def build(self, setting: Setting) -> Problem:
-        from fedswe.tasks.augment import Augmentation  # these import torch
-        from fedswe.tasks.classification_problem import ClassificationProblem, initial_network
+        from fedswe.tasks import checks  # these import torch
+        from fedswe.tasks.augment import Augmentation
+        from fedswe.tasks.client_samples import PooledSamples
+        from fedswe.tasks.losses import Objective
+        from fedswe.tasks.network import initial_network
+        from fedswe.tasks.supervised_problem import SupervisedProblem
 
         data = self.load()
         shape = data.x_train.shape[1:]
         require(len(shape) == 3 or not (self.crop or self.flip), "task.crop and task.flip need images")
         given, kept_back = held_out(len(data.y_train), self.hold_out)
-        require(
-            self.clients <= len(given),
-            f"there are {len(given)} training samples for {self.clients} clients: lower task.clients",
-        )
         rng = setting.legacy or keys.generator(setting.seed, "partition")
-        owners = two_groups(self.clients, data.classes) if self.partition == "two_groups" else None
-        drawn = (
-            dirichlet_shares(rng, self.alpha, self.clients, data.classes)
-            if owners is None
-            else grouped_shares(rng, self.alpha, owners)
-        )
-        labels = data.y_train[given]
-        parts = [given[part] for part in partition(labels, drawn, owners)]
-        empty = [i for i, part in enumerate(parts) if not len(part)]
-        if empty:
-            # Equal shares (large alpha) give every client a sample only of classes with a sample for each client.
-            even = np.bincount(labels).max() >= self.clients
-            raise FedsweError(
-                f"client {empty[0]} has no data ({len(empty)} of {self.clients} clients are empty): "
-                f"lower task.clients, {'raise task.alpha, ' if even else ''}or try another seed"
-            )
-        problem = ClassificationProblem(
-            data,
-            parts,
-            initial_network(self.model, self.last_layer == "kaiming", shape, data.classes, setting.seed),
+        divided = divide(given, data.y_train, self.clients, self.partition, self.alpha, self.shards, rng, data.classes)
+        samples = PooledSamples(data, divided.parts, setting, kept_back)
+        network = initial_network(lambda: self._module(shape, data.classes), setting.seed)
+        border = data.black if self.border == "black" else (0.0,) * shape[0]
+        problem = SupervisedProblem(
+            samples,
+            network,
+            Objective.of("cross_entropy"),
             setting,
             Augmentation(self.crop, self.flip, self.augment),
-            border=data.black if self.border == "black" else None,
-            kept_back=kept_back,
+            border,
         )
-        problem.drawn = drawn
-        problem.realised = realised_shares(data.y_train, parts, data.classes)
+        if self.model not in MODELS:
+            few = samples.data.x_train[:4], samples.data.y_train[:4]
+            checks.check_fit(network, problem.objective, problem.start, few, self.model)
+            checks.probe(network, problem.objective, problem.start, few)
+        problem.drawn, problem.realised = divided.drawn, divided.realised
         return problem
+
+    def _module(self, shape: tuple[int, ...], classes: int) -> object:
+        from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
+
+        if self.model not in MODELS:
+            return registry.called("model", self.model, shape, classes)
+        module = NETWORKS[self.model](shape, classes)
+        if self.last_layer == "kaiming":
+            kaiming_last_layer(module)
+        return module

@@ -1,10 +1,13 @@
-"""A task with your own model and data, in which every client loads its own samples."""
+"""A task of your own as a class: your model, and how each client loads its own samples."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem, Setting, Task
@@ -41,17 +44,44 @@ class CustomTask(Task):
         return None
 
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The loss of each sample, [N]."""
+        """The loss of each sample, [N]; by default the cross-entropy."""
         from torch.nn import functional as F
 
         return F.cross_entropy(outputs, targets, reduction="none")
 
-    def scores(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
-        """The scores of a model on the test samples."""
-        accuracy = float((outputs.argmax(1) == targets).double().mean())
-        return {"test_loss": float(self.loss(outputs, targets).mean()), "test_accuracy": accuracy}
+    def metrics(self) -> Sequence[str] | Mapping[str, Any] | None:
+        """Scores besides the loss: names (accuracy, mae, rmse, r2), or functions of outputs and targets by name.
+
+        None: the accuracy where the loss is the cross-entropy.
+        """
+        return None
+
+    def groups(self) -> Sequence[str] | None:
+        """The name of each client's group, to score the training samples of groups apart."""
+        return None
+
+    def train_scores(self) -> bool:
+        """Whether models are scored on all training samples at every evaluation, which loads those of all clients."""
+        return True
 
     def build(self, setting: Setting) -> Problem:
-        from fedswe.tasks.custom_problem import CustomProblem  # imports torch
+        from fedswe.tasks.loaded import loaded_problem  # these import torch
+        from fedswe.tasks.losses import Objective
 
-        return CustomProblem(self, setting)
+        own = type(self).loss is not CustomTask.loss
+        objective = Objective.of(self.loss if own else "cross_entropy", self.metrics())
+        return loaded_problem(
+            self.clients, self.network, self.load, self.test(), objective, clients_of(self.groups(), self.clients),
+            self.train_scores(), setting,
+        )  # fmt: skip
+
+
+def clients_of(groups: Sequence[str] | None, clients: int) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The clients of each group, by its name."""
+    if groups is None:
+        return {}
+    require(len(groups) == clients, f"groups names {len(groups)} groups for {clients} clients: give one per client")
+    names = [str(name) for name in groups]
+    for name in names:
+        require(name.replace("-", "_").isidentifier(), f"group {name!r} cannot be part of a column: use letters and _")
+    return {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedswe.core import keys
 from fedswe.tasks.classification import ClassificationTask
-from fedswe.tasks.labelled_data import Labelled
+from fedswe.tasks.data_set import DataSet
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Digits(ClassificationTask):
 
     title: ClassVar[str] = "handwritten digits, 8x8 (UCI, from scikit-learn)"
 
-    def load(self) -> Labelled:
+    def load(self) -> DataSet:
         return _load()
 
 
 @lru_cache(maxsize=1)
-def _load() -> Labelled:
+def _load() -> DataSet:
     # Read from the package's file: importing scikit-learn takes a second.
     package = importlib.util.find_spec("sklearn")
     assert package is not None
@@ -38,4 +38,4 @@ def _load() -> Labelled:
     images = (table[:, :-1] / 16.0).reshape(-1, 1, 8, 8)
     order = keys.generator(0, "digits test set").permutation(len(labels))
     test, train = np.sort(order[: len(order) // 5]), np.sort(order[len(order) // 5 :])
-    return Labelled(images[train], labels[train], images[test], labels[test])
+    return DataSet(images[train], labels[train], images[test], labels[test])

@@ -10,8 +10,8 @@ import numpy as np
 
 from fedswe.datasets import DATASETS, Images, load
 from fedswe.datasets.locate import folder_of
-from fedswe.tasks.classification import ClassificationTask, Model
-from fedswe.tasks.labelled_data import Labelled
+from fedswe.tasks.classification import ClassificationTask, model_field
+from fedswe.tasks.data_set import DataSet
 
 
 @dataclass(frozen=True)
@@ -23,23 +23,23 @@ class ImageTask(ClassificationTask):
 
     dataset: ClassVar[str]
 
-    def load(self) -> Labelled:
+    def load(self) -> DataSet:
         known = DATASETS[self.dataset]
         return _labelled(load(known, folder_of(known, self.root)), known.mean, known.std)
 
 
 @lru_cache(maxsize=4)
-def _labelled(images: Images, mean: tuple[float, ...], std: tuple[float, ...]) -> Labelled:
+def _labelled(images: Images, mean: tuple[float, ...], std: tuple[float, ...]) -> DataSet:
     """One object per data set, so that the runs of a process share what is on the device."""
     y_train, y_test = (y.astype(np.int64) for y in (images.y_train, images.y_test))
-    return Labelled(images.x_train, y_train, images.x_test, y_test, mean, std)
+    return DataSet(images.x_train, y_train, images.x_test, y_test, mean, std)
 
 
 @dataclass(frozen=True)
 class Svhn(ImageTask):
     """House numbers: official train and test files (not extra), crops, no flips."""
 
-    model: Model = "svhn_cnn"
+    model: str = model_field("svhn_cnn")
     crop: int = 4
 
     dataset: ClassVar[str] = "svhn"
@@ -50,7 +50,7 @@ class Svhn(ImageTask):
 class Cifar10(ImageTask):
     """Small photographs, crops and flips."""
 
-    model: Model = "cifar10_cnn"
+    model: str = model_field("cifar10_cnn")
     crop: int = 4
     flip: bool = True
 
@@ -62,7 +62,7 @@ class Cifar10(ImageTask):
 class Cinic10(ImageTask):
     """CIFAR-10 extended with ImageNet; train and test (not valid), crops and flips, dropout in the network."""
 
-    model: Model = "cinic10_cnn"
+    model: str = model_field("cinic10_cnn")
     crop: int = 4
     flip: bool = True
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
 from fedswe.tasks.classification import ClassificationTask
-from fedswe.tasks.labelled_data import Labelled
+from fedswe.tasks.data_set import DataSet
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 _CLASSES = 100_000  # a larger label is a mistake: every label up to the largest gets an output and a share per client
@@ -36,7 +36,7 @@ class Npz(ClassificationTask):
         super().__post_init__()
         require(self.file, "task.file is missing: give the path of the .npz with x_train, y_train, x_test, y_test")
 
-    def load(self) -> Labelled:
+    def load(self) -> DataSet:
         if not Path(self.file).is_file():
             raise FedsweError(f"task.file: there is no file {self.file}")
         status = Path(self.file).stat()
@@ -44,7 +44,7 @@ class Npz(ClassificationTask):
 
 
 @lru_cache(maxsize=2)
-def _load(file: str, _modified: int, _size: int) -> Labelled:
+def _load(file: str, _modified: int, _size: int) -> DataSet:
     """Read, check and standardise; kept while the file stays as it is."""
     arrays = _read(file)
     x_train, x_test = (_inputs(file, arrays, name) for name in ("x_train", "x_test"))
@@ -56,7 +56,7 @@ def _load(file: str, _modified: int, _size: int) -> Labelled:
     mean = x_train.mean(axes, keepdims=True, dtype=np.float64).astype(np.float32)
     std = x_train.std(axes, keepdims=True, dtype=np.float64).astype(np.float32)
     std[std == 0] = 1.0
-    return Labelled(
+    return DataSet(
         (x_train - mean) / std,
         _labels(file, arrays, "y_train", len(x_train)),
         (x_test - mean) / std,

@@ -1,7 +1,8 @@
-"""Which client holds which samples: the Dirichlet partition of the released code, and its form with two groups."""
+"""Which client holds which samples: the Dirichlet partition of the released code, and others in use."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -9,12 +10,91 @@ import numpy.typing as npt
 
 from fedswe.availability.schedule import Floats
 from fedswe.core import keys
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 
 Indices = npt.NDArray[np.int64]
 Owners = npt.NDArray[np.bool_]  # [clients, classes]: which classes a client may hold
-Partition = Literal["dirichlet", "two_groups"]
+Partition = Literal["dirichlet", "two_groups", "shards", "uneven", "iid"]
 Rng = np.random.Generator | np.random.RandomState
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The samples of each client, and the label shares they were drawn with and have; None without labels."""
+
+    parts: list[Indices]
+    drawn: Floats | None = None
+    realised: Floats | None = None
+
+
+def divide(
+    given: Indices,
+    labels: npt.NDArray[np.integer] | None,  # of all samples; None where targets are not classes
+    clients: int,
+    kind: Partition,
+    alpha: float,
+    shards: int,
+    rng: Rng,
+    classes: int = 0,  # more than the labels of the training samples show
+) -> Parts:
+    """Divide the given samples among clients.
+
+    dirichlet    each class in proportion to shares that every client draws from Dirichlet(alpha)
+    two_groups   the same, and half of the clients own half of the classes, the rest the others
+    shards       samples sorted by label, cut into clients * shards pieces; every client gets `shards` random ones
+    uneven       random samples, as many as a draw of all clients' shares from Dirichlet(alpha) says, at least one
+    iid          random samples, as many for each client
+    """
+    require(clients <= len(given), f"there are {len(given)} training samples for {clients} clients: lower task.clients")
+    if labels is None:
+        require(
+            kind in ("uneven", "iid"),
+            f'partition = "{kind}" needs targets that are class labels: use "uneven" or "iid", or give client ids',
+        )
+        return Parts(_sized(given, _sizes(len(given), clients, kind, alpha, rng), rng))
+    classes = max(classes, int(labels.max()) + 1)
+    if kind in ("dirichlet", "two_groups"):
+        owners = two_groups(clients, classes) if kind == "two_groups" else None
+        drawn = dirichlet_shares(rng, alpha, clients, classes) if owners is None else grouped_shares(rng, alpha, owners)
+        parts = [given[part] for part in partition(labels[given], drawn, owners)]
+        _refuse_empty(parts, labels[given], clients)
+        return Parts(parts, drawn, realised_shares(labels, parts, classes))
+    if kind == "shards":
+        require(shards >= 1, f"shards must be at least 1, not {shards}")
+        require(
+            clients * shards <= len(given),
+            f"there are {len(given)} training samples for {clients} clients with {shards} shards each: lower either",
+        )
+        pieces = np.array_split(given[np.argsort(labels[given], kind="stable")], clients * shards)
+        dealt = rng.permutation(clients * shards).reshape(clients, shards)
+        parts = [np.sort(np.concatenate([pieces[i] for i in row])) for row in dealt]
+    else:
+        parts = _sized(given, _sizes(len(given), clients, kind, alpha, rng), rng)
+    shares = realised_shares(labels, parts, classes)
+    return Parts(parts, shares, shares)
+
+
+def _sizes(samples: int, clients: int, kind: Partition, alpha: float, rng: Rng) -> npt.NDArray[np.int64]:
+    """How many samples each client gets: the same for all, or by a draw from Dirichlet(alpha), at least one."""
+    shares = np.full(clients, 1 / clients) if kind == "iid" else dirichlet_shares(rng, alpha, 1, clients)[0]
+    bounds = np.round((samples - clients) * np.cumsum(shares)).astype(np.int64)
+    bounds[-1] = samples - clients
+    return 1 + np.diff(bounds, prepend=0)
+
+
+def _sized(given: Indices, sizes: npt.NDArray[np.int64], rng: Rng) -> list[Indices]:
+    return [np.sort(part) for part in np.split(rng.permutation(given), np.cumsum(sizes)[:-1])]
+
+
+def _refuse_empty(parts: list[Indices], labels: npt.NDArray[np.integer], clients: int) -> None:
+    empty = [i for i, part in enumerate(parts) if not len(part)]
+    if empty:
+        # Equal shares (large alpha) give every client a sample only of classes with a sample for each client.
+        even = np.bincount(labels).max() >= clients
+        raise FedsweError(
+            f"client {empty[0]} has no data ({len(empty)} of {clients} clients are empty): "
+            f"lower task.clients, {'raise task.alpha, ' if even else ''}or try another seed"
+        )
 
 
 def dirichlet_shares(rng: Rng, alpha: float, clients: int, classes: int) -> Floats:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, make_dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import numpy as np
 
 from fedswe.availability.schedule import Floats
 from fedswe.core.local import Precision
+from fedswe.errors import require
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +29,7 @@ class Setting:
     dtype: torch.dtype
     device: torch.device
     legacy: np.random.RandomState | None = None  # draw the partition from the released code's generator
+    holds_data: bool = True  # False at the server of a deployment, which has none of its clients' samples
 
 
 class Problem(ABC):
@@ -82,3 +86,44 @@ class Task(ABC):
     @abstractmethod
     def build(self, setting: Setting) -> Problem:
         """Load the data, divide them among clients, choose x^0."""
+
+    @staticmethod
+    def from_function(function: Callable[..., Task]) -> type[Task]:
+        """The task that a function returns, as a class with the function's parameters."""
+        defaults = {p.name: p for p in inspect.signature(function).parameters.values()}
+        keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in defaults.items():
+            require(
+                parameter.kind in keyword and parameter.default is not inspect.Parameter.empty,
+                f"{function.__name__}: give its parameter {name} a name and a default value",
+            )
+        types = get_type_hints(function)
+        return make_dataclass(
+            function.__name__,
+            [(name, types.get(name, type(p.default)), field(default=p.default)) for name, p in defaults.items()],
+            bases=(FunctionTask,),
+            namespace={
+                "function": staticmethod(function),
+                "__doc__": function.__doc__ or f"The task that {function.__name__} returns.",
+                "__module__": function.__module__,
+            },
+            frozen=True,
+        )
+
+
+@dataclass(frozen=True)
+class FunctionTask(Task):
+    """The base of the classes that `Task.from_function` makes."""
+
+    function: ClassVar[Callable[..., Task]]
+
+    def build(self, setting: Setting) -> Problem:
+        return _made(self).build(setting)
+
+
+@lru_cache(maxsize=4)  # a function may load data, and is asked for every seed
+def _made(task: FunctionTask) -> Task:
+    made = task.function(**{f.name: getattr(task, f.name) for f in fields(task)})
+    name = type(task).__name__
+    require(isinstance(made, Task), f"{name}() must return a task, such as from_data(...), not {type(made).__name__}")
+    return made

@@ -11,7 +11,8 @@ import torch
 from torch.nn import functional as F
 
 from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn
-from fedswe.tasks.networks import Network, paper_cnn
+from fedswe.tasks.network import Network
+from fedswe.tasks.networks import paper_cnn
 
 
 def shifted(image, dy, dx, flip, border):
@@ -37,7 +38,7 @@ def reference(images, start, phase, network, drift, clip, border):
                     for b, i in enumerate(phase.index[s, c])
                 ]
             )
-            logits = network.logits(x, batch, phase.dropout[s, c] if network.drops else None)
+            logits = network.training_logits(x, batch, phase.dropout[s, c] if network.drops else None)
             losses = F.cross_entropy(logits, phase.labels[s, c].long(), reduction="none")
             gradient = torch.autograd.grad((losses * phase.weight[c].double()).sum(), x)[0]
             if clip:

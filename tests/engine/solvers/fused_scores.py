@@ -9,7 +9,8 @@ import sys
 import torch
 
 from fedswe.engine.solvers.fused_cnn.forward import Forward
-from fedswe.tasks.networks import Network, paper_cnn
+from fedswe.tasks.network import Network
+from fedswe.tasks.networks import paper_cnn
 
 
 def main(device):

@@ -117,7 +117,7 @@ class Strangers(TorchDispatchMode):
 def test_a_phase_asks_nothing_of_the_device(monkeypatch, dropout):
     """On the meta device, which has no numbers to give: waiting for one would end a capture on a GPU."""
     monkeypatch.setattr(
-        "fedswe.tasks.classification_problem.arithmetic", lambda *words: nullcontext()
+        "fedswe.tasks.supervised_problem.arithmetic", lambda *words: nullcontext()
     )  # autocast knows no meta
     convolution = [nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
     module = nn.Sequential(*convolution, nn.Dropout(dropout), nn.Linear(64, 10)) if dropout else None

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedswe.tasks.networks import NETWORKS, Network
+from fedswe.tasks.network import Network
+from fedswe.tasks.networks import NETWORKS
 
 SCRIPT = Path(__file__).with_name("fused_reference.py")
 triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")

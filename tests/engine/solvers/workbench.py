@@ -10,10 +10,13 @@ from fedswe.core.algorithm import Job
 from fedswe.core.local import Local
 from fedswe.engine.work import Stack, Work
 from fedswe.tasks.augment import Augmentation
-from fedswe.tasks.classification_problem import ClassificationProblem
-from fedswe.tasks.labelled_data import Labelled
-from fedswe.tasks.networks import NETWORKS, Network
+from fedswe.tasks.client_samples import PooledSamples
+from fedswe.tasks.data_set import DataSet
+from fedswe.tasks.losses import Objective
+from fedswe.tasks.network import Network
+from fedswe.tasks.networks import NETWORKS
 from fedswe.tasks.problem import Setting
+from fedswe.tasks.supervised_problem import SupervisedProblem
 
 SIZES = [3, 40, 9, 25, 40, 17, 31, 40, 12]  # samples of the clients; several have less than a batch of 16
 
@@ -22,7 +25,7 @@ SIZES = [3, 40, 9, 25, 40, 17, 31, 40, 12]  # samples of the clients; several ha
 def data(shape):
     rng = np.random.default_rng(2)
     images, labels = rng.standard_normal((sum(SIZES), *shape), dtype=np.float32), np.arange(sum(SIZES)) % 10
-    return Labelled(images, labels, images[:10], labels[:10])
+    return DataSet(images, labels, images[:10], labels[:10])
 
 
 def problem(model="mlp", shape=(3, 8, 8), device="cpu", module=None, seed=4, augment=True):
@@ -31,9 +34,10 @@ def problem(model="mlp", shape=(3, 8, 8), device="cpu", module=None, seed=4, aug
     network = Network(module or NETWORKS[model](shape, 10))
     setting = Setting(seed, torch.float32, torch.device(device))
     parts = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
-    return ClassificationProblem(
-        data(shape), parts, network, setting, Augmentation(2, True) if augment else Augmentation(), (0.3, -0.7, 1.1)
-    )
+    return SupervisedProblem(
+        PooledSamples(data(shape), parts, setting), network, Objective.of("cross_entropy"), setting,
+        Augmentation(2, True) if augment else Augmentation(), (0.3, -0.7, 1.1),
+    )  # fmt: skip
 
 
 def stack(problems, ids, t=0, drifting=False, clip=0.0, local=None):

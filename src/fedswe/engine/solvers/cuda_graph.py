@@ -16,8 +16,8 @@ from fedswe.engine.solvers import stacked
 from fedswe.engine.work import Stack, rows_at_a_time
 from fedswe.tasks.augment import Augment
 from fedswe.tasks.batches import Batches
-from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Problem
+from fedswe.tasks.supervised_problem import SupervisedProblem
 
 _AUGMENTATIONS = ("shift_y", "shift_x", "flip")
 _KEPT = 4  # families whose graphs are kept
@@ -125,9 +125,10 @@ def _held(stack: Stack, batches: Batches, n: int) -> HeldPhase:
 def suits(problem: Problem, local: Local) -> bool:
     on_gpu = problem.start.device.type == "cuda"
     built_in = all(type(transform).__module__ == transforms.__name__ for transform in local.transforms)
-    if not (on_gpu and built_in and isinstance(problem, ClassificationProblem)):
+    if not (on_gpu and built_in and isinstance(problem, SupervisedProblem) and problem.data is not None):
         return False
-    return has_only_torch_layers(problem.network.module)
+    # BatchNorm groups clients by the size of their batches, which waits for the device.
+    return problem.network.vmaps and not problem.network.mixes_samples and has_only_torch_layers(problem.network.module)
 
 
 def has_only_torch_layers(module: nn.Module) -> bool:

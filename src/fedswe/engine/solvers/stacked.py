@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from fedswe.core.local import Local
 from fedswe.core.records import Vector
 from fedswe.engine.local_step import phase_end
 from fedswe.engine.work import Stack, rows_at_a_time
-from fedswe.tasks.classification_problem import ClassificationProblem
 from fedswe.tasks.problem import Problem
+from fedswe.tasks.supervised_problem import SupervisedProblem
 
 _TRIED = 2, 6  # clients
 
@@ -39,7 +40,7 @@ def needs(problem: Problem, local: Local, clients: int) -> int | None:
 
     What a network keeps of its inputs is known only to the libraries, but it grows in proportion to the clients.
     """
-    if problem.start.device.type != "cuda" or not isinstance(problem, ClassificationProblem):
+    if problem.start.device.type != "cuda" or not isinstance(problem, SupervisedProblem) or problem.data is None:
         return None
     at_a_time = min(clients, rows_at_a_time(problem, local.batch_size) or clients)
     few, more = (_peak_of_a_step(problem, local, n) for n in _TRIED)
@@ -47,12 +48,12 @@ def needs(problem: Problem, local: Local, clients: int) -> int | None:
     return int(few + grows * (at_a_time - _TRIED[0]))
 
 
-def copies_of_the_largest(problem: ClassificationProblem, clients: int) -> torch.Tensor:
+def copies_of_the_largest(problem: SupervisedProblem, clients: int) -> torch.Tensor:
     """The client with the most samples, `clients` times, as separate elements: an expanded tensor cannot be pinned."""
-    return torch.full((clients,), int(problem.sizes.argmax()))
+    return torch.full((clients,), int(problem.samples.sizes(np.arange(problem.m)).argmax()))
 
 
-def _peak_of_a_step(problem: ClassificationProblem, local: Local, clients: int) -> int:
+def _peak_of_a_step(problem: SupervisedProblem, local: Local, clients: int) -> int:
     """Measured for so many copies of the client with the most samples."""
     largest = copies_of_the_largest(problem, clients)
     start, peak = problem.start.expand(clients, -1), 0

@@ -13,8 +13,8 @@ import torch
 if TYPE_CHECKING:
     from fedswe.core.local import Local
     from fedswe.engine.work import Stack
-    from fedswe.tasks.classification_problem import ClassificationProblem
     from fedswe.tasks.problem import Problem
+    from fedswe.tasks.supervised_problem import SupervisedProblem
 
 
 def _on_gpu(x: torch.Tensor) -> bool:
@@ -46,5 +46,5 @@ def scores(problem: Problem, x: torch.Tensor) -> dict[str, float] | None:
 def needs(problem: Problem, local: Local, clients: int) -> int | None:
     from fedswe.engine.solvers.fused_cnn import forward, solver
 
-    known = cast("ClassificationProblem", problem)  # as `suits` has found
+    known = cast("SupervisedProblem", problem)  # as `suits` has found
     return solver.needs(known, local, clients) + forward.needs(known)

@@ -11,10 +11,10 @@ from torch.nn import functional as F
 from fedswe.core.local import Precision
 from fedswe.engine.solvers.fused_cnn import kernels, parameters
 from fedswe.engine.solvers.fused_cnn.cnn import CONV, bordered, dense_layers
-from fedswe.engine.solvers.fused_cnn.solver import dense_part
-from fedswe.tasks.classification_problem import ClassificationProblem
-from fedswe.tasks.labelled_data import AT_A_TIME
+from fedswe.engine.solvers.fused_cnn.solver import dense_part, knows
+from fedswe.tasks.data_set import AT_A_TIME
 from fedswe.tasks.problem import Problem
+from fedswe.tasks.supervised_problem import SupervisedProblem
 
 
 class Forward:
@@ -53,12 +53,12 @@ class Forward:
 
 
 def scores(problem: Problem, x: torch.Tensor) -> dict[str, float] | None:
-    if isinstance(problem, ClassificationProblem) and (dense := dense_part(problem.network.module)):
+    if isinstance(problem, SupervisedProblem) and knows(problem) and (dense := dense_part(problem.network.module)):
         return problem.evaluate(x, _forward(dense[0], x.device).logits)
     return None
 
 
-def needs(problem: ClassificationProblem) -> int:
+def needs(problem: SupervisedProblem) -> int:
     """Bytes of the buffers, counted on a device that allocates nothing."""
     dense = dense_part(problem.network.module)
     assert dense is not None

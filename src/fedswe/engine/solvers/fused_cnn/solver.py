@@ -13,9 +13,9 @@ from fedswe.core.transforms import Clip
 from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn
 from fedswe.engine.work import Stack
 from fedswe.tasks.batches import Batches
-from fedswe.tasks.classification_problem import ClassificationProblem
-from fedswe.tasks.labelled_data import Resident
+from fedswe.tasks.data_set import Resident
 from fedswe.tasks.problem import Problem
+from fedswe.tasks.supervised_problem import SupervisedProblem
 
 _CHUNK = 128  # clients at a time; from 64 on, more clients are not faster
 _GRAIN = 8  # a chunk holds a multiple of this many, so that a few graphs are enough for all rounds
@@ -27,13 +27,22 @@ def fits(problem: Problem, local: Local) -> bool:
         return False
     chain = local.transforms
     known = not chain or (len(chain) == 1 and type(chain[0]) is Clip)
-    return known and isinstance(problem, ClassificationProblem) and dense_part(problem.network.module) is not None
+    return known and knows(problem)
 
 
-def needs(problem: ClassificationProblem, local: Local, clients: int) -> int:
+def knows(problem: Problem) -> bool:
+    """Whether the problem is one of the paper's CNNs, all of it trained, with labels and the cross-entropy."""
+    if not isinstance(problem, SupervisedProblem) or problem.data is None or problem.network.frozen:
+        return False
+    labels = problem.objective.cross_entropy and problem.data.y_train.ndim == 1
+    return labels and dense_part(problem.network.module) is not None
+
+
+def needs(problem: SupervisedProblem, local: Local, clients: int) -> int:
     """Bytes for so many clients: the solver's buffers, counted on a device that allocates nothing, and its scratch."""
     dense = dense_part(problem.network.module)
     assert dense is not None
+    assert problem.data is not None
     images = torch.empty_like(problem.data.x_train, device="meta")
     cnn = FusedCnn(images, dense[0], _CHUNK, _room(local.batch_size), local.steps, local.precision)
     held = [*vars(cnn).values(), *vars(cnn.phase).values()]
@@ -68,9 +77,10 @@ def dense_part(module: nn.Module) -> tuple[tuple[int, ...], float] | None:
 
 def train(stack: Stack, graph: bool = True) -> torch.Tensor:
     problem, local = stack.problem, stack.local
-    assert isinstance(problem, ClassificationProblem)
+    assert isinstance(problem, SupervisedProblem)
     dense = dense_part(problem.network.module)
     assert dense is not None
+    assert problem.data is not None
     batches: Batches = stack.draw()
     width = batches.index.shape[2]
     cnn = _cnn(problem.data, *dense, _room(width), local.steps, local.precision)

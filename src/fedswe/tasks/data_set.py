@@ -1,11 +1,11 @@
-"""A labelled data set: on the host, and on the device that trains."""
+"""A data set: on the host, and on the device that trains."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: few for the CPU's cache, many for a GPU
 
-Inputs = npt.NDArray[np.floating] | npt.NDArray[np.uint8]
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
-    """A data set in memory; inputs are [N, C, H, W] or [N, features], labels 0..classes-1.
+class DataSet:
+    """Samples in memory; inputs are [N, ...], e.g. images [N, C, H, W], and targets [N, ...], e.g. labels from 0.
 
-    Floats are used as they are; bytes become (x / 255 - mean) / std per channel on the device, so that the host
-    keeps them four times smaller (or memory-mapped).
+    Floats are used as they are, integers stay integers (tokens). Bytes with mean and std become (x / 255 - mean) / std
+    per channel on the device, so that the host keeps them four times smaller (or memory-mapped).
     """
 
-    x_train: Inputs
-    y_train: npt.NDArray[np.int64]
-    x_test: Inputs
-    y_test: npt.NDArray[np.int64]
+    x_train: Array
+    y_train: Array
+    x_test: Array
+    y_test: Array  # without samples: there is no test set
     mean: tuple[float, ...] = ()  # of each channel, which images were or will be normalised with; empty: none
     std: tuple[float, ...] = ()  # likewise
 
     @property
     def classes(self) -> int:
-        return int(max(self.y_train.max(), self.y_test.max())) + 1
+        return int(max(y.max() for y in (self.y_train, self.y_test) if len(y))) + 1
 
     @property
     def black(self) -> tuple[float, ...]:
@@ -55,24 +55,34 @@ class Resident:
 
 
 @lru_cache(maxsize=2)  # runs of one data set follow each other; two allow for a change of data set
-def resident(data: Labelled, dtype: torch.dtype, device: torch.device) -> Resident:
+def resident(data: DataSet, dtype: torch.dtype, device: torch.device) -> Resident:
+    from torch import channels_last
+
+    def inputs(x: Array) -> torch.Tensor:
+        if x.dtype == np.uint8 and data.mean:
+            return normalised(x, data.mean, data.std, dtype, device)
+        tensor = placed(x, dtype, device)
+        # Channels last is the layout in which CPU convolutions run about twice as fast.
+        images = tensor.ndim == 4 and tensor.is_floating_point()
+        return tensor.to(memory_format=channels_last) if images else tensor
+
+    return Resident(
+        inputs(data.x_train), placed(data.y_train, dtype, device),
+        inputs(data.x_test), placed(data.y_test, dtype, device),
+    )  # fmt: skip
+
+
+def placed(values: Array | torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Numbers on a device: floats in the number format of the run, integers as they index (int64)."""
     import torch
 
-    def inputs(x: Inputs) -> torch.Tensor:
-        if x.dtype == np.uint8:
-            return normalised(x, data.mean, data.std, dtype, device)
-        tensor = torch.as_tensor(x, dtype=dtype, device=device)
-        # Channels last is the layout in which CPU convolutions run about twice as fast.
-        return tensor.to(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
-
-    def labels(y: npt.NDArray[np.int64]) -> torch.Tensor:
-        return torch.as_tensor(y, device=device)
-
-    return Resident(inputs(data.x_train), labels(data.y_train), inputs(data.x_test), labels(data.y_test))
+    tensor = torch.as_tensor(values)
+    whole = not tensor.is_floating_point() and tensor.dtype != torch.bool
+    return tensor.to(device=device, dtype=torch.int64 if whole else dtype)
 
 
 def normalised(
-    pixels: Inputs, mean: tuple[float, ...], std: tuple[float, ...], dtype: torch.dtype, device: torch.device
+    pixels: Array, mean: tuple[float, ...], std: tuple[float, ...], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
     """Bytes [N, C, H, W] as (x / 255 - mean) / std, piece by piece: only bytes are copied to the device."""
     import torch

@@ -1,0 +1,164 @@
+"""Checks of a user's model, loss and samples when a task is built: a mistake gets one line that names the client."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch.func import grad, vmap
+
+from fedswe.core.records import Vector
+from fedswe.errors import FedsweError, require, warn
+from fedswe.tasks.client_samples import Samples
+from fedswe.tasks.dropout import KeyedDropout
+from fedswe.tasks.losses import Objective
+from fedswe.tasks.network import Network
+
+_FEW = 4  # samples that a model is tried on
+_SHOWN = 80  # characters of a reason that torch gives
+
+
+def check_samples(samples: Samples, where: str, like: Samples | None = None) -> None:
+    """Refuse samples that cannot be trained on; `like` are those of another client."""
+    inputs, targets = samples
+    require(inputs.ndim and targets.ndim, f"{where}: inputs and targets must have one row per sample")
+    require(
+        len(inputs) == len(targets), f"{where} has {len(inputs)} inputs for {len(targets)} targets: give one for each"
+    )
+    require(len(inputs), f"{where} has no samples: leave it out")
+    for name, values in zip(("inputs", "targets"), samples, strict=True):
+        bad = values.is_floating_point() and not bool(torch.isfinite(values).all())
+        require(not bad, f"{where}: the {name} hold NaN or infinity: remove or replace them")
+    if like is not None:
+        for name, mine, theirs in zip(("inputs", "targets"), samples, like, strict=True):
+            require(
+                mine.shape[1:] == theirs.shape[1:] and mine.is_floating_point() == theirs.is_floating_point(),
+                f"{where}: {name} of shape {list(mine.shape[1:])} ({_kind(mine)}) per sample, "
+                f"elsewhere {list(theirs.shape[1:])} ({_kind(theirs)})",
+            )
+
+
+def check_fit(network: Network, objective: Objective, x: Vector, samples: Samples, where: str) -> None:
+    """Refuse a model that does not accept the inputs, and a loss that does not accept its outputs."""
+    inputs, targets = (values[:_FEW] for values in samples)
+    shown = f"inputs of shape {list(inputs.shape)} ({_kind(inputs)})"
+    hint = (
+        ""
+        if inputs.is_floating_point()
+        else "; integers stay integers: convert them with .float() unless they are tokens"
+    )
+    with torch.no_grad():
+        outputs = _tried(lambda: network.logits(x, inputs), f"{where}: the model does not accept {shown}", hint)
+    if not isinstance(outputs, torch.Tensor):
+        raise FedsweError(f"{where}: the model must return one tensor, not {type(outputs).__name__}")
+    require(
+        outputs.ndim and len(outputs) == len(inputs),
+        f"{where}: the model gives outputs of shape {list(outputs.shape)} for {len(inputs)} samples",
+    )
+    if objective.cross_entropy:
+        require(
+            not targets.is_floating_point() and outputs.ndim > 1 and outputs.shape[2:] == targets.shape[1:],
+            f"{where}: the cross-entropy needs outputs [samples, classes, ...] and integer labels [samples, ...], not "
+            f"outputs {list(outputs.shape)} and targets {list(targets.shape)} ({_kind(targets)})",
+        )
+        low, high = int(samples[1].min()), int(samples[1].max())
+        require(
+            low >= 0 and high < outputs.shape[1],
+            f"{where}: labels must be from 0 to {outputs.shape[1] - 1} (the model has {outputs.shape[1]} outputs), "
+            f"found {low if low < 0 else high}",
+        )
+    leaf = outputs.detach().requires_grad_()
+    both = f"outputs of shape {list(outputs.shape)} and targets of shape {list(targets.shape)} ({_kind(targets)})"
+    losses = _tried(lambda: objective.loss(leaf, targets), f"{where}: the loss does not accept {both}")
+    if not isinstance(losses, torch.Tensor) or losses.shape != (len(inputs),):
+        found = f"shape {list(losses.shape)}" if isinstance(losses, torch.Tensor) else type(losses).__name__
+        raise FedsweError(
+            f"{where}: the loss must give one number per sample, [{len(inputs)}], not {found}: do not average over the "
+            'batch (reduction="none")'
+        )
+    require(losses.requires_grad, f"{where}: the loss does not depend on the outputs of the model")
+    require(bool(torch.isfinite(losses).all()), f"{where}: the loss of the initial model is NaN or infinite")
+    for name, metric in objective.metrics.items():
+        with torch.no_grad():
+            value = _tried(lambda: metric(outputs, targets), f"{where}: the metric {name} does not accept {both}")  # noqa: B023
+        sizes = torch.as_tensor(value).shape
+        require(
+            sizes in ((), (len(inputs),)),
+            f"{where}: the metric {name} must give one number, or one per sample, not shape {list(sizes)}",
+        )
+
+
+def _tried(compute: Callable[[], object], problem: str, hint: str = "") -> object:
+    try:
+        with warnings.catch_warnings():
+            # torch only warns of targets [N] for outputs [N, 1], which would be broadcast to [N, N]
+            warnings.filterwarnings("error", message=r"Using a target size")
+            return compute()
+    except FedsweError:
+        raise
+    except Exception as error:  # of a user's model or loss
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise FedsweError(f"{problem} ({reason}){hint}") from None
+
+
+def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -> None:
+    """Find out by trying what a network does in training: dropout, mixing of samples, stacking."""
+    inputs, targets = (values[:_FEW] for values in samples)
+    bits = torch.zeros((), dtype=torch.int64, device=x.device)
+
+    def outputs(values: torch.Tensor, seed: int) -> tuple[torch.Tensor, int]:
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), KeyedDropout(bits) as dropout:
+            torch.manual_seed(seed)
+            return network.training_logits(x, values, None), dropout.calls
+
+    before = {name: value.clone() for name, value in network.training_buffers()}
+    try:
+        first, calls = outputs(inputs, 0)
+        second, _ = outputs(inputs, 1)
+    except Exception as error:
+        raise FedsweError(f"the model cannot be trained on {len(inputs)} samples ({_line(error)})") from None
+    network.drops = calls > 0
+    require(
+        torch.equal(first, second),
+        "the model draws random numbers of its own in training: use torch's Dropout layers, which are repeatable, and "
+        "dropout=0 in recurrent layers",
+    )
+    for name, value in network.training_buffers():
+        require(
+            torch.equal(value, before[name]),
+            f"the model changes its buffer {name} in training, which averaging does not define: use a layer without it",
+        )
+    if len(inputs) > 2 and not network.mixes_samples:
+        network.mixes_samples = not torch.allclose(outputs(inputs[:2], 0)[0], first[:2], rtol=1e-3, atol=1e-5)
+    if network.stacks:
+        return
+
+    def loss(x: Vector, inputs: torch.Tensor, targets: torch.Tensor, bits: torch.Tensor | None) -> torch.Tensor:
+        return objective.loss(network.training_logits(x, inputs, bits), targets).mean()
+
+    drop = bits if network.drops else None
+    try:
+        two = (torch.stack([x, 0.5 * x]), torch.stack([inputs, inputs]), torch.stack([targets, targets]))
+        both = None if drop is None else torch.stack([drop, drop])
+        stacked = vmap(grad(loss), in_dims=(0, 0, 0, None if drop is None else 0))(*two, both)
+        network.vmaps = torch.allclose(stacked[0], grad(loss)(x, inputs, targets, drop), rtol=1e-2, atol=1e-4)
+        reason = "its stacked gradients differ"
+    except Exception as error:
+        network.vmaps, reason = False, _line(error)
+    if not network.vmaps:
+        _warn_once(reason)
+
+
+@cache  # a model is tried for every seed
+def _warn_once(reason: str) -> None:
+    warn(f"clients are trained one at a time, which is slower: torch cannot stack this model ({reason[:_SHOWN]})")
+
+
+def _line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _kind(values: torch.Tensor) -> str:
+    return str(values.dtype).removeprefix("torch.")

@@ -1,0 +1,238 @@
+"""The samples of clients in torch: one data set of which each client has a part, or samples loaded client by client."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fedswe.core import keys
+from fedswe.errors import FedsweError
+from fedswe.tasks.data_set import DataSet, chunks, placed, resident
+from fedswe.tasks.partition import Indices
+from fedswe.tasks.problem import Setting
+
+Samples = tuple[torch.Tensor, torch.Tensor]  # inputs [N, ...] and targets [N, ...]
+Check = Callable[[int | None, Samples], None]  # refuse the samples of a client (None: the test set)
+
+_KEPT_BYTES = 2**31  # of samples loaded client by client
+_CALIBRATION = 4096  # inputs at most that running statistics are computed from
+_CALIBRATION_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Samples that models are scored on."""
+
+    name: str  # train, held_out or test
+    group: str  # of clients; empty: all
+    pieces: Callable[[], Iterator[Samples]]
+
+
+class ClientSamples(ABC):
+    m: int
+    row: int  # numbers of one sample; 0 if not known yet
+
+    @abstractmethod
+    def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        """How many samples these clients have."""
+
+    @abstractmethod
+    def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """What finds the samples at these positions [n, ...] of n clients."""
+
+    @abstractmethod
+    def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
+        """The samples [n, B] of n clients, or [B] of one."""
+
+    @abstractmethod
+    def scored(self) -> Sequence[Scored]: ...
+
+    @abstractmethod
+    def calibration(self) -> list[torch.Tensor]:
+        """Batches of inputs that running statistics are computed from: of the test set if there is one, without its
+        targets; a server has nothing else."""
+
+    largest_size: int  # of all clients; 0 if not known
+    keeps_clients: bool  # whether `gather` needs the clients
+
+
+class PooledSamples(ClientSamples):
+    """One data set on the device; client i has the samples with the indices parts[i]."""
+
+    keeps_clients = False
+
+    def __init__(
+        self,
+        data: DataSet,
+        parts: Sequence[Indices],
+        setting: Setting,
+        kept_back: Indices | None = None,
+        groups: Mapping[str, tuple[Indices, Indices]] | None = None,  # training and test samples of groups of clients
+    ) -> None:
+        self.m, device = len(parts), setting.device
+        self.data = resident(data, setting.dtype, device)
+        self.row = self.data.x_train[0].numel()
+        self._sizes = np.array([len(part) for part in parts])  # on the host: shapes depend on it
+        self.largest_size = int(self._sizes.max())
+        # The parts one after another: a table would be as wide as the largest.
+        self._flat = torch.as_tensor(np.concatenate(parts), device=device)
+        self._starts = torch.as_tensor(np.cumsum(self._sizes) - self._sizes, device=device)
+        self._kept_back = kept_back if kept_back is not None and len(kept_back) else None
+        self._groups = groups or {}
+
+    def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        return np.asarray(self._sizes[clients])
+
+    def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        starts = self._starts[clients].view(-1, *[1] * (position.ndim - 1))
+        return self._flat[starts + position]
+
+    def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
+        inputs, targets = self.data.x_train, self.data.y_train
+        # index_select copies whole rows; indexing with [...] is four times slower here.
+        found = inputs.index_select(0, index.flatten()).reshape(*index.shape, *inputs.shape[1:])
+        return found, targets[index]
+
+    def scored(self) -> Sequence[Scored]:
+        train, test = (self.data.x_train, self.data.y_train), (self.data.x_test, self.data.y_test)
+        found = [Scored("train", "", self._pieces(train, None))]
+        if self._kept_back is not None:
+            given = np.setdiff1d(np.arange(len(train[1])), self._kept_back)
+            found = [
+                Scored("train", "", self._pieces(train, given)),
+                Scored("held_out", "", self._pieces(train, self._kept_back)),
+            ]
+        if len(test[1]):
+            found.append(Scored("test", "", self._pieces(test, None)))
+        for group, (in_train, in_test) in self._groups.items():
+            found.append(Scored("train", group, self._pieces(train, in_train)))
+            if len(in_test):
+                found.append(Scored("test", group, self._pieces(test, in_test)))
+        return found
+
+    def _pieces(self, samples: Samples, which: Indices | None) -> Callable[[], Iterator[Samples]]:
+        """The samples with these indices, or all, piece by piece."""
+        inputs, targets = samples
+        rows = None if which is None else torch.as_tensor(which, device=inputs.device)
+        size = len(targets) if rows is None else len(rows)
+
+        def pieces() -> Iterator[Samples]:
+            for part in chunks(size, inputs.device):
+                these = part if rows is None else rows[part]
+                yield inputs[these], targets[these]
+
+        return pieces
+
+    def calibration(self) -> list[torch.Tensor]:
+        return _some_of(self.data.x_test if len(self.data.x_test) else self.data.x_train)
+
+
+class LoadedSamples(ClientSamples):
+    """Samples that a function loads client by client; as many clients are kept as fit into memory."""
+
+    keeps_clients = True
+    largest_size = 0
+    row = 0
+
+    def __init__(
+        self,
+        m: int,
+        load: Callable[[int], Samples],
+        test: Samples | None,
+        setting: Setting,
+        check: Check,
+        groups: Mapping[str, Indices] | None = None,  # clients by name of their group
+        scores_train: bool = True,
+    ) -> None:
+        self.m, self._load, self._setting, self._check = m, load, setting, check
+        self._kept: OrderedDict[int, Samples] = OrderedDict()
+        self._bytes = 0
+        self._test = None if test is None else self._placed(test)
+        if self._test is not None:
+            check(None, self._test)
+        self._groups = groups or {}
+        # A server of real clients has none of their samples.
+        self._scores_train = scores_train and setting.holds_data
+        if setting.holds_data:
+            self.samples(0)
+
+    def samples(self, client: int) -> Samples:
+        """All samples of one client."""
+        if client in self._kept:
+            self._kept.move_to_end(client)
+            return self._kept[client]
+        found = self._placed(self._load(client), f"client {client}: ")
+        self._check(client, found)
+        self.row = found[0][0].numel()
+        self._kept[client] = found
+        self._bytes += _size(found)
+        while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
+            self._bytes -= _size(self._kept.popitem(last=False)[1])
+        return found
+
+    def _placed(self, given: object, where: str = "the test set: ") -> Samples:
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise FedsweError(f"{where}load must return (inputs, targets), not {type(given).__name__}")
+        inputs, targets = (placed(torch.as_tensor(v), self._setting.dtype, self._setting.device) for v in given)
+        return inputs, targets
+
+    def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        return np.array([len(self.samples(int(i))[1]) for i in clients])
+
+    def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        return position
+
+    def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
+        assert clients is not None
+        if clients.ndim == 0:
+            inputs, targets = self.samples(int(clients))
+            return inputs[index], targets[index]
+        found = [self.gather(i, client) for i, client in zip(index, clients, strict=True)]
+        return torch.stack([x for x, _ in found]), torch.stack([y for _, y in found])
+
+    def scored(self) -> Sequence[Scored]:
+        found = []
+        if self._scores_train:
+            found.append(Scored("train", "", lambda: self._pieces(range(self.m))))
+        if self._test is not None:
+            test = self._test
+            found.append(Scored("test", "", lambda: _cut(test)))
+        if self._scores_train:
+            for group, clients in self._groups.items():
+                found.append(Scored("train", group, lambda clients=clients: self._pieces(clients)))  # type: ignore[misc]
+        return found
+
+    def _pieces(self, clients: Sequence[int] | Indices) -> Iterator[Samples]:
+        for client in clients:
+            yield from _cut(self.samples(int(client)))
+
+    def calibration(self) -> list[torch.Tensor]:
+        if self._test is not None:
+            return _some_of(self._test[0])
+        if not self._setting.holds_data:
+            return []
+        each = max(1, _CALIBRATION // self.m)
+        return _some_of(torch.cat([self.samples(i)[0][:each] for i in range(min(self.m, _CALIBRATION))]))
+
+
+def _cut(samples: Samples) -> Iterator[Samples]:
+    inputs, targets = samples
+    return ((inputs[part], targets[part]) for part in chunks(len(targets), inputs.device))
+
+
+def _size(samples: Samples) -> int:
+    return sum(tensor.nbytes for tensor in samples)
+
+
+def _some_of(inputs: torch.Tensor) -> list[torch.Tensor]:
+    """Batches of the inputs in a random order, which is the same everywhere: data sets are often sorted."""
+    order = keys.generator(0, "calibration").permutation(len(inputs))[:_CALIBRATION]
+    shuffled = inputs[torch.as_tensor(order, device=inputs.device)]
+    batches = list(torch.split(shuffled, _CALIBRATION_BATCH))
+    return batches[:-1] if len(batches) > 1 and len(batches[-1]) < _CALIBRATION_BATCH else batches

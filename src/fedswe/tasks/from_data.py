@@ -1,0 +1,375 @@
+"""A task of your own from a model and data in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import CodeType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.core import in_memory, keys
+from fedswe.errors import FedsweError, require
+from fedswe.tasks.custom import clients_of
+from fedswe.tasks.data_set import DataSet
+from fedswe.tasks.partition import Indices, Partition, Parts, divide, realised_shares
+from fedswe.tasks.problem import Problem, Setting, Task
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fedswe.tasks.losses import Function, Objective
+
+Array = npt.NDArray[Any]
+
+
+def from_data(
+    model: nn.Module | Callable[[], nn.Module],
+    train: Any,
+    test: Any = None,
+    *,
+    clients: int | Sequence[int] | Array | None = None,
+    loss: str | Function = "cross_entropy",
+    metrics: Sequence[str] | Mapping[str, Function] | None = None,
+    partition: Partition = "dirichlet",
+    alpha: float = 0.1,
+    shards: int = 2,
+    groups: Sequence[str] | None = None,
+    train_scores: bool = True,
+) -> DataTask:
+    """A task from your model and your data.
+
+    model      a module, or a function that makes one; the function is called once per seed, which seeds torch
+    train      a list with (inputs, targets) or a torch Dataset for each client;
+               or one (inputs, targets) or Dataset, with `clients` an array of client ids, one per sample;
+               or one (inputs, targets) or Dataset to be divided: `clients` a number, `partition`, `alpha`, `shards`;
+               or a function load(client) that returns (inputs, targets), with `clients` a number
+    test       (inputs, targets) or a Dataset; or, for scores by group, a list with one for each client
+    loss       cross_entropy, mse, l1, huber, bce, a torch loss, or a function that gives one number per sample
+    metrics    names (accuracy, mae, rmse, r2), or functions of outputs and targets by name
+    groups     the name of each client's group: scores are also given for each group apart
+    train_scores  whether models are scored on all training samples too; False saves loading all of them
+
+    Inputs that are integers stay integers (tokens); floats get the number format of the run.
+    """
+    from fedswe.tasks.losses import Objective
+
+    objective = Objective.of(loss, metrics)
+    if callable(train) and not hasattr(train, "__getitem__"):
+        require(isinstance(clients, int), "train is a function: give the number of clients, e.g. clients=10")
+        assert isinstance(clients, int)
+        content = Content(model, objective, load=train, groups=clients_of(groups, clients), train_scores=train_scores)
+        content.test = None if test is None else _samples(test, "the test set")
+        fixed: Literal["given"] | Partition = "given"
+    else:
+        content, clients, fixed = _pooled(model, objective, train, test, clients, partition, groups)
+    content.check()
+    digest = content.digest(loss, metrics)
+    content = in_memory.hold(digest, content)
+    task = DataTask(digest, int(clients), fixed, alpha, shards)
+    task.check()
+    return task
+
+
+@dataclass(eq=False)
+class Content:
+    """What a task holds in memory."""
+
+    model: Any
+    objective: Objective
+    data: DataSet | None = None
+    owners: Array | None = None  # the client of each training sample; None: to be divided
+    test_owners: Array | None = None  # the client of each test sample, if they have one
+    load: Callable[[int], Any] | None = None
+    test: Any = None  # beside `load`: (inputs, targets)
+    groups: dict[str, Indices] = field(default_factory=dict)  # clients by name of their group
+    train_scores: bool = True
+
+    def module(self) -> Any:
+        from torch import nn
+
+        return self.model if isinstance(self.model, nn.Module) else self.model()
+
+    @cached_property
+    def labels(self) -> npt.NDArray[np.int64] | None:
+        """The classes of the training samples, if their targets are classes."""
+        y = None if self.data is None else self.data.y_train
+        is_class = y is not None and y.ndim == 1 and y.dtype.kind in "iu" and self.objective.cross_entropy
+        return y.astype(np.int64) if is_class and y is not None else None
+
+    def check(self) -> None:
+        """Refuse numbers that cannot be trained on."""
+        if self.data is None:
+            return
+        for name, values in (("inputs", self.data.x_train), ("targets", self.data.y_train)):
+            if (bad := _not_finite(values)) is not None:
+                where = "the training data" if self.owners is None else f"client {self.owners[bad]}"
+                raise FedsweError(f"{where}: the {name} hold NaN or infinity (sample {bad}): remove or replace them")
+        for name, values in (("inputs", self.data.x_test), ("targets", self.data.y_test)):
+            bad = _not_finite(values)
+            require(
+                bad is None, f"the test set: the {name} hold NaN or infinity (sample {bad}): remove or replace them"
+            )
+
+    def digest(self, loss: object, metrics: object) -> str:
+        """Identifies the content, also in another process."""
+        found = hashlib.sha256()
+        arrays = [self.owners, self.test_owners, *(self.test or ())]
+        if self.data is not None:
+            arrays += [self.data.x_train, self.data.y_train, self.data.x_test, self.data.y_test]
+        for array in arrays:
+            if array is not None:
+                found.update(f"{array.dtype} {array.shape}".encode())
+                found.update(np.ascontiguousarray(array).tobytes())
+        texts = [_described(part) for part in (self.model, self.load, loss, metrics)]
+        found.update("\n".join([*texts, repr({k: v.tolist() for k, v in self.groups.items()})]).encode())
+        return found.hexdigest()
+
+
+@dataclass(frozen=True)
+class DataTask(Task):
+    """Your own model and data, given in Python: `fedswe.tasks.from_data(model=..., train=..., test=...)`.
+
+    On the command line, name a function that returns it: task.name=./file.py:function.
+    """
+
+    digest: str = ""  # of the model and the data, which are in the memory of the script
+    clients: int = 1  # m, number of clients
+    partition: Partition | Literal["given"] = "given"  # how one data set is divided; given: clients have their samples
+    alpha: float = 0.1  # concentration of the partitions dirichlet, two_groups and uneven
+    shards: int = 2  # pieces for each client, with partition = "shards"
+
+    title: ClassVar[str] = "your own model and data, from Python (fedswe.tasks.from_data)"
+
+    def __post_init__(self) -> None:
+        require(
+            self.digest,
+            "from_data is made in Python: fedswe.tasks.from_data(...); here name a function that returns it, "
+            "task.name=./file.py:function",
+        )
+        require(1 <= self.clients <= 10**7, f"clients must be from 1 to 10^7, not {self.clients}")
+        require(0 < self.alpha < float("inf"), f"alpha must be positive, not {self.alpha:g}")
+        require(self.shards >= 1, f"shards must be at least 1, not {self.shards}")
+        # Kept by the task: the content lives as long as a task that uses it.
+        object.__setattr__(self, "_content", in_memory.find(self.digest, "fedswe.tasks.from_data"))
+
+    @property
+    def content(self) -> Content:
+        content: Content = self.__dict__["_content"]
+        return content
+
+    def check(self) -> None:
+        """Build it once, so that a mistake shows where the task is made."""
+        import torch
+
+        self.build(Setting(0, torch.float32, torch.device("cpu")))
+
+    def build(self, setting: Setting) -> Problem:
+        from fedswe.tasks import checks  # these import torch
+        from fedswe.tasks.client_samples import PooledSamples
+        from fedswe.tasks.loaded import loaded_problem
+        from fedswe.tasks.network import initial_network
+        from fedswe.tasks.supervised_problem import SupervisedProblem
+
+        content = self.content
+        if content.load is not None:
+            return loaded_problem(
+                self.clients, content.module, content.load, content.test, content.objective, content.groups,
+                content.train_scores, setting,
+            )  # fmt: skip
+        assert content.data is not None
+        divided = self._divided(content, setting)
+        samples = PooledSamples(content.data, divided.parts, setting, groups=self._groups(content, divided))
+        network = initial_network(content.module, setting.seed)
+        problem = SupervisedProblem(samples, network, content.objective, setting)
+        for i, part in enumerate(divided.parts if self.partition == "given" else divided.parts[:1]):
+            where = f"client {i}" if self.partition == "given" else "the training data"
+            mine = samples.gather(samples.index(_one(i, setting), _range(len(part), setting))[0], None)
+            checks.check_fit(network, content.objective, problem.start, mine, where)
+            if i == 0:
+                checks.probe(network, content.objective, problem.start, mine)
+        if len(content.data.y_test):
+            test = samples.data.x_test, samples.data.y_test
+            checks.check_fit(network, content.objective, problem.start, test, "the test set")
+        problem.drawn, problem.realised = divided.drawn, divided.realised
+        return problem
+
+    def _divided(self, content: Content, setting: Setting) -> Parts:
+        assert content.data is not None
+        if self.partition != "given":
+            rng = setting.legacy or keys.generator(setting.seed, "partition")
+            everything = np.arange(len(content.data.y_train))
+            classes = 0 if content.labels is None else content.data.classes
+            return divide(
+                everything, content.labels, self.clients, self.partition, self.alpha, self.shards, rng, classes
+            )
+        assert content.owners is not None
+        order = np.argsort(content.owners, kind="stable")
+        sizes = np.bincount(content.owners, minlength=self.clients)
+        parts = np.split(order, np.cumsum(sizes)[:-1])
+        if content.labels is None:
+            return Parts(parts)
+        shares = realised_shares(content.labels, parts, content.data.classes)
+        return Parts(parts, shares, shares)
+
+    def _groups(self, content: Content, divided: Parts) -> dict[str, tuple[Indices, Indices]]:
+        """The training and test samples of each group."""
+        found = {}
+        for name, clients in content.groups.items():
+            train = np.sort(np.concatenate([divided.parts[i] for i in clients]))
+            owners = content.test_owners
+            test = np.empty(0, dtype=np.int64) if owners is None else np.flatnonzero(np.isin(owners, clients))
+            found[name] = (train, test)
+        return found
+
+
+def _pooled(
+    model: Any, objective: Objective, train: Any, test: Any, clients: Any, partition: Partition, groups: Any
+) -> tuple[Content, int, Partition | Literal["given"]]:
+    """One data set in memory, and whose samples are whose."""
+    owners: Array | None = None
+    fixed: Partition | Literal["given"] = "given"
+    if isinstance(train, list):
+        require(clients in (None, len(train)), f"train is a list of {len(train)} clients: leave out clients")
+        require(train, "train is an empty list: give (inputs, targets) for each client")
+        each = [_samples(given, f"client {i}") for i, given in enumerate(train)]
+        _same_shapes(each)
+        x, y = (np.concatenate(arrays) for arrays in zip(*each, strict=True))
+        owners = np.repeat(np.arange(len(each)), [len(targets) for _, targets in each])
+        count = len(each)
+    else:
+        x, y = _samples(train, "the training data")
+        require(clients is not None, "give clients: how many, or an array with the client of each sample")
+        if isinstance(clients, int | np.integer) and not isinstance(clients, bool):
+            count, fixed = int(clients), partition
+        else:
+            owners, count = _owners(clients, len(y))
+    test_owners: Array | None = None
+    if test is None:
+        x_test, y_test = x[:0], y[:0]
+    elif isinstance(test, list):
+        require(
+            len(test) == count, f"test is a list of {len(test)} for {count} clients: give one for each, or one for all"
+        )
+        of_clients = [_samples(given, f"the test set of client {i}") for i, given in enumerate(test)]
+        x_test, y_test = (np.concatenate(arrays) for arrays in zip(*of_clients, strict=True))
+        test_owners = np.repeat(np.arange(count), [len(targets) for _, targets in of_clients])
+    else:
+        x_test, y_test = _samples(test, "the test set")
+    for name, a, b in (("inputs", x, x_test), ("targets", y, y_test)):
+        require(
+            a.shape[1:] == b.shape[1:],
+            f"the {name} of the test set have shape {list(b.shape[1:])} per sample, in training {list(a.shape[1:])}",
+        )
+    require(groups is None or fixed == "given", "groups needs given clients: a list, or an array of client ids")
+    data = DataSet(x, y, x_test, y_test)
+    content = Content(model, objective, data, owners, test_owners, groups=clients_of(groups, count))
+    return content, count, fixed
+
+
+def _not_finite(values: Array) -> int | None:
+    """The first sample with NaN or infinity."""
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return None
+    return int(np.argwhere(~np.isfinite(values))[0, 0])
+
+
+def _owners(clients: Any, samples: int) -> tuple[Array, int]:
+    """Client ids as numbers from 0, in the order of the ids."""
+    ids = np.asarray(clients)
+    require(ids.ndim == 1 and len(ids) == samples, f"clients has {ids.size} ids for {samples} samples: give one each")
+    require(ids.dtype.kind in "iuUSO", f"clients must be whole numbers or texts, not {ids.dtype}")
+    names, owners = np.unique(ids, return_inverse=True)
+    return owners.astype(np.int64), len(names)
+
+
+def _same_shapes(each: Sequence[tuple[Array, Array]]) -> None:
+    for i, samples in enumerate(each):
+        for name, mine, first in zip(("inputs", "targets"), samples, each[0], strict=True):
+            require(
+                mine.shape[1:] == first.shape[1:] and mine.dtype.kind == first.dtype.kind,
+                f"client {i}: {name} of shape {list(mine.shape[1:])} ({mine.dtype}) per sample, those of client 0 "
+                f"{list(first.shape[1:])} ({first.dtype})",
+            )
+
+
+def _samples(given: Any, where: str) -> tuple[Array, Array]:
+    """(inputs, targets) as arrays, from arrays, tensors, data frames, or a torch Dataset."""
+    if hasattr(given, "tensors"):  # a TensorDataset: as a whole, not sample by sample
+        given = given.tensors
+    elif hasattr(given, "__getitem__") and hasattr(given, "__len__") and not isinstance(given, tuple | list):
+        given = _stacked(given, where)
+    require(
+        isinstance(given, tuple | list) and len(given) == 2,
+        f"{where}: give (inputs, targets) or a torch Dataset, not {type(given).__name__}",
+    )
+    inputs, targets = (
+        _array(values, f"{where}: the {name}") for values, name in zip(given, ("inputs", "targets"), strict=True)
+    )
+    require(len(inputs) == len(targets), f"{where} has {len(inputs)} inputs for {len(targets)} targets")
+    require(len(inputs), f"{where} has no samples: leave it out")
+    return inputs, targets
+
+
+def _stacked(dataset: Any, where: str) -> tuple[Array, Array]:
+    """All samples of a torch Dataset; transforms with random results are applied once."""
+    try:
+        items = [dataset[i] for i in range(len(dataset))]
+        require(items, f"{where} has no samples: leave it out")
+        inputs, targets = zip(*items, strict=True)
+    except FedsweError:
+        raise
+    except Exception as error:
+        raise FedsweError(
+            f"{where}: its samples cannot be read as (input, target) ({type(error).__name__}: {error})"
+        ) from None
+    return np.stack([np.asarray(x) for x in inputs]), np.stack([np.asarray(y) for y in targets])
+
+
+def _array(values: Any, where: str) -> Array:
+    values = values.detach().cpu() if hasattr(values, "detach") else values
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise FedsweError(f"{where} are not an array of numbers ({error})") from None
+    require(array.dtype.kind in "biuf", f"{where} must be numbers, not {array.dtype}: convert them first")
+    require(array.ndim, f"{where} must have one row per sample")
+    return array
+
+
+def _described(part: Any) -> str:
+    """Something of a user's as a text that is the same in another process, as far as that can be told."""
+    from torch import nn
+
+    if isinstance(part, nn.Module):
+        state = hashlib.sha256()
+        for value in part.state_dict().values():
+            state.update(value.detach().cpu().numpy().tobytes())
+        return f"{part!r} {state.hexdigest()}"
+    if isinstance(part, Mapping):
+        return " ".join(f"{key}={_described(value)}" for key, value in part.items())
+    code = getattr(part, "__code__", None)
+    if code is not None:
+        return f"{part.__qualname__} {_code(code)}"
+    return getattr(part, "__qualname__", "") or repr(part)
+
+
+def _code(code: CodeType) -> str:
+    constants = [_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return hashlib.sha256(code.co_code).hexdigest() + " ".join([*code.co_names, *constants])
+
+
+def _one(i: int, setting: Setting) -> Any:
+    import torch
+
+    return torch.tensor([i], device=setting.device)
+
+
+def _range(size: int, setting: Setting) -> Any:
+    import torch
+
+    return torch.arange(size, device=setting.device)[None]

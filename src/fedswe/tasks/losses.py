@@ -1,0 +1,139 @@
+"""Losses of each sample, and the metrics that models are scored by, from what users have: names, functions, modules."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fedswe.errors import FedsweError, require, suggestion
+
+Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of outputs [B, ...] and targets [B, ...]
+
+LOSSES: dict[str, Function] = {
+    "cross_entropy": F.cross_entropy,
+    "mse": F.mse_loss,
+    "l1": F.l1_loss,
+    "huber": F.huber_loss,
+    "bce": F.binary_cross_entropy_with_logits,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What is minimised, and what models are scored by."""
+
+    loss: Function = F.cross_entropy  # of each sample, [B]
+    metrics: Mapping[str, Function] = field(default_factory=dict)
+    cross_entropy: bool = True  # the plain one, whose gradient is known in closed form
+
+    @classmethod
+    def of(cls, loss: str | Function, metrics: Sequence[str] | Mapping[str, Function] | None = None) -> Objective:
+        """From what a user gives; by default the cross-entropy comes with the accuracy."""
+        plain = is_cross_entropy(loss)
+        named = metrics_named(["accuracy"] if plain else []) if metrics is None else metrics_named(metrics)
+        return cls(per_sample(loss), named, plain)
+
+    def total(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """The sum of the losses of all samples."""
+        if self.cross_entropy and targets.ndim == 1:
+            return F.cross_entropy(outputs, targets, reduction="sum")
+        return self.loss(outputs, targets).double().sum()
+
+    def gradient(self, outputs: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """The gradients [n, units, B] of n clients' weighted losses; targets are [n, B, ...], weights [n, B]."""
+        if self.cross_entropy and targets.ndim == 2:
+            g = F.softmax(outputs, dim=1)
+            g.scatter_add_(1, targets.unsqueeze(1), -torch.ones_like(g[:, :1]))
+            g *= weight.unsqueeze(1)
+            return g
+        with torch.enable_grad():
+            leaf = outputs.detach().transpose(1, 2).requires_grad_()
+            losses = self.loss(leaf.flatten(0, 1), targets.flatten(0, 1))
+            return torch.autograd.grad((losses * weight.flatten()).sum(), leaf)[0].transpose(1, 2)
+
+
+def is_cross_entropy(loss: object) -> bool:
+    """Whether a loss is the plain cross-entropy, of which the gradient is known in closed form."""
+    if isinstance(loss, nn.CrossEntropyLoss):
+        return loss.weight is None and loss.ignore_index == -100 and loss.label_smoothing == 0
+    return loss in ("cross_entropy", F.cross_entropy)
+
+
+def per_sample(loss: str | Function) -> Function:
+    """The loss of each sample, [B]. torch's losses average over the batch by default; here they do not."""
+    if isinstance(loss, str):
+        require(loss in LOSSES, f"unknown loss {loss!r}: {suggestion(loss, LOSSES)}, or give a function")
+        loss = LOSSES[loss]
+    require(callable(loss), f"loss must be a name, a function or a module, not {loss!r}")
+    if isinstance(loss, nn.Module) and hasattr(loss, "reduction"):
+        module = copy.deepcopy(loss)
+        vars(module)["reduction"] = "none"
+        return partial(_averaged, module)
+    if not isinstance(loss, nn.Module) and "reduction" in _parameters(loss):
+        return partial(_averaged, partial(cast(Callable[..., torch.Tensor], loss), reduction="none"))
+    return partial(_averaged, loss)
+
+
+def _averaged(loss: Function, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The mean over the numbers of a sample, where a loss gives one for each of them."""
+    values = loss(outputs, targets)
+    return values.flatten(1).mean(1) if values.ndim > 1 else values
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return {}
+
+
+# metrics -----------------------------------------------------------------------------------------------------
+def accuracy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The share of correct classes of each sample; a single output is the logit of class 1."""
+    single = outputs.shape == targets.shape
+    right = (outputs > 0) == (targets > 0.5) if single else outputs.argmax(1) == targets
+    return right.double().flatten(1).mean(1) if right.ndim > 1 else right.double()
+
+
+def mae(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return (outputs - targets).abs().flatten(1).mean(1) if outputs.ndim > 1 else (outputs - targets).abs()
+
+
+def rmse(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return (outputs - targets).square().mean().sqrt()
+
+
+def r2(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The coefficient of determination."""
+    return 1 - (outputs - targets).square().sum() / (targets - targets.mean(0)).square().sum()
+
+
+METRICS: dict[str, Function] = {"accuracy": accuracy, "mae": mae, "rmse": rmse, "r2": r2}
+
+
+def metrics_named(given: Sequence[str] | Mapping[str, Function]) -> dict[str, Function]:
+    """Metrics by name: some of METRICS, or a mapping of names to functions.
+
+    A function gives one number per sample, which is averaged, or one number for all samples together.
+    """
+    if isinstance(given, str):
+        raise FedsweError(f"metrics must be a list of names or a dict of functions: write [{given!r}]")
+    if not isinstance(given, Mapping):
+        for name in given:
+            require(name in METRICS, f"unknown metric {name!r}: {suggestion(str(name), METRICS)}, or give a dict")
+        return {name: METRICS[name] for name in given}
+    for name, function in given.items():
+        require(
+            isinstance(name, str) and name.isidentifier() and name != "loss",
+            f"metrics: {name!r} cannot be the name of a column: use letters, digits and _, and not loss",
+        )
+        require(callable(function), f"metrics: {name} must be a function of outputs and targets, not {function!r}")
+    return dict(given)

@@ -1,0 +1,204 @@
+"""A torch module whose trainable parameters are one flat vector x [d], for one client or for n."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from itertools import pairwise
+
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.parameter import UninitializedParameter
+
+from fedswe.core import keys
+from fedswe.core.records import Vector
+from fedswe.errors import require
+from fedswe.tasks.dropout import KeyedDropout
+
+OutputGradient = Callable[[torch.Tensor], torch.Tensor]  # of n clients' weighted losses: [n, units, B] to the same
+Statistics = dict[str, torch.Tensor]  # running means and variances of normalisation layers, by name
+
+
+class Network:
+    """Parameters that are frozen (requires_grad=False) and buffers are constants: neither trained nor sent.
+
+    Normalisation layers with running statistics (BatchNorm) normalise by the batch in training. Their statistics are
+    not trained and not sent either: an echo would multiply them. They are computed for a given model by `statistics`.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        named = dict(module.named_parameters())
+        lazy = [name for name, p in named.items() if isinstance(p, UninitializedParameter)]
+        require(not lazy, f"the model has lazy layers ({', '.join(lazy[:1])}): call it once on a sample first")
+        trained = {name: p for name, p in named.items() if p.requires_grad}
+        require(trained, "the model has no parameters to train: set requires_grad=True on some of them")
+        self.module = pooled_first(module).eval()
+        self.normalising = [name for name, part in module.named_modules() if _has_live_statistics(part)]
+        self._training = _for_training(self.module, self.normalising)
+        self.drops = any(isinstance(layer, _DropoutNd) and layer.p for layer in module.modules())
+        self.mixes_samples = bool(self.normalising)  # whether the output of a sample depends on the others of its batch
+        self.vmaps = True  # whether torch can train a stack of clients
+        self._names = list(trained)
+        self._shapes = [p.shape for p in trained.values()]
+        self._sizes = [p.numel() for p in trained.values()]
+        self.frozen = len(named) > len(trained)
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> None:
+        """Place the constants; x comes with its own device and number format."""
+        if self.frozen or any(True for _ in self.module.buffers()):
+            for module in (self.module, self._training):
+                module.to(device=device, dtype=dtype)
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """Networks with one signature compute the same function of x."""
+        kinds = [f"{type(part).__qualname__}@{id(type(part))}" for part in self.module.modules()]
+        constants = hashlib.sha256()
+        for name, value in self.module.state_dict().items():
+            if name not in self._names:
+                constants.update(value.detach().cpu().numpy().tobytes())
+        return repr(self.module), *kinds, constants.hexdigest()
+
+    def initial(self) -> Vector:
+        """The module's own initialisation as a vector."""
+        named = dict(self.module.named_parameters())
+        return torch.cat([named[name].detach().reshape(-1) for name in self._names])
+
+    def parameters_at(self, x: Vector) -> dict[str, torch.Tensor]:
+        """x as the module's own named parameters."""
+        pieces = zip(torch.split(x, self._sizes), self._shapes, strict=True)
+        return dict(zip(self._names, (p.view(s) for p, s in pieces), strict=True))
+
+    def state_dict(self, x: Vector, statistics: Statistics | None = None) -> dict[str, torch.Tensor]:
+        """All that the module needs to be used elsewhere: trained and frozen parameters, and buffers."""
+        whole = copy.deepcopy(self.module).to(device=x.device, dtype=x.dtype)
+        values = {**self.parameters_at(x), **(statistics or {})}
+        with torch.no_grad():
+            for name, held in [*whole.named_parameters(), *whole.named_buffers()]:
+                if name in values:
+                    held.copy_(values[name])
+        return {name: value.detach().clone() for name, value in whole.state_dict().items()}
+
+    def training_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The constants that `training_logits` must not change."""
+        return self._training.named_buffers()
+
+    # outputs -------------------------------------------------------------------------------------------
+    def logits(self, x: Vector, inputs: torch.Tensor, statistics: Statistics | None = None) -> torch.Tensor:
+        """The outputs [B, ...] of a model [d] on inputs [B, ...], as it is used: without dropout."""
+        values = {**self.parameters_at(x), **(statistics or {})}
+        result: torch.Tensor = functional_call(self.module, values, (inputs,))
+        return result
+
+    def training_logits(self, x: Vector, inputs: torch.Tensor, dropout: torch.Tensor | None) -> torch.Tensor:
+        """The outputs in training; `dropout` is random bits that name the units to leave out."""
+        with nullcontext() if dropout is None else KeyedDropout(dropout):
+            result: torch.Tensor = functional_call(self._training, self.parameters_at(x), (inputs,))
+        return result
+
+    def statistics(self, x: Vector, batches: list[torch.Tensor]) -> Statistics:
+        """The running statistics of a model: cumulative means over batches of inputs (as torch's `update_bn` does)."""
+        if not self.normalising:
+            return {}
+        module = copy.deepcopy(self.module)
+        layers = {name: module.get_submodule(name) for name in self.normalising}
+        for layer in layers.values():
+            assert isinstance(layer, _NormBase)
+            layer.train()
+            layer.reset_running_stats()
+            layer.momentum = None  # the mean over all batches
+        values = self.parameters_at(x)
+        with torch.no_grad():
+            for inputs in batches:
+                functional_call(module, values, (inputs,))
+        found = {
+            f"{n}.{key}": value for n, layer in layers.items() for key, value in layer.named_buffers(recurse=False)
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    # stacks of dense networks --------------------------------------------------------------------------
+    @property
+    def stacks(self) -> bool:
+        """Whether `stacked_gradients` knows this network: Linear layers with ReLU or tanh between them."""
+        if type(self.module) is not nn.Sequential or self.frozen:
+            return False
+        layers = [layer for i, layer in enumerate(self.module) if i or type(layer) is not nn.Flatten]
+        dense, between = layers[::2], layers[1::2]
+        linear = all(type(layer) is nn.Linear and layer.bias is not None for layer in dense)
+        return linear and len(layers) % 2 == 1 and all(type(layer) in (nn.ReLU, nn.Tanh) for layer in between)
+
+    def stacked_gradients(self, x: Vector, inputs: torch.Tensor, output_gradient: OutputGradient) -> Vector:
+        """The gradients [n, d] of n clients' losses at x [n, d] on inputs [n, B, ...].
+
+        Written out because autograd would transpose the wrong way: with units along rows, [n, units, B], the gradient
+        of a weight is a product of rows (five times faster on a CPU than the product of columns).
+        """
+        assert isinstance(self.module, nn.Sequential)
+        pieces = [p.view(len(x), *s) for p, s in zip(torch.split(x, self._sizes, dim=1), self._shapes, strict=True)]
+        layers = list(zip(pieces[::2], pieces[1::2], strict=True))  # (weight, bias) of each dense layer
+        tanh = [type(layer) is nn.Tanh for layer in self.module if type(layer) in (nn.ReLU, nn.Tanh)]
+        before = [inputs.flatten(2).transpose(1, 2)]
+        for number, (w, b) in enumerate(layers):
+            h = (w @ before[-1]).to(x.dtype) + b.unsqueeze(2)
+            if number < len(tanh):
+                h = torch.tanh(h) if tanh[number] else F.relu(h)
+            before.append(h)
+        g = output_gradient(before[-1])
+        gradients: list[torch.Tensor] = []
+        for number in reversed(range(len(layers))):
+            h = before[number]
+            gradients[:0] = [(g @ h.transpose(1, 2)).to(x.dtype).flatten(1), g.sum(2)]
+            if number:
+                slope = 1 - h.square() if tanh[number - 1] else h > 0
+                g = (layers[number][0].transpose(1, 2) @ g).to(x.dtype) * slope
+        return torch.cat(gradients, dim=1)
+
+
+def initial_network(make: Callable[[], object], seed: int) -> Network:
+    """The network of a function, with the initial parameters of a seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(keys.stream_key(seed, "initial model"))
+        module = make()
+    require(isinstance(module, nn.Module), f"the model must be a torch.nn.Module, not {type(module).__name__}")
+    assert isinstance(module, nn.Module)
+    return Network(module)
+
+
+def pooled_first(module: nn.Module) -> nn.Module:
+    """The same function with each ReLU before a max-pooling moved behind it, where it has a quarter of the work."""
+    if type(module) is not nn.Sequential:  # a subclass may do more than call its layers in turn
+        return module
+    layers = list(module)
+    for i, (first, second) in enumerate(pairwise(layers)):
+        if isinstance(first, nn.ReLU) and isinstance(second, nn.MaxPool2d):
+            layers[i : i + 2] = [second, first]
+    # Neither has parameters, so those of the other layers keep their names.
+    return nn.Sequential(OrderedDict(zip(module._modules, layers, strict=True)))
+
+
+def _has_live_statistics(part: nn.Module) -> bool:
+    """Whether a layer keeps running statistics; one whose parameters are frozen keeps those it has."""
+    if not isinstance(part, _NormBase) or part.running_mean is None:
+        return False
+    own = list(part.parameters(recurse=False))
+    return not own or any(p.requires_grad for p in own)
+
+
+def _for_training(module: nn.Module, normalising: list[str]) -> nn.Module:
+    """A copy in training mode; without running statistics torch normalises by the batch, and vmap can stack it."""
+    copied = copy.deepcopy(module).train()
+    for part in copied.modules():
+        if isinstance(part, _NormBase) and part.running_mean is not None and not _has_live_statistics(part):
+            part.eval()
+    for name in normalising:
+        layer = copied.get_submodule(name)
+        for buffer in ("running_mean", "running_var", "num_batches_tracked"):
+            setattr(layer, buffer, None)
+    return copied

@@ -1,0 +1,248 @@
+"""The problem of a task with samples and a network: batches, gradients and scores of clients, in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+import torch
+from torch import nn
+from torch.func import grad, vmap
+
+from fedswe.core import keys
+from fedswe.core.local import Precision
+from fedswe.core.records import Vector
+from fedswe.core.transfer import to_device
+from fedswe.tasks.augment import Augmentation
+from fedswe.tasks.batches import Batch, Batches
+from fedswe.tasks.client_samples import ClientSamples, PooledSamples, Samples, Scored
+from fedswe.tasks.data_set import Resident
+from fedswe.tasks.losses import Objective
+from fedswe.tasks.network import Network, Statistics
+from fedswe.tasks.problem import Problem, Setting
+
+_UNCHANGED = Augmentation()
+Logits = Callable[[Vector, torch.Tensor], torch.Tensor]  # of a model [d] on inputs [n, ...]
+
+
+class SupervisedProblem(Problem):
+    border: torch.Tensor  # [C], the value of padding in normalised units
+
+    def __init__(
+        self,
+        samples: ClientSamples,
+        network: Network,
+        objective: Objective,
+        setting: Setting,
+        augmentation: Augmentation = _UNCHANGED,
+        border: tuple[float, ...] = (),
+    ) -> None:
+        self.m, self._seed, self.network = samples.m, setting.seed, network
+        self.samples, self.objective = samples, objective
+        self._augmentation, self._border = augmentation, border  # on the host: they are part of the family
+        self.border = torch.tensor(border, dtype=setting.dtype, device=setting.device)
+        self.start = network.initial().to(device=setting.device, dtype=setting.dtype)
+        network.to(setting.device, setting.dtype)
+
+    @property
+    def data(self) -> Resident | None:
+        """The data set, if it is on the device as a whole."""
+        return self.samples.data if isinstance(self.samples, PooledSamples) else None
+
+    # batches -------------------------------------------------------------------------------------------
+    def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Batches:
+        """Batches without replacement: each client shuffles its samples and takes them batch by batch; when less than
+        a batch is left, it shuffles again. A client with less than a batch uses all its samples in every step.
+
+        The shuffle is keyed by client, round and pass, so an absent client needs no state. (The released code
+        continues one pass from round to round.)
+        """
+        sizes = self.samples.sizes(clients.numpy())
+        width = int(min(sizes.max(), batch_size))
+        here = self.start.device
+        on_host, clients = clients, to_device(clients, here)
+
+        def named(stream: str) -> torch.Tensor:
+            return to_device(keys.bits(self._seed, stream, on_host, t), here)
+
+        size = to_device(sizes, here)
+        batch = size.clamp(max=batch_size)  # [n]
+        per_pass = size // batch
+        step = torch.arange(steps, device=here)
+        offset = (step % per_pass[:, None]) * batch[:, None]  # [n, steps]
+        column = torch.arange(width, device=here)
+        inside = column < batch[:, None]  # [n, B]
+        position = torch.where(inside[:, None], offset[:, :, None] + column, 0)  # [n, steps, B]
+        if sizes.max() > batch_size:
+            passes = -(-steps // int((sizes[sizes > batch_size] // batch_size).min()))
+            order = _shuffled(named("batches"), size, passes, int(sizes.max()))  # [n, passes, n_max]
+            rows = torch.arange(len(clients), device=here)[:, None, None]
+            which = (step // per_pass[:, None]).clamp(max=passes - 1)
+            shuffled = order[rows, which[:, :, None], position]
+            # Crops and dropout are drawn by position in the batch: a client that uses all samples keeps their order,
+            # so that its result does not depend on the other clients of the stack.
+            position = torch.where((size > batch_size)[:, None, None], shuffled, position)
+        index = self.samples.index(clients, position)
+        weight = (inside / batch[:, None]).to(self.start.dtype)
+        changes = None
+        if self._augmentation:
+            changes = self._augmentation.draw(named("augmentation"), steps, width)
+        dropout = keys.grid(named("dropout"), 1, steps)[:, 0] if self.network.drops else None
+        return Batches(index, weight, changes, dropout, on_host if self.samples.keeps_clients else None)
+
+    def joined(self, drawn: list[Batches]) -> Batches:
+        return Batches.joined(drawn)
+
+    def row_size(self, batch_size: int) -> int:
+        return self.samples.row * min(batch_size, self.samples.largest_size or batch_size)
+
+    def family(self) -> object:
+        if self.data is None:
+            return id(self)
+        loss = "cross_entropy" if self.objective.cross_entropy else id(self.objective.loss)
+        return id(self.data), self._signature, loss, bool(self._augmentation), self._border
+
+    @cached_property
+    def _signature(self) -> tuple[str, ...]:
+        return self.network.signature
+
+    # gradients -----------------------------------------------------------------------------------------
+    def gradient(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
+        if self.network.mixes_samples:  # without the padding, which the samples would depend on
+            width = int((batch.weight > 0).sum())
+            batch = Batch(
+                batch.index[:width],
+                batch.weight[:width],
+                None if batch.augment is None else batch.augment[:width],
+                batch.dropout,
+                batch.clients,
+            )
+        inputs, targets = self._inputs(batch)
+        x = x.detach().requires_grad_()
+        with arithmetic(precision, x.device.type):
+            return torch.autograd.grad(self._loss(x, inputs, targets, batch.weight, batch.dropout), x)[0]
+
+    def gradients(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
+        if self.network.stacks:
+            inputs, targets = self._inputs(batch)
+            with arithmetic(precision, x.device.type), torch.no_grad():
+                return self.network.stacked_gradients(
+                    x, inputs, lambda outputs: self.objective.gradient(outputs, targets, batch.weight)
+                )
+        if not self._vmaps:
+            return torch.stack([self.gradient(row, batch.client(i), precision) for i, row in enumerate(x)])
+        if not self.network.mixes_samples:
+            return self._mapped_gradients(x, batch, precision)
+        result, widths = torch.empty_like(x), (batch.weight > 0).sum(1)
+        for width in sorted(set(widths.tolist())):
+            which = torch.nonzero(widths == width).flatten()
+            result[which] = self._mapped_gradients(x[which], batch.rows(which, width), precision)
+        return result
+
+    @cached_property
+    def _vmaps(self) -> bool:
+        """Convolutions with weights of their own are 5 to 7 times slower stacked than in turn on a CPU."""
+        convolves = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in self.network.module.modules())
+        return self.network.vmaps and not (convolves and self.start.device.type == "cpu")
+
+    def _mapped_gradients(self, x: Vector, batch: Batch, precision: Precision) -> Vector:
+        inputs, targets = self._inputs(batch)
+        mapped = vmap(grad(self._loss), in_dims=(0, 0, 0, 0, None if batch.dropout is None else 0))
+        with arithmetic(precision, x.device.type):
+            result: Vector = mapped(x.detach(), inputs, targets, batch.weight, batch.dropout)
+        return result
+
+    def _inputs(self, batch: Batch) -> Samples:
+        inputs, targets = self.samples.gather(batch.index, batch.clients)
+        if batch.augment is not None:
+            inputs = batch.augment.apply(inputs, self.border if any(self._border) else None)
+        if inputs.ndim == 4 and inputs.device.type == "cpu" and inputs.is_floating_point():
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        return inputs, targets
+
+    def _loss(
+        self, x: Vector, inputs: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor, dropout: torch.Tensor | None
+    ) -> torch.Tensor:
+        outputs = self.network.training_logits(x, inputs, dropout).to(x.dtype)
+        return (weight * self.objective.loss(outputs, targets)).sum()
+
+    def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:
+        sizes = self.samples.sizes(clients.cpu().numpy())
+        on_host, clients = clients.cpu(), clients.to(self.start.device)
+        size = to_device(sizes, self.start.device)[:, None]
+        position = torch.arange(int(sizes.max()), device=size.device)
+        inside = position < size
+        index = self.samples.index(clients, torch.where(inside, position, 0))
+        held = on_host if self.samples.keeps_clients else None
+        return self.gradients(x, Batch(index, (inside / size).to(x.dtype), clients=held))
+
+    # scores --------------------------------------------------------------------------------------------
+    def evaluate(self, x: Vector, logits: Logits | None = None) -> dict[str, float]:
+        """The loss and the metrics on each set of samples; `logits` may compute the network's outputs faster."""
+        statistics = self._statistics(x)
+        compute = logits or (lambda x, inputs: self._logits(x, inputs, statistics))
+        scores: dict[str, float] = {}
+        for scored in self._scored:
+            found = self._scores(x, compute, scored)
+            end = f"_{scored.group}" if scored.group else ""
+            scores |= {f"{scored.name}_{name}{end}": value for name, value in found.items()}
+        return scores
+
+    def _scores(self, x: Vector, logits: Logits, scored: Scored) -> dict[str, float]:
+        size, sums = 0, torch.zeros(1 + len(self.objective.metrics), dtype=torch.float64, device=x.device)
+        together: dict[int, list[Samples]] = {}  # metrics of all samples together, with outputs and targets
+        # Scores need no more digits than tf32 has, which a GPU computes several times faster.
+        with torch.no_grad(), arithmetic("tf32", x.device.type):
+            for inputs, targets in scored.pieces():
+                outputs = logits(x, inputs)
+                size += len(targets)
+                sums[0] += self.objective.total(outputs, targets)
+                for i, metric in enumerate(self.objective.metrics.values(), 1):
+                    values = torch.as_tensor(metric(outputs, targets), device=x.device)
+                    if values.ndim == 0:
+                        together.setdefault(i, []).append((outputs, targets))
+                    else:
+                        sums[i] += values.double().sum()
+            means = sums / size
+            for i, metric in enumerate(self.objective.metrics.values(), 1):
+                if i in together:
+                    everything = (torch.cat(parts) for parts in zip(*together[i], strict=True))
+                    means[i] = torch.as_tensor(metric(*everything))
+        return dict(zip(["loss", *self.objective.metrics], means.tolist(), strict=True))  # the host waits only here
+
+    def _logits(self, x: Vector, inputs: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+        if x.device.type != "cpu":
+            return self.network.logits(x, inputs, statistics)
+        # What convolutions make of 128 images stays in the cache: twice as fast, and the same bits.
+        return torch.cat([self.network.logits(x, piece, statistics) for piece in torch.split(inputs, 128)])
+
+    @cached_property
+    def _scored(self) -> list[Scored]:
+        return list(self.samples.scored())
+
+    def _statistics(self, x: Vector) -> Statistics:
+        """The running statistics of BatchNorm layers for a model."""
+        return self.network.statistics(x, self.samples.calibration()) if self.network.normalising else {}
+
+    def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
+        return self.network.state_dict(x, self._statistics(x))
+
+
+def _shuffled(names: torch.Tensor, sizes: torch.Tensor, passes: int, width: int) -> torch.Tensor:
+    """Random orders of each client's samples, one per pass, padding last."""
+    bits = keys.grid(names, passes, width)
+    valid = torch.arange(width, device=names.device) < sizes[:, None, None]
+    return torch.where(valid, bits, torch.iinfo(torch.int64).max).argsort(dim=-1, stable=True)
+
+
+@contextmanager
+def arithmetic(precision: Precision, device: str) -> Iterator[None]:
+    """bf16: products and convolutions in bfloat16; tf32, fp32: whether a GPU may round their inputs to tf32."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    try:
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
