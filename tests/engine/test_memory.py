@@ -58,5 +58,5 @@ def test_clients_tried_for_memory_can_be_copied_to_pinned_memory():
     task = images("softmax")
     tried = copies_of_the_largest(task, 6)
     pinned = torch.empty_strided(tried.size(), tried.stride(), dtype=tried.dtype)
-    assert pinned.copy_(tried).tolist() == [int(task.sizes.argmax())] * 6
+    assert pinned.copy_(tried).tolist() == [int(task.samples.sizes(np.arange(task.m)).argmax())] * 6
     assert task.draw(pinned, 0, 1, 16).index.shape == (6, 1, 16)

@@ -81,7 +81,7 @@ def population(name, source, seed, model=Stationary):
 @pytest.mark.parametrize("name", list(SIZES))
 def test_sizes(name, seed, source):
     problem, _ = population(name, source, seed)
-    sizes = problem.sizes.numpy()
+    sizes = problem.samples.sizes(np.arange(problem.m))
     assert (sizes.min(), sizes.max()) == SIZES[name][seed]
     assert sizes.sum() == sum(COUNTS[name])
 

@@ -26,7 +26,7 @@ from tests.stacked import run_together
 
 
 def parts_of(problem):
-    return [row[:size].tolist() for row, size in zip(problem._table, problem.sizes, strict=True)]
+    return [problem.samples.part(i).tolist() for i in range(problem.m)]
 
 
 # two groups ----------------------------------------------------------------------------------------------
@@ -93,11 +93,11 @@ def test_nobody_gets_what_is_held_out(kind):
     task = Digits(clients=8, alpha=1.0, hold_out=0.2, partition=kind)
     problem = task.build(problems.setting())
     used = [i for part in parts_of(problem) for i in part]
-    held = problem._kept_back
+    held = problem.samples._kept_back
     assert len(held) == round(0.2 * 1438)
     assert sorted([*used, *held]) == list(range(1438))
     other = task.build(replace(problems.setting(), seed=99))
-    np.testing.assert_array_equal(other._kept_back, held)  # the same for every seed
+    np.testing.assert_array_equal(other.samples._kept_back, held)  # the same for every seed
     np.testing.assert_allclose(
         problem.realised, realised_shares(problem.data.y_train.numpy(), [np.array(p) for p in parts_of(problem)], 10)
     )
@@ -108,7 +108,7 @@ def test_held_out_samples_are_scored_apart():
     x = problem.start + 0.1 * torch.randn(len(problem.start), generator=torch.Generator().manual_seed(1)).double()
     scores = problem.evaluate(x)
     images, labels = problem.data.x_train, problem.data.y_train
-    held = torch.as_tensor(problem._kept_back)
+    held = torch.as_tensor(problem.samples._kept_back)
     given_ = torch.tensor(sorted(i for part in parts_of(problem) for i in part))
     for name, rows in (("train", given_), ("held_out", held)):
         logits = problem.network.logits(x, images[rows])

@@ -51,6 +51,10 @@ class ClientSamples(ABC):
         """The samples [n, B] of n clients, or [B] of one."""
 
     @abstractmethod
+    def all_of(self, client: int) -> Samples:
+        """All samples of one client."""
+
+    @abstractmethod
     def scored(self) -> Sequence[Scored]: ...
 
     @abstractmethod
@@ -98,6 +102,15 @@ class PooledSamples(ClientSamples):
         # index_select copies whole rows; indexing with [...] is four times slower here.
         found = inputs.index_select(0, index.flatten()).reshape(*index.shape, *inputs.shape[1:])
         return found, targets[index]
+
+    def part(self, client: int) -> torch.Tensor:
+        """The indices of a client's samples in the data set."""
+        start = int(self._starts[client])
+        return self._flat[start : start + int(self._sizes[client])]
+
+    def all_of(self, client: int) -> Samples:
+        part = self.part(client)
+        return self.data.x_train[part], self.data.y_train[part]
 
     def scored(self) -> Sequence[Scored]:
         train, test = (self.data.x_train, self.data.y_train), (self.data.x_test, self.data.y_test)
@@ -160,10 +173,9 @@ class LoadedSamples(ClientSamples):
         # A server of real clients has none of their samples.
         self._scores_train = scores_train and setting.holds_data
         if setting.holds_data:
-            self.samples(0)
+            self.all_of(0)
 
-    def samples(self, client: int) -> Samples:
-        """All samples of one client."""
+    def all_of(self, client: int) -> Samples:
         if client in self._kept:
             self._kept.move_to_end(client)
             return self._kept[client]
@@ -183,7 +195,7 @@ class LoadedSamples(ClientSamples):
         return inputs, targets
 
     def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-        return np.array([len(self.samples(int(i))[1]) for i in clients])
+        return np.array([len(self.all_of(int(i))[1]) for i in clients])
 
     def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         return position
@@ -191,7 +203,7 @@ class LoadedSamples(ClientSamples):
     def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
         assert clients is not None
         if clients.ndim == 0:
-            inputs, targets = self.samples(int(clients))
+            inputs, targets = self.all_of(int(clients))
             return inputs[index], targets[index]
         found = [self.gather(i, client) for i, client in zip(index, clients, strict=True)]
         return torch.stack([x for x, _ in found]), torch.stack([y for _, y in found])
@@ -210,7 +222,7 @@ class LoadedSamples(ClientSamples):
 
     def _pieces(self, clients: Sequence[int] | Indices) -> Iterator[Samples]:
         for client in clients:
-            yield from _cut(self.samples(int(client)))
+            yield from _cut(self.all_of(int(client)))
 
     def calibration(self) -> list[torch.Tensor]:
         if self._test is not None:
@@ -218,7 +230,7 @@ class LoadedSamples(ClientSamples):
         if not self._setting.holds_data:
             return []
         each = max(1, _CALIBRATION // self.m)
-        return _some_of(torch.cat([self.samples(i)[0][:each] for i in range(min(self.m, _CALIBRATION))]))
+        return _some_of(torch.cat([self.all_of(i)[0][:each] for i in range(min(self.m, _CALIBRATION))]))
 
 
 def _cut(samples: Samples) -> Iterator[Samples]:

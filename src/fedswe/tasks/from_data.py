@@ -186,9 +186,9 @@ class DataTask(Task):
         samples = PooledSamples(content.data, divided.parts, setting, groups=self._groups(content, divided))
         network = initial_network(content.module, setting.seed)
         problem = SupervisedProblem(samples, network, content.objective, setting)
-        for i, part in enumerate(divided.parts if self.partition == "given" else divided.parts[:1]):
+        for i in range(self.clients if self.partition == "given" else 1):
             where = f"client {i}" if self.partition == "given" else "the training data"
-            mine = samples.gather(samples.index(_one(i, setting), _range(len(part), setting))[0], None)
+            mine = samples.all_of(i)
             checks.check_fit(network, content.objective, problem.start, mine, where)
             if i == 0:
                 checks.probe(network, content.objective, problem.start, mine)
@@ -361,15 +361,3 @@ def _described(part: Any) -> str:
 def _code(code: CodeType) -> str:
     constants = [_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
     return hashlib.sha256(code.co_code).hexdigest() + " ".join([*code.co_names, *constants])
-
-
-def _one(i: int, setting: Setting) -> Any:
-    import torch
-
-    return torch.tensor([i], device=setting.device)
-
-
-def _range(size: int, setting: Setting) -> Any:
-    import torch
-
-    return torch.arange(size, device=setting.device)[None]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 from fedswe.errors import FedsweError
 from fedswe.tasks import checks
 from fedswe.tasks.client_samples import LoadedSamples, Samples
@@ -34,9 +36,10 @@ def loaded_problem(
         nonlocal first
         where = "the test set" if client is None else f"client {client}"
         checks.check_samples(samples, where, first)
-        checks.check_fit(net, objective, x, samples, where)
-        if first is None:
-            checks.probe(net, objective, x, samples)
+        with torch.enable_grad():  # they may be loaded to score a model
+            checks.check_fit(net, objective, x, samples, where)
+            if first is None:
+                checks.probe(net, objective, x, samples)
         first = samples if first is None else first
 
     def loaded(client: int) -> Samples:

@@ -16,6 +16,7 @@ from fedswe.engine.solvers.stacked import train as train_stacked
 from fedswe.engine.work import rows_at_a_time
 from fedswe.tasks.augment import Augment
 from fedswe.tasks.batches import Batches
+from fedswe.tasks.data_set import Resident
 from fedswe.tasks.networks import NETWORKS
 from tests.engine.solvers.workbench import problem, stack
 
@@ -132,7 +133,8 @@ def test_a_phase_asks_nothing_of_the_device(monkeypatch, dropout):
     batches = Batches(
         absent(drawn.index), absent(drawn.weight), augmentations, absent(drawn.dropout) if dropout else None
     )
-    one._train, one.border = tuple(map(absent, one._train)), absent(one.border)
+    one.samples.data = Resident(*map(absent, vars(one.data).values()))
+    one.border = absent(one.border)
     row = [absent(x) for x in (mine.start, mine.drift, mine.lr)]
     with Strangers() as strangers:
         end = phase_end(mine.gradient, row[0], batches, *row[1:], mine.chain)
