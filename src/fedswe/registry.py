@@ -162,6 +162,8 @@ def find(name: str) -> list[tuple[str, type[Any]]]:
     """The classes with this name, of any kind, with their kinds."""
     if ":" in name:
         cls = _load("class", name, name, _file(name.rpartition(":")[0]))
+        if inspect.isfunction(cls):  # of a task: no other part can be a function
+            return [("task", resolve("task", name))]
         kinds = [kind for owner in getattr(cls, "__mro__", ()) if (kind := kind_with_base(owner))]
         require(kinds, f"{name} derives from none of the base classes: {', '.join(k.base for k in KINDS.values())}")
         return [(kinds[0], resolve(kinds[0], name))]

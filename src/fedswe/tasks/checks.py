@@ -114,6 +114,8 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
             return network.training_logits(x, values, None), dropout.calls
 
     before = {name: value.clone() for name, value in network.training_buffers()}
+    if len(inputs) == 1:  # too few for BatchNorm
+        inputs, targets = torch.cat([inputs] * 2), torch.cat([targets] * 2)
     try:
         first, calls = outputs(inputs, 0)
         second, _ = outputs(inputs, 1)
@@ -130,6 +132,10 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
             torch.equal(value, before[name]),
             f"the model changes its buffer {name} in training, which averaging does not define: use a layer without it",
         )
+    try:
+        outputs(inputs[:1], 0)
+    except Exception:  # BatchNorm has no variance of one sample
+        network.least_samples = 2
     if len(inputs) > 2 and not network.mixes_samples:
         network.mixes_samples = not torch.allclose(outputs(inputs[:2], 0)[0], first[:2], rtol=1e-3, atol=1e-5)
     if network.stacks:

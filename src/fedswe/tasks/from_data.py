@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+_CLASSES = 100_000  # a larger label is a mistake: every label up to the largest gets a share per client
+
 
 def from_data(
     model: nn.Module | Callable[[], nn.Module],
@@ -58,6 +60,7 @@ def from_data(
     """
     from fedswe.tasks.losses import Objective
 
+    require(callable(model), f"the model must be a torch.nn.Module or a function that makes one, not {model!r}")
     objective = Objective.of(loss, metrics)
     if callable(train) and not hasattr(train, "__getitem__"):
         require(isinstance(clients, int), "train is a function: give the number of clients, e.g. clients=10")
@@ -109,6 +112,12 @@ class Content:
             if (bad := _not_finite(values)) is not None:
                 where = "the training data" if self.owners is None else f"client {self.owners[bad]}"
                 raise FedsweError(f"{where}: the {name} hold NaN or infinity (sample {bad}): remove or replace them")
+        if self.labels is not None:
+            wrong = np.flatnonzero((self.labels < 0) | (self.labels >= _CLASSES))
+            if len(wrong):
+                where = "the training data" if self.owners is None else f"client {self.owners[wrong[0]]}"
+                found = self.labels[wrong[0]]
+                raise FedsweError(f"{where}: labels must be integers from 0 to {_CLASSES - 1} at most, found {found}")
         for name, values in (("inputs", self.data.x_test), ("targets", self.data.y_test)):
             bad = _not_finite(values)
             require(
@@ -192,6 +201,7 @@ class DataTask(Task):
             checks.check_fit(network, content.objective, problem.start, mine, where)
             if i == 0:
                 checks.probe(network, content.objective, problem.start, mine)
+        problem.refuse_small(np.arange(self.clients))
         if len(content.data.y_test):
             test = samples.data.x_test, samples.data.y_test
             checks.check_fit(network, content.objective, problem.start, test, "the test set")
@@ -301,7 +311,9 @@ def _samples(given: Any, where: str) -> tuple[Array, Array]:
     """(inputs, targets) as arrays, from arrays, tensors, data frames, or a torch Dataset."""
     if hasattr(given, "tensors"):  # a TensorDataset: as a whole, not sample by sample
         given = given.tensors
-    elif hasattr(given, "__getitem__") and hasattr(given, "__len__") and not isinstance(given, tuple | list):
+    elif (
+        hasattr(given, "__getitem__") and hasattr(given, "__len__") and not isinstance(given, tuple | list | np.ndarray)
+    ):
         given = _stacked(given, where)
     require(
         isinstance(given, tuple | list) and len(given) == 2,

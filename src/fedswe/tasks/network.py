@@ -44,6 +44,7 @@ class Network:
         self._training = _for_training(self.module, self.normalising)
         self.drops = any(isinstance(layer, _DropoutNd) and layer.p for layer in module.modules())
         self.mixes_samples = bool(self.normalising)  # whether the output of a sample depends on the others of its batch
+        self.least_samples = 1  # of a batch in training
         self.vmaps = True  # whether torch can train a stack of clients
         self._names = list(trained)
         self._shapes = [p.shape for p in trained.values()]

@@ -14,6 +14,7 @@ from fedswe.core import keys
 from fedswe.core.local import Precision
 from fedswe.core.records import Vector
 from fedswe.core.transfer import to_device
+from fedswe.errors import require
 from fedswe.tasks.augment import Augmentation
 from fedswe.tasks.batches import Batch, Batches
 from fedswe.tasks.client_samples import ClientSamples, PooledSamples, Samples, Scored
@@ -60,6 +61,9 @@ class SupervisedProblem(Problem):
         """
         sizes = self.samples.sizes(clients.numpy())
         width = int(min(sizes.max(), batch_size))
+        least = self.network.least_samples
+        require(batch_size >= least, f"the model needs batches of {least} samples or more: raise local.batch_size")
+        self.refuse_small(clients.numpy())
         here = self.start.device
         on_host, clients = clients, to_device(clients, here)
 
@@ -91,6 +95,15 @@ class SupervisedProblem(Problem):
         dropout = keys.grid(named("dropout"), 1, steps)[:, 0] if self.network.drops else None
         return Batches(index, weight, changes, dropout, on_host if self.samples.keeps_clients else None)
 
+    def refuse_small(self, clients: npt.NDArray[np.integer]) -> None:
+        """Refuse clients with fewer samples than the model needs in a batch."""
+        sizes, least = self.samples.sizes(clients), self.network.least_samples
+        require(
+            sizes.min() >= least,
+            f"client {clients[sizes.argmin()]} has {sizes.min()} sample, and the model needs batches of {least} or more "
+            "(BatchNorm): leave the client out, or use GroupNorm",
+        )
+
     def joined(self, drawn: list[Batches]) -> Batches:
         return Batches.joined(drawn)
 
@@ -109,7 +122,7 @@ class SupervisedProblem(Problem):
 
     # gradients -----------------------------------------------------------------------------------------
     def gradient(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
-        if self.network.mixes_samples:  # without the padding, which the samples would depend on
+        if self.network.mixes_samples or not self.network.vmaps:  # without padding, which the samples may depend on
             width = int((batch.weight > 0).sum())
             batch = Batch(
                 batch.index[:width],

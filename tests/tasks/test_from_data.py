@@ -1,0 +1,385 @@
+"""Tasks made of a user's own model and data."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Dataset, TensorDataset
+
+from fedswe import Experiment, FedsweError, compare, resume, run
+from fedswe.algorithms import FedAvg
+from fedswe.availability import Stationary
+from fedswe.core.local import Local
+from fedswe.errors import FedsweWarning
+from fedswe.tasks import CustomTask, Digits, from_data
+from fedswe.tasks.networks import NETWORKS
+from fedswe.tasks.problem import Setting
+from tests.tasks.own_networks import SIZES, batch_norm, clients, frozen_backbone, linear, tanh, task
+
+CPU = Setting(3, torch.float64, torch.device("cpu"))
+HALF = Stationary(p=0.5)
+
+
+def scores(result):
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in result.rows]
+
+
+# built-in tasks ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("partition", ["dirichlet", "two_groups", "shards", "uneven", "iid"])
+@pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
+def test_the_digits_give_the_same_bits(model, partition):
+    data = Digits().load()
+    own = from_data(
+        lambda: NETWORKS[model]((1, 8, 8), 10),
+        (data.x_train, data.y_train),
+        (data.x_test, data.y_test),
+        clients=12,
+        partition=partition,
+        alpha=0.5,
+    )
+    built_in = Digits(clients=12, alpha=0.5, model=model, partition=partition)
+    own_rows, rows = (
+        scores(run(Experiment(rounds=4, task=one, local=Local(steps=3, batch_size=16)))) for one in (own, built_in)
+    )
+    assert own_rows == rows
+
+
+# forms of data -------------------------------------------------------------------------------------------------
+class Pairs(Dataset):
+    def __init__(self, samples):
+        self._x, self._y = samples
+
+    def __len__(self):
+        return len(self._y)
+
+    def __getitem__(self, i):
+        return torch.as_tensor(self._x[i]), int(self._y[i])
+
+
+def forms():
+    each = clients("vectors")
+    x, y = (np.concatenate(part) for part in zip(*each, strict=True))
+    ids = np.repeat(np.array([f"hospital {i}" for i in range(len(each))]), SIZES)
+    order = np.random.default_rng(0).permutation(len(y))
+    order = order[np.argsort(ids[order], kind="stable")]  # any order of clients, but each client's own
+    back = np.argsort(order)
+    return {
+        "arrays": {"train": each},
+        "tensors": {"train": [(torch.as_tensor(a), torch.as_tensor(b)) for a, b in each]},
+        "tensor data sets": {"train": [TensorDataset(torch.as_tensor(a), torch.as_tensor(b)) for a, b in each]},
+        "data sets": {"train": [Pairs(samples) for samples in each]},
+        "ids": {"train": (x, y), "clients": ids},
+        "shuffled ids": {"train": (x[order][back], y[order][back]), "clients": ids[order][back]},
+        "function": {"train": lambda i: each[i], "clients": len(each)},
+    }
+
+
+@pytest.mark.parametrize("form", list(forms()))
+def test_all_forms_of_data_are_one_task(form):
+    def trained(options):
+        one = from_data(tanh, **options)
+        return run(Experiment(rounds=4, dtype="float64", task=one, availability=HALF, local=Local(3, 16, 0.1)))
+
+    got, want = scores(trained(forms()[form]))[-1], scores(trained(forms()["arrays"]))[-1]
+    assert got == pytest.approx(want, rel=1e-12)
+
+
+def test_integers_stay_integers_and_floats_get_the_number_format_of_the_run():
+    tokens, numbers = (task(name).build(CPU) for name in ("embedding", "tanh"))
+    assert tokens.data.x_train.dtype == torch.int64
+    assert numbers.data.x_train.dtype == torch.float64
+
+
+def test_a_module_starts_where_it_is_and_a_function_by_the_seed():
+    module = tanh()
+    fixed, drawn = from_data(module, clients("vectors")), from_data(tanh, clients("vectors"))
+    starts = [[one.build(replace(CPU, seed=seed)).start for seed in (1, 2)] for one in (fixed, drawn)]
+    assert torch.equal(*starts[0])
+    assert torch.equal(starts[0][0], torch.cat([p.detach().flatten() for p in module.parameters()]).double())
+    assert not torch.equal(*starts[1])
+
+
+@pytest.mark.parametrize("kind", ["uneven", "iid"])
+def test_a_regression_can_be_divided(kind):
+    x = np.random.default_rng(0).standard_normal((300, 8))
+    problem = from_data(linear, (x, x[:, :2]), clients=9, partition=kind, alpha=0.2, loss="mse").build(CPU)
+    sizes = problem.samples.sizes(np.arange(9))
+    assert sizes.sum() == 300
+    assert (sizes.max() - sizes.min() <= 1) == (kind == "iid")
+    assert problem.realised is None
+
+
+def test_shards_give_clients_few_classes():
+    y = np.repeat(np.arange(10), 60)
+    problem = from_data(lambda: nn.Linear(4, 10), (np.ones((600, 4)), y), clients=30, partition="shards").build(CPU)
+    held = [len(np.unique(y[problem.samples.part(i).numpy()])) for i in range(30)]
+    assert max(held) <= 2
+    assert sorted(i for c in range(30) for i in problem.samples.part(c).tolist()) == list(range(600))
+
+
+# losses and scores -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("loss", "other"),
+    [("mse", nn.MSELoss()), ("mse", lambda a, b: ((a - b) ** 2).mean(1)), ("huber", nn.HuberLoss(reduction="sum"))],
+)
+def test_losses_by_name_module_and_function_are_the_same(loss, other):
+    rows = [
+        scores(run(Experiment(rounds=3, task=from_data(linear, clients("regression"), loss=one), availability=HALF)))
+        for one in (loss, other)
+    ]
+    assert rows[0][-1] == pytest.approx(rows[1][-1], rel=1e-5)
+
+
+def test_scores_of_a_regression():
+    x, y = (np.concatenate(part) for part in zip(*clients("regression"), strict=True))
+    metrics = {"mae": lambda a, b: (a - b).abs().mean(1), "worst": lambda a, b: (a - b).abs().max()}
+    problem = from_data(linear, clients("regression"), (x[:50], y[:50]), loss="mse", metrics=metrics).build(CPU)
+    weight, bias = problem.network.parameters_at(problem.start).values()
+    for name, part in (("train", slice(None)), ("test", slice(50))):
+        error = x[part] @ weight.numpy().T + bias.numpy() - y[part]
+        found = problem.evaluate(problem.start)
+        assert found[f"{name}_loss"] == pytest.approx((error**2).mean())
+        assert found[f"{name}_mae"] == pytest.approx(np.abs(error).mean())
+        assert found[f"{name}_worst"] == pytest.approx(np.abs(error).max())
+
+
+def test_scores_of_groups_are_those_of_their_clients_alone():
+    each, names = clients("vectors"), ["rare", "often", "rare", "often", "often", "often"]
+    problem = from_data(tanh, each, [(x[:3], y[:3]) for x, y in each], groups=names).build(CPU)
+    found = problem.evaluate(problem.start)
+    for group in ("rare", "often"):
+        mine = [each[i] for i, name in enumerate(names) if name == group]
+        alone = from_data(tanh, mine, tuple(np.concatenate([s[k][:3] for s in mine]) for k in (0, 1))).build(CPU)
+        want = alone.evaluate(problem.start)
+        assert {key: found[f"{key}_{group}"] for key in want} == pytest.approx(want)
+
+
+def test_samples_that_are_loaded_can_be_scored_by_group_or_not_at_all():
+    each = clients("vectors")
+    both = from_data(tanh, lambda i: each[i], clients=6, groups=["a", "b"] * 3).build(CPU)
+    assert list(both.evaluate(both.start)) == [f"train_{s}{g}" for g in ("", "_a", "_b") for s in ("loss", "accuracy")]
+    neither = from_data(tanh, lambda i: each[i], each[0], clients=6, train_scores=False).build(CPU)
+    assert list(neither.evaluate(neither.start)) == ["test_loss", "test_accuracy"]
+
+
+def test_a_server_never_loads_the_samples_of_a_client():
+    loaded = []
+
+    def load(client):
+        loaded.append(client)
+        return clients("vectors")[client]
+
+    one = from_data(tanh, load, clients("vectors")[0], clients=6)
+    loaded.clear()
+    problem = one.build(replace(CPU, holds_data=False))
+    assert list(problem.evaluate(problem.start)) == ["test_loss", "test_accuracy"]
+    assert not loaded
+    problem.draw(torch.tensor([4]), 0, 1, 8)
+    assert set(loaded) == {4}
+
+
+def test_few_loaded_clients_are_kept(monkeypatch):
+    monkeypatch.setattr("fedswe.tasks.client_samples._KEPT_BYTES", 10_000)
+    loaded = []
+
+    def load(client):
+        loaded.append(client)
+        return clients("vectors")[client]
+
+    problem = from_data(tanh, load, clients=6).build(CPU)
+    want = problem.evaluate(problem.start)
+    assert sum(len(y) for _, y in problem.samples._kept.values()) < sum(SIZES) / 2
+    assert problem.evaluate(problem.start) == want
+    assert len(loaded) > 12
+
+
+# networks --------------------------------------------------------------------------------------------------------
+def test_frozen_parameters_are_neither_trained_nor_sent_but_exported():
+    problem = task("frozen backbone").build(CPU)
+    assert len(problem.start) == 16 * 3 + 3
+    exported = problem.state_dict(problem.start + 1)
+    backbone = frozen_backbone()
+    assert list(exported) == list(backbone.state_dict())
+    backbone.load_state_dict(exported)
+    assert torch.equal(exported["1.running_mean"], torch.full((16,), 0.5, dtype=torch.float64))
+    torch.testing.assert_close(exported["3.bias"], problem.network.parameters_at(problem.start)["3.bias"] + 1)
+
+
+def test_an_exported_model_computes_what_was_scored():
+    problem = task("batch normalisation").build(CPU)
+    x = problem.start + 0.1
+    network = batch_norm().double()
+    network.load_state_dict(problem.state_dict(x))
+    samples = clients("vectors", seed=1)
+    inputs, labels = (torch.as_tensor(np.concatenate(part)) for part in zip(*samples, strict=True))
+    with torch.no_grad():
+        loss = nn.functional.cross_entropy(network.eval()(inputs), labels)
+    assert problem.evaluate(x)["test_loss"] == pytest.approx(float(loss))
+
+
+def test_shared_weights_are_one_parameter():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.out = nn.Embedding(20, 6), nn.Linear(6, 20, bias=False)
+            self.out.weight = self.embedding.weight
+
+        def forward(self, tokens):
+            return self.out(self.embedding(tokens)).transpose(1, 2)
+
+    problem = from_data(Tied, clients("sequences")).build(CPU)
+    assert len(problem.start) == 120
+    assert torch.equal(*problem.state_dict(problem.start).values())
+
+
+def test_a_network_that_torch_cannot_stack_trains_one_client_at_a_time():
+    class Branching(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * (2.0 if float(x.sum()) > 0 else 1.0)
+
+    with pytest.warns(FedsweWarning, match="trained one at a time"):
+        one = from_data(lambda: Branching(8, 3), clients("vectors"))
+    rows = [
+        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
+        for engine in ("loop", "batched")
+    ]
+    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+
+
+# mistakes --------------------------------------------------------------------------------------------------------
+class Noisy(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + torch.rand(1)
+
+
+class Counting(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        if self.training:
+            self.seen += 1
+        return super().forward(x)
+
+
+def changed(client, **parts):
+    each = [list(samples) for samples in clients("vectors")]
+    for name, value in parts.items():
+        each[client]["xy".index(name)] = value
+    return [tuple(samples) for samples in each]
+
+
+X, Y = clients("vectors")[2]
+NAN = np.where(np.arange(70)[:, None] == 7, np.nan, X)
+TEXT = np.array(["a"] * 70)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"train": changed(2, x=NAN)}, r"^client 2: the inputs hold NaN or infinity"),
+        ({"train": changed(2, x=X[:0], y=Y[:0])}, r"^client 2 has no samples"),
+        ({"train": changed(2, y=Y[:-1])}, r"^client 2 has 70 inputs for 69 targets"),
+        ({"train": changed(2, x=X[:, :5])}, r"^client 2: inputs of shape \[5\] .* those of client 0 \[8\]"),
+        ({"train": changed(2, y=Y + 1)}, r"^client 2: labels must be from 0 to 2 .* found 3"),
+        ({"train": changed(2, y=Y - 1)}, r"^client 2: labels must be integers from 0 .* found -1"),
+        ({"train": changed(2, x=TEXT)}, r"^client 2: the inputs must be numbers, not <U1"),
+        ({"train": changed(2, x=[[1, 2], [3]])}, r"^client 2: the inputs are not an array of numbers"),
+        ({"train": [X, Y]}, r"^client 0: give \(inputs, targets\)"),
+        ({"train": []}, r"^train is an empty list"),
+        ({"train": (X, Y)}, r"^give clients: how many"),
+        ({"train": (X, Y), "clients": 71}, r"^there are 70 training samples for 71 clients"),
+        ({"train": (X, Y), "clients": [0, 1]}, r"^clients has 2 ids for 70 samples"),
+        ({"train": (X, Y), "clients": 7, "groups": ["a"] * 7}, r"^groups needs given clients"),
+        ({"train": (X, X), "clients": 7, "loss": "mse", "model": linear}, r'partition = "dirichlet" needs targets'),
+        ({"train": lambda i: (X, Y)}, r"^train is a function: give the number of clients"),
+        ({"train": lambda i: 1 / 0, "clients": 3}, r"^client 0: its samples cannot be loaded \(ZeroDivisionError"),
+        ({"train": lambda i: X, "clients": 3}, r"^client 0: load must return \(inputs, targets\)"),
+        ({"groups": ["a", "b"]}, r"^groups names 2 groups for 6 clients"),
+        ({"test": (X[:, :3], Y)}, r"the inputs of the test set have shape \[3\]"),
+        ({"test": [(X, Y)]}, r"^test is a list of 1 for 6 clients"),
+        ({"loss": "mean"}, r"^unknown loss 'mean'"),
+        ({"loss": lambda a, b: nn.functional.cross_entropy(a, b)}, r"one number per sample, \[4\], not shape \[\]"),
+        ({"loss": lambda a, b: b.double()}, r"the loss does not depend on the outputs"),
+        ({"metrics": "accuracy"}, r"^metrics must be a list"),
+        ({"metrics": ["precision"]}, r"^unknown metric 'precision'"),
+        ({"metrics": {"bad": lambda a, b: a}}, r"the metric bad must give one number"),
+        ({"metrics": {"bad": lambda a, b: a @ b}}, r"the metric bad does not accept outputs of shape"),
+        ({"model": 3}, r"the model must be a torch.nn.Module or a function"),
+        ({"model": lambda: 3}, r"^the model must be a torch.nn.Module, not int"),
+        ({"model": nn.Identity}, r"^the model has no parameters to train"),
+        ({"model": lambda: nn.LazyLinear(3)}, r"^the model has lazy layers"),
+        ({"model": lambda: nn.Linear(7, 3)}, r"^client 0: the model does not accept inputs of shape \[4, 8\]"),
+        ({"model": lambda: nn.LSTM(8, 3)}, r"^client 0: the model must return one tensor, not tuple"),
+        ({"model": lambda: Noisy(8, 3)}, r"^the model draws random numbers of its own"),
+        ({"model": lambda: Counting(8, 3)}, r"^the model changes its buffer seen"),
+        ({"model": tanh, "train": clients("tokens")}, r"integers stay integers: convert"),
+        ({"model": linear, "train": changed(0), "loss": "mse"}, r"the loss does not accept outputs of shape \[4, 2\]"),
+        ({"model": batch_norm, "train": changed(2, x=X[:1], y=Y[:1])}, r"^client 2 has 1 sample"),
+    ],
+)
+def test_mistakes_are_one_line_that_names_the_client(options, message):
+    with pytest.raises(FedsweError, match=message) as caught:
+        from_data(**{"model": tanh, "train": clients("vectors"), **options})
+    assert "\n" not in str(caught.value)
+
+
+# directories and processes -----------------------------------------------------------------------------------------
+def test_a_kept_run_is_resumed_by_the_script_that_has_the_data(tmp_path):
+    whole = run(Experiment(rounds=8, task=task("tanh"), availability=HALF))
+
+    def stop(t, row):
+        if t == 5:
+            raise KeyboardInterrupt
+
+    one = from_data(tanh, clients("vectors"))
+    short = Experiment(rounds=8, task=task("tanh"), availability=HALF)
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(short, record=replace(short.record, checkpoint=2)), out=tmp_path / "run", watch=stop)
+    assert scores(resume(tmp_path / "run"))[-1] == scores(whole)[-1]
+    assert one.digest != task("tanh").digest
+
+
+def test_another_process_says_where_the_data_are(tmp_path):
+    run(Experiment(rounds=2, task=task("tanh"), availability=HALF), out=tmp_path / "run")
+    command = [sys.executable, "-m", "fedswe", "run", str(tmp_path / "run" / "config.toml"), "--out", "other"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: task: the content made by fedswe.tasks.from_data")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_comparison_in_two_processes_gives_the_numbers_of_one(tmp_path):
+    experiments = {
+        name: Experiment(rounds=6, task=task("functional dropout"), availability=HALF, algorithm=algorithm)
+        for name, algorithm in (("fedavg", FedAvg()), ("damped", FedAvg(lr=0.5)))
+    }
+    two = compare(experiments, seeds=(1, 2), rates=(0.05, 0.1), tuning_seed=3, jobs=2, out=tmp_path)
+    one = compare(experiments, seeds=(1, 2), rates=(0.05, 0.1), tuning_seed=3, jobs=1)
+    assert two.scores == one.scores == ["train_loss", "train_accuracy", "test_loss", "test_accuracy"]
+    for mine, other in zip(two.rows, one.rows, strict=True):
+        assert mine.score("train_loss") == pytest.approx(other.score("train_loss"), rel=1e-5)
+
+
+# classes ---------------------------------------------------------------------------------------------------------
+def test_a_class_is_the_same_task():
+    class Mine(CustomTask):
+        def network(self):
+            return tanh()
+
+        def load(self, client):
+            return clients("vectors")[client]
+
+        def metrics(self):
+            return ["accuracy"]
+
+    rows = [
+        scores(run(Experiment(rounds=4, dtype="float64", task=one, availability=HALF, local=Local(3, 16, 0.1))))[-1]
+        for one in (Mine(clients=6), from_data(tanh, clients("vectors")))
+    ]
+    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
