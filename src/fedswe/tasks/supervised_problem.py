@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.func import grad, vmap
@@ -100,7 +102,7 @@ class SupervisedProblem(Problem):
         sizes, least = self.samples.sizes(clients), self.network.least_samples
         require(
             sizes.min() >= least,
-            f"client {clients[sizes.argmin()]} has {sizes.min()} sample, and the model needs batches of {least} or more "
+            f"client {clients[sizes.argmin()]} has {sizes.min()} sample, the model needs batches of {least} or more "
             "(BatchNorm): leave the client out, or use GroupNorm",
         )
 
