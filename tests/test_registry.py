@@ -13,7 +13,8 @@ from fedswe.algorithms import FedAvg
 from fedswe.availability import Always
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, load, load_text
-from fedswe.registry import KINDS, find, name_of, refuse_changed, resolve, sources, split
+from fedswe.registry import KINDS, find, name_of, resolve, split
+from fedswe.sources import refuse_changed, sources
 from fedswe.tasks import Quadratic
 
 

@@ -11,10 +11,7 @@ import importlib
 import inspect
 import os
 import sys
-import sysconfig
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
@@ -24,7 +21,7 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type
 
 from fedswe.errors import FedsweError, require, suggestion
 
-_FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
+FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 
 
 @dataclass(frozen=True)
@@ -276,7 +273,7 @@ def _import_module(name: str) -> ModuleType:
 def _import_file(path: Path, place: str) -> ModuleType:
     if not path.is_file():
         raise FedsweError(f"{place}: there is no file {path}; a relative path begins where the command is given")
-    name = f"{_FILE_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
+    name = f"{FILE_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
     if str(path.parent) not in sys.path:
@@ -332,7 +329,7 @@ def kind_with_base(hint: Any) -> str | None:
     return next((name for name, kind in KINDS.items() if kind.base == target), None)
 
 
-# from classes to titles, names and sources -----------------------------------------------------------------------
+# from classes to titles, names and places ----------------------------------------------------------------
 _NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
 
 
@@ -359,56 +356,8 @@ def name_of(kind: str, cls: type[Any]) -> str:
     return target
 
 
-def sources(experiment: Any) -> dict[str, str]:
-    """The sha256 of the source file of each part of an experiment that is not built in, by file or module."""
-    found: dict[str, str] = {}
-    for cls in _foreign(experiment):
-        found |= {_place(cls): source_digest(cls), **_beside(cls)}
-    return found
-
-
-def _beside(cls: type[Any]) -> dict[str, str]:
-    """The digests of the modules that were imported from the folder of a class's file, by module name."""
-    try:
-        own = Path(inspect.getfile(cls)).resolve()
-    except (OSError, TypeError):  # it was not read from a file
-        return {}
-    installed = [Path(path).resolve() for path in sysconfig.get_paths().values()]
-    found = {}
-    for name, module in list(sys.modules.items()):
-        file = Path(getattr(module, "__file__", None) or "/").resolve()
-        beside = file.suffix == ".py" and file != own and file.is_relative_to(own.parent)
-        if beside and not name.startswith((_FILE_MODULE, "fedswe.")) and not any(map(file.is_relative_to, installed)):
-            with suppress(OSError):
-                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    return found
-
-
-def refuse_changed(before: Mapping[str, str], experiment: Any, directory: Path) -> None:
-    """Refuse to continue a run whose own source files are not those it was started with."""
-    now = sources(experiment)
-    for place, digest in before.items():
-        require(
-            now.get(place) == digest,
-            f"{place} has changed since the run in {directory} was started: restore it, or start a new run",
-        )
-
-
-def _foreign(value: Any) -> Iterator[type[Any]]:
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _foreign(item)
-    elif is_dataclass(value):
-        if type(value).__module__.partition(".")[0] != "fedswe":
-            yield type(value)
-        for f in fields(value):
-            held = getattr(value, f.name)
-            if kind := f.metadata.get("kind"):  # a list of names
-                held = [instance(kind, text, f.name) for text in held]
-            yield from _foreign(held)
-
-
-def _place(cls: type[Any]) -> str:
+def place_of(cls: type[Any]) -> str:
+    """The file or module that a class was found in, as the user named it."""
     name, file = _NAME_USED.get(cls, ("", None))
     return name.rpartition(":")[0] if file else cls.__module__
 

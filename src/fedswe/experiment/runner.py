@@ -14,10 +14,11 @@ from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment, assemble
-from fedswe.registry import instance, refuse_changed, sources
+from fedswe.registry import instance
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
+from fedswe.sources import refuse_changed, sources
 
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one

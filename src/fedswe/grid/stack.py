@@ -10,8 +10,8 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.runner import Runner, advance
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import Store
-from fedswe.registry import sources
 from fedswe.results.provenance import provenance
+from fedswe.sources import sources
 
 RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
 

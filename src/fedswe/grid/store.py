@@ -22,11 +22,11 @@ from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, experiment, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment
 from fedswe.grid.cell import Cell
-from fedswe.registry import refuse_changed
 from fedswe.results.files import write_whole
 from fedswe.results.history import History
 from fedswe.results.locks import Claim
 from fedswe.results.run_directory import RunDirectory
+from fedswe.sources import refuse_changed
 
 
 @dataclass(frozen=True)
