@@ -18,6 +18,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # print "?" for a character that the encoding of a log lacks
     warnings.showwarning = _show_warning
+    if "torch" not in sys.modules:  # which reads this when it is imported
+        # A thread that spins while it waits takes the core of the thread it waits for when other processes run too.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a process may have to ignore SIGINT
     if ours:
         signal.signal(signal.SIGINT, _interrupt)

@@ -14,7 +14,7 @@ import typer
 
 from fedswe.cli.arguments import Out, Settings, directory, split
 from fedswe.cli.console import RoundProgress, console
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
     from fedswe.experiment.experiment import Experiment
@@ -64,7 +64,12 @@ def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
     stored = load_text(text, str(place / "config.toml"))
     if file or overrides:
         table = read(file, overrides) if file else override(tomllib.loads(text), overrides)
-        refuse_other(stored, experiment(table), place)
+        given = experiment(table)
+        refuse_other(stored, given, place)
+        require(
+            given.threads == stored.threads,
+            f"the run in {place} has threads = {stored.threads}: it continues with them",
+        )
     return stored
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -266,8 +266,8 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
-    """Refuse to continue the run of `there` with the experiment `here`."""
-    old, new = _keys(_resolved(there)), _keys(_resolved(here))
+    """Refuse to continue the run of `there` with the experiment `here`. Threads may differ, which is only rounding."""
+    old, new = (_keys(_resolved(replace(value, threads=0))) for value in (there, here))
     for key in [*old, *new]:
         if old.get(key) != new.get(key):
             differing = f"{key} = {old.get(key)} there, {new.get(key)} here"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fedswe.engine.outputs import Output
 
 _LARGEST = {"rounds": 10**9, "local.steps": 10**6, "local.batch_size": 10**9}  # beyond these it is a mistake
+_MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Experiment:
     engine: Literal["batched", "loop"] = "batched"
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
+    threads: int = 0  # 0: one for small work, all cores for large; results depend on it by rounding only
     algorithm: Algorithm = field(default_factory=FedSWE)
     availability: Availability = field(default_factory=Sine)
     task: Task = field(default_factory=Digits)
@@ -109,6 +111,7 @@ class Experiment:
         for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
             check_types(getattr(self, section), f"{section}.")
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
+        require(0 <= self.threads <= _MOST_THREADS, f"threads must be 0 (chosen for the work) to {_MOST_THREADS}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
         for key, value in (
             ("rounds", self.rounds),
