@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from fedswe.errors import FedsweError, require, suggestion
+from fedswe.errors import FedsweError, first_line, located, require, suggestion
 
 FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 
@@ -218,7 +218,7 @@ def instance(kind: str, text: str, where: str) -> Any:
     except FedsweError as error:
         raise FedsweError(f"{where}: {error}") from None
     except Exception as error:  # a user's class may raise anything
-        raise FedsweError(f"{where}: {text} cannot be built ({first_line(error)})") from None
+        raise FedsweError(f"{where}: {text} cannot be built ({located(error) or first_line(error)})") from None
 
 
 _entry_points = cache(entry_points)  # reads a file of every installed package
@@ -255,7 +255,7 @@ def _load(kind: str, name: str, target: str, file: Path | None) -> Any:
     except FedsweError:
         raise
     except (Exception, SystemExit) as error:  # a user's module may raise anything
-        raise FedsweError(f"{kind} {name}: cannot import {place} ({first_line(error)})") from None
+        raise FedsweError(f"{kind} {name}: cannot import {place} ({located(error) or first_line(error)})") from None
     if not hasattr(module, attribute):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         raise FedsweError(f"{kind} {name}: {place} has no class {attribute}: {suggestion(attribute, classes)}")
@@ -288,12 +288,6 @@ def _import_file(path: Path, place: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def first_line(error: BaseException) -> str:
-    """An exception in one line."""
-    text = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 # parameters ----------------------------------------------------------------------------------------------
@@ -331,6 +325,11 @@ def kind_with_base(hint: Any) -> str | None:
 
 # from classes to titles, names and places ----------------------------------------------------------------
 _NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
+
+
+def own_names() -> list[str]:
+    """The classes that are not built in and were found by name in this process."""
+    return [name for name, _ in _NAME_USED.values()]
 
 
 def title_of(cls: type[Any]) -> str:

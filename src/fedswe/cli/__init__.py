@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 import warnings
 from types import FrameType
 from typing import Any
@@ -28,7 +29,16 @@ def main() -> None:
         from fedswe.cli.app import execute
 
         sys.exit(execute())
-    except FedsweError as error:
+    except Exception as error:
+        if not isinstance(error, FedsweError):  # what follows imports much
+            from fedswe.failures import TRACEBACK, explained
+
+            known = explained(error)
+            if known is None:
+                raise
+            if os.environ.get(TRACEBACK):
+                traceback.print_exc()
+            error = known
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     finally:

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedswe import registry
 from fedswe.core.local import Local
-from fedswe.errors import FedsweError, require, suggestion
+from fedswe.errors import FedsweError, first_line, located, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record, types_of
 
 T = TypeVar("T")
@@ -93,8 +93,6 @@ def experiment(table: Table) -> Experiment:
             values[section] = named(section, _section(table, section), section)
         elif section in PLAIN:
             values[section] = build(PLAIN[section], _section(table, section), section)
-    if "rounds" not in values and "availability" in values and (rounds := values["availability"].rounds()):
-        values["rounds"] = rounds
     return build(Experiment, values, "")
 
 
@@ -134,7 +132,9 @@ def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
     except Exception as error:
         if cls.__module__.startswith("fedswe."):
             raise
-        raise FedsweError(f"{section}: {cls.__name__} cannot be built ({registry.first_line(error)})") from None
+        raise FedsweError(
+            f"{section}: {cls.__name__} cannot be built ({located(error) or first_line(error)})"
+        ) from None
 
 
 def _prepared(value: Any, hint: Any, where: str) -> Any:

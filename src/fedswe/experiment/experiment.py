@@ -89,11 +89,18 @@ def output_label(text: str) -> str:
     return "_".join([name.rpartition(":")[2], *(word.replace("=", "") for word in parameters)])
 
 
+class _NotGiven(int):
+    """A default that can be told from the same number given by the user."""
+
+
+_DEFAULT_ROUNDS = _NotGiven(500)
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Everything that determines a run."""
 
-    rounds: int = 500
+    rounds: int = _DEFAULT_ROUNDS  # by default those that the availability knows, or 500
     seed: int = 3
     engine: Literal["batched", "loop"] = "batched"
     dtype: Literal["float32", "float64"] = "float32"
@@ -110,6 +117,8 @@ class Experiment:
         check_types(self, "")
         for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
             check_types(getattr(self, section), f"{section}.")
+        if isinstance(self.rounds, _NotGiven):
+            object.__setattr__(self, "rounds", self.availability.rounds() or int(self.rounds))
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
         require(0 <= self.threads <= _MOST_THREADS, f"threads must be 0 (chosen for the work) to {_MOST_THREADS}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")

@@ -45,7 +45,12 @@ def run(
             directory.create(dump(experiment), provenance(sources(experiment), threads_of([runner])))
             held.enter_context(directory.held())
             runner.keep_in(directory)
-        return _advance_one(runner, watch)
+        try:
+            return _advance_one(runner, watch)
+        except Exception:
+            if out is not None and runner.engine.t == 0:  # it failed before it had anything to keep
+                directory.discard()
+            raise
 
 
 def advance(runners: Sequence[Runner]) -> Generator[list[tuple[Runner, Row | None]], None, None]:
