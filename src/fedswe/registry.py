@@ -202,7 +202,9 @@ def toml_value(text: str) -> Any:
     """A TOML value; a word without quotes is a text, also inside a list."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except RecursionError:
+        raise FedsweError(f"cannot read {text[:20]}...: too many lists in lists") from None
+    except ValueError:
         if text.startswith("[") and text.endswith("]"):
             return [toml_value(word.strip()) for word in text[1:-1].split(",")]
         return text

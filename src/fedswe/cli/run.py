@@ -42,7 +42,7 @@ def run_command(
         else:
             table = read(file, overrides)
             value = experiment(table)
-            names = (table.get(section, {}).get("name", name) for section, name in DEFAULT.items())
+            names = (_in_a_folder(table.get(section, {}).get("name", name)) for section, name in DEFAULT.items())
             place = opened.enter_context(directory(out, "-".join(names)))
         with _resumable(place), _Watch(value.rounds, quiet) as watch:
             if resume is not None:
@@ -53,6 +53,12 @@ def run_command(
             console.print(str(place))
         else:
             _report(history, place)
+
+
+def _in_a_folder(name: str) -> str:
+    """A name as a part of a folder's name: mine.Damped for ./mine.py:Damped."""
+    place, colon, cls = name.rpartition(":")
+    return f"{Path(place).name.removesuffix('.py')}.{cls}" if colon else name
 
 
 def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:

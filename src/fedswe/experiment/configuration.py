@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
@@ -76,7 +77,7 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
 def _parse(text: str, name: str) -> Table:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists in lists in lists
         raise FedsweError(f"{name} is not valid TOML: {error}") from None
 
 
@@ -177,24 +178,34 @@ def _adapter(cls: type[T]) -> TypeAdapter[T]:
 def _first_line(error: ValidationError, section: str) -> str:
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ").partition("\n")[0]
+    if first["type"].endswith(("_parsing", "_from_float")):
+        message = message.partition(",")[0]  # the rest says it again
     # A union reports every alternative it tried; the first part of the location is the key itself.
     where = _where(section, *(str(part) for part in first["loc"][:1]))
     if first["type"] == "missing":
         return f"{where} is missing: give it a value"
     if first["type"] == "value_error":
         return f"{where}: {message}" if where else message
-    return f"{where}: {message[0].lower()}{message[1:]}, not {first['input']!r}"
+    return f"{where}: {message[0].lower()}{message[1:]}, not {reprlib.repr(first['input'])}"
 
 
 def _meant(key: str, table: Table) -> str:
     """What to write instead of an unknown key at the top level: often the section was left out."""
+    outside = {f.name: f.name for f in fields(Experiment)}
+    otherwise = f"known are {', '.join(outside)}"
+    if isinstance(table[key], dict):
+        return suggestion(key, [*DEFAULT, *PLAIN], otherwise)
+    known = {inner: " or ".join(places) for inner, places in keys_in_sections(table).items()} | outside
+    return suggestion(key, known, otherwise)
+
+
+def keys_in_sections(table: Table) -> dict[str, list[str]]:
+    """Every key of the sections, with the places where it stands: lr in local.lr and algorithm.lr."""
     inside: dict[str, list[str]] = {}
     for section in (*PLAIN, *DEFAULT):
         for inner in _keys_of(section, table):
             inside.setdefault(inner, []).append(f"{section}.{inner}")
-    outside = {f.name: f.name for f in fields(Experiment)}
-    known = {inner: " or ".join(places) for inner, places in inside.items()} | outside
-    return suggestion(key, known, f"known are {', '.join(outside)}")
+    return inside
 
 
 def _keys_of(section: str, table: Table) -> list[str]:

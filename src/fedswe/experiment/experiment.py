@@ -127,7 +127,9 @@ class Experiment:
             ("local.steps", self.local.steps),
             ("local.batch_size", self.local.batch_size),
         ):
-            require(value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {value}")
+            require(
+                value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {float(min(value, 10**300)):g}"
+            )
         for name in self.record.columns:
             registry.instance("column", name, "record.columns").check(self.algorithm, self.local)
         require(

@@ -116,8 +116,8 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
     refuse_changed(directory.sources(), experiment, directory.path)
     runner = Runner(experiment)
     with directory.held():
-        directory.note(provenance(sources(experiment), threads_of([runner])))
         runner.keep_in(directory, directory.load_checkpoint())
+        directory.note(provenance(sources(experiment), threads_of([runner])))
         return _advance_one(runner, watch)
 
 
