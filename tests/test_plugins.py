@@ -188,11 +188,11 @@ def test_a_published_package(folder, site):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("import nowhere", "cannot import ./bad.py (ModuleNotFoundError: No module named 'nowhere')"),
+        ("import nowhere", "cannot import ./bad.py (./bad.py:1: ModuleNotFoundError: No module named 'nowhere')"),
         ("class Mine: pass", "Mine is not a class derived from fedswe.core.algorithm.Algorithm"),
         (
             "from own_algorithm import Damped\nclass Mine(Damped):\n  def __post_init__(self): 1 / 0",
-            "algorithm: Mine cannot be built (ZeroDivisionError: division by zero)",
+            "ZeroDivisionError: division by zero (in __post_init__ of Mine)",
         ),
     ],
 )

@@ -13,7 +13,8 @@ from fedswe.algorithms import FedAvg
 from fedswe.availability import Always
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, load, load_text
-from fedswe.registry import KINDS, find, name_of, refuse_changed, resolve, sources, split
+from fedswe.registry import KINDS, find, name_of, resolve, split
+from fedswe.sources import refuse_changed, sources
 from fedswe.tasks import Quadratic
 
 
@@ -155,11 +156,11 @@ from fedswe.core.algorithm import Algorithm
 """
 FROZEN = "@dataclass(frozen=True)\n"
 BAD = {
-    "syntax": ("def", "cannot import ./bad.py (SyntaxError: "),
-    "raises": ("raise RuntimeError('one\\ntwo')", "cannot import ./bad.py (RuntimeError: one)"),
-    "exits": ("import sys; sys.exit(3)", "cannot import ./bad.py (SystemExit: 3)"),
-    "needs a package": ("import nowhere", "cannot import ./bad.py (ModuleNotFoundError: No module named 'nowhere')"),
-    "not frozen": ("@dataclass\nclass Mine(FedAvg): pass", "(TypeError: cannot inherit non-frozen dataclass"),
+    "syntax": ("def", "cannot import ./bad.py (./bad.py:4: SyntaxError: "),
+    "raises": ("raise RuntimeError('one\\ntwo')", "cannot import ./bad.py (./bad.py:4: RuntimeError: one)"),
+    "exits": ("import sys; sys.exit(3)", "cannot import ./bad.py (./bad.py:4: SystemExit: 3)"),
+    "needs a package": ("import nowhere", "(./bad.py:4: ModuleNotFoundError: No module named 'nowhere')"),
+    "not frozen": ("@dataclass\nclass Mine(FedAvg): pass", "(./bad.py:4: TypeError: cannot inherit non-frozen"),
     "another name": (FROZEN + "class Mane(FedAvg): pass", "./bad.py has no class Mine: did you mean Mane?"),
     "a function": ("def Mine(): pass", "Mine is not a class derived from fedswe.core.algorithm.Algorithm"),
     "no subclass": ("class Mine: pass", "Mine is not a class derived from fedswe.core.algorithm.Algorithm"),
@@ -172,7 +173,7 @@ BAD = {
     ),
     "constructor": (
         FROZEN + "class Mine(FedAvg):\n  def __post_init__(self): raise KeyError('rate')",
-        "algorithm: Mine cannot be built (KeyError: 'rate')",
+        "algorithm: Mine cannot be built (./bad.py:6: KeyError: 'rate' (in __post_init__ of Mine))",
     ),
     "value": (
         FROZEN + "class Mine(FedAvg):\n  def __post_init__(self): raise ValueError('too small\\nor not')",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
+import traceback
 import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class FedsweError(ValueError):
@@ -36,3 +40,39 @@ def suggestion(word: str, known: Iterable[str] | Mapping[str, str], otherwise: s
     if close := get_close_matches(word, known, n=1, cutoff=0.65):
         return f"did you mean {known[close[0]]}?"
     return f"known are {', '.join(known) or 'none'}" if otherwise is None else otherwise
+
+
+def first_line(error: BaseException) -> str:
+    """An exception in one line."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def located(error: BaseException) -> str | None:
+    """`./mine.py:12: TypeError: ... (in plan of Mine)`, where an exception passed through a file of the user's."""
+    if isinstance(error, SyntaxError) and error.filename and not _installed(error.filename):
+        return f"{_shown(error.filename)}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(code, line) for code, line in frames if not _installed(code.co_filename)]
+    if not own:
+        return None
+    code, line = own[-1]
+    *owner, function = code.co_qualname.replace(".<locals>", "").split(".")
+    inside = "" if function == "<module>" else f" (in {function}{f' of {owner[-1]}' if owner else ''})"
+    return f"{_shown(code.co_filename)}:{line}: {first_line(error)}{inside}"
+
+
+def _installed(file: str) -> bool:
+    """Whether a file belongs to Python, to an installed package or to this one, and not to the user."""
+    path = Path(file)
+    if not path.is_file() or {"site-packages", "dist-packages"} & set(path.parts):
+        return True
+    package = Path(__file__).resolve().parent.parent
+    python = [Path(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return any(map(path.resolve().is_relative_to, [package / "fedswe", package / "fedswe_paper", *python]))
+
+
+def _shown(file: str) -> str:
+    """A path from the current directory, if it is below that."""
+    path, here = Path(file).resolve(), Path(os.getcwd()).resolve()
+    return f"./{path.relative_to(here)}" if path.is_relative_to(here) else str(path)

@@ -11,10 +11,8 @@ import importlib
 import inspect
 import os
 import sys
-import sysconfig
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
@@ -22,9 +20,9 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from fedswe.errors import FedsweError, require, suggestion
+from fedswe.errors import FedsweError, first_line, located, require, suggestion
 
-_FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
+FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 
 
 @dataclass(frozen=True)
@@ -208,7 +206,9 @@ def toml_value(text: str) -> Any:
     """A TOML value; a word without quotes is a text, also inside a list."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except RecursionError:
+        raise FedsweError(f"cannot read {text[:20]}...: too many lists in lists") from None
+    except ValueError:
         if text.startswith("[") and text.endswith("]"):
             return [toml_value(word.strip()) for word in text[1:-1].split(",")]
         return text
@@ -224,7 +224,7 @@ def instance(kind: str, text: str, where: str) -> Any:
     except FedsweError as error:
         raise FedsweError(f"{where}: {error}") from None
     except Exception as error:  # a user's class may raise anything
-        raise FedsweError(f"{where}: {text} cannot be built ({first_line(error)})") from None
+        raise FedsweError(f"{where}: {text} cannot be built ({located(error) or first_line(error)})") from None
 
 
 _entry_points = cache(entry_points)  # reads a file of every installed package
@@ -263,7 +263,7 @@ def _load(kind: str, name: str, target: str, file: Path | None) -> Any:
     except FedsweError:
         raise
     except (Exception, SystemExit) as error:  # a user's module may raise anything
-        raise FedsweError(f"{kind} {name}: cannot import {place} ({first_line(error)})") from None
+        raise FedsweError(f"{kind} {name}: cannot import {place} ({located(error) or first_line(error)})") from None
     if not hasattr(module, attribute):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         raise FedsweError(f"{kind} {name}: {place} has no class {attribute}: {suggestion(attribute, classes)}")
@@ -308,7 +308,7 @@ def _import_module(name: str) -> ModuleType:
 def _import_file(path: Path, place: str) -> ModuleType:
     if not path.is_file():
         raise FedsweError(f"{place}: there is no file {path}; a relative path begins where the command is given")
-    name = f"{_FILE_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
+    name = f"{FILE_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
     if str(path.parent) not in sys.path:
@@ -323,12 +323,6 @@ def _import_file(path: Path, place: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def first_line(error: BaseException) -> str:
-    """An exception in one line."""
-    text = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 # parameters ----------------------------------------------------------------------------------------------
@@ -364,8 +358,13 @@ def kind_with_base(hint: Any) -> str | None:
     return next((name for name, kind in KINDS.items() if kind.base == target), None)
 
 
-# from classes to titles, names and sources -----------------------------------------------------------------------
+# from classes to titles, names and places ----------------------------------------------------------------
 _NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
+
+
+def own_names() -> list[str]:
+    """The classes that are not built in and were found by name in this process."""
+    return [name for name, _ in _NAME_USED.values()]
 
 
 def title_of(cls: type[Any]) -> str:
@@ -391,59 +390,8 @@ def name_of(kind: str, cls: type[Any]) -> str:
     return target
 
 
-def sources(experiment: Any) -> dict[str, str]:
-    """The sha256 of the source file of each part of an experiment that is not built in, by file or module."""
-    found: dict[str, str] = {}
-    for cls in _foreign(experiment):
-        found |= {_place(cls): source_digest(cls), **_beside(cls)}
-    return found
-
-
-def _beside(cls: type[Any]) -> dict[str, str]:
-    """The digests of the modules that were imported from the folder of a class's file, by module name."""
-    try:
-        own = Path(inspect.getfile(cls)).resolve()
-    except (OSError, TypeError):  # it was not read from a file
-        return {}
-    installed = [Path(path).resolve() for path in sysconfig.get_paths().values()]
-    found = {}
-    for name, module in list(sys.modules.items()):
-        file = Path(getattr(module, "__file__", None) or "/").resolve()
-        beside = file.suffix == ".py" and file != own and file.is_relative_to(own.parent)
-        if beside and not name.startswith((_FILE_MODULE, "fedswe.")) and not any(map(file.is_relative_to, installed)):
-            with suppress(OSError):
-                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    return found
-
-
-def refuse_changed(before: Mapping[str, str], experiment: Any, directory: Path) -> None:
-    """Refuse to continue a run whose own source files are not those it was started with."""
-    now = sources(experiment)
-    for place, digest in before.items():
-        require(
-            now.get(place) == digest,
-            f"{place} has changed since the run in {directory} was started: restore it, or start a new run",
-        )
-
-
-def _foreign(value: Any) -> Iterator[Any]:
-    """The classes and functions of a user that an experiment uses."""
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _foreign(item)
-    elif is_dataclass(value):
-        if type(value).__module__.partition(".")[0] != "fedswe":
-            yield type(value)
-        for f in fields(value):
-            held = getattr(value, f.name)
-            if (what := f.metadata.get("function")) and ":" in held:
-                yield function(what, held)
-            if kind := f.metadata.get("kind"):  # a list of names
-                held = [instance(kind, text, f.name) for text in held]
-            yield from _foreign(held)
-
-
-def _place(cls: type[Any]) -> str:
+def place_of(cls: type[Any]) -> str:
+    """The file or module that a class was found in, as the user named it."""
     name, file = _NAME_USED.get(cls, ("", None))
     return name.rpartition(":")[0] if file else cls.__module__
 

@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 import warnings
 from types import FrameType
 from typing import Any
@@ -18,6 +19,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # print "?" for a character that the encoding of a log lacks
     warnings.showwarning = _show_warning
+    if "torch" not in sys.modules:  # which reads this when it is imported
+        # A thread that spins while it waits takes the core of the thread it waits for when other processes run too.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a process may have to ignore SIGINT
     if ours:
         signal.signal(signal.SIGINT, _interrupt)
@@ -25,7 +29,16 @@ def main() -> None:
         from fedswe.cli.app import execute
 
         sys.exit(execute())
-    except FedsweError as error:
+    except Exception as error:
+        if not isinstance(error, FedsweError):  # what follows imports much
+            from fedswe.failures import TRACEBACK, explained
+
+            known = explained(error)
+            if known is None:
+                raise
+            if os.environ.get(TRACEBACK):
+                traceback.print_exc()
+            error = known
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     finally:

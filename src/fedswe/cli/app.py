@@ -71,10 +71,17 @@ def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         hint = ""
         if any(parameter.name == "settings" for parameter in context.command.params):
-            hint = f"settings are KEY=VALUE, e.g. {error.option_name.lstrip('-')}=3"
+            hint = f"settings are KEY=VALUE, e.g. {_key(error.option_name.lstrip('-'))}=3"
         hint = suggestion(error.option_name, error.possibilities or [], hint)
         message = f"no such option {error.option_name}" + (f": {hint}" if hint else "")
     return f"{message} (see {context.command_path} --help)"
+
+
+def _key(word: str) -> str:
+    """The whole key that a word without a section stands for, if there is one."""
+    from fedswe.experiment.configuration import keys_in_sections
+
+    return keys_in_sections({}).get(word.replace("-", "_"), [word])[0]
 
 
 def commands() -> click.Command:

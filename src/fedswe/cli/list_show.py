@@ -12,7 +12,7 @@ import typer
 from fedswe import registry
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, first_line, located
 
 _COUNTED = ("kept at the server", "kept at each client", "down before the work", "up", "reply after the merge")
 
@@ -113,6 +113,6 @@ def _counted(cls: type[Any]) -> list[str]:
     try:
         count = footprint(cls(), d)
     except Exception as error:  # a user's class may raise anything
-        reason = registry.first_line(error)
+        reason = located(error) or first_line(error)
         raise FedsweError(f"{cls.__name__}: its messages cannot be counted ({reason})") from None
     return [in_d(n, d) for n in (count.server, count.client, count.down, count.up, count.reply)]

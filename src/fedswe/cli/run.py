@@ -14,7 +14,7 @@ import typer
 
 from fedswe.cli.arguments import Out, Settings, directory, split
 from fedswe.cli.console import RoundProgress, console
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
     from fedswe.experiment.experiment import Experiment
@@ -42,7 +42,7 @@ def run_command(
         else:
             table = read(file, overrides)
             value = experiment(table)
-            names = (table.get(section, {}).get("name", name) for section, name in DEFAULT.items())
+            names = (_in_a_folder(table.get(section, {}).get("name", name)) for section, name in DEFAULT.items())
             place = opened.enter_context(directory(out, "-".join(names)))
         with _resumable(place), _Watch(value.rounds, quiet) as watch:
             if resume is not None:
@@ -55,6 +55,12 @@ def run_command(
             _report(history, place)
 
 
+def _in_a_folder(name: str) -> str:
+    """A name as a part of a folder's name: mine.Damped for ./mine.py:Damped."""
+    place, colon, cls = name.rpartition(":")
+    return f"{Path(place).name.removesuffix('.py')}.{cls}" if colon else name
+
+
 def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
     """The experiment in a run directory; the other arguments of the command must not change it."""
     from fedswe.experiment.configuration import experiment, load_text, override, read, refuse_other
@@ -64,7 +70,12 @@ def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
     stored = load_text(text, str(place / "config.toml"))
     if file or overrides:
         table = read(file, overrides) if file else override(tomllib.loads(text), overrides)
-        refuse_other(stored, experiment(table), place)
+        given = experiment(table)
+        refuse_other(stored, given, place)
+        require(
+            given.threads == stored.threads,
+            f"the run in {place} has threads = {stored.threads}: it continues with them",
+        )
     return stored
 
 

@@ -26,7 +26,7 @@ Horizon = Annotated[
     int | None, typer.Option(help="Rounds to analyse; default: the rounds of the experiment or of the file")
 ]
 Period = Annotated[int | None, typer.Option(help="The window P; default: the period of the availability")]
-Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals")]
+Confidence = Annotated[float, typer.Option(min=0, max=1, help="Confidence level of the intervals")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a figure to this .png, .svg or .pdf file")]
 Draws = Annotated[
     int, typer.Option(help="Simulated windows instead of the exact value; 0: only where the exact value takes too long")

@@ -18,11 +18,11 @@ from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
 from fedswe.engine.base import Attendance
 from fedswe.errors import FedsweError, require
-from fedswe.registry import refuse_changed, sources
 from fedswe.results.files import write_whole
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import RunDirectory
+from fedswe.sources import refuse_changed, sources
 
 log = logging.getLogger("fedswe.deploy")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedswe import registry
 from fedswe.core.local import Local
-from fedswe.errors import FedsweError, require, suggestion
+from fedswe.errors import FedsweError, first_line, located, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record, types_of
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
 def _parse(text: str, name: str) -> Table:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists in lists in lists
         raise FedsweError(f"{name} is not valid TOML: {error}") from None
 
 
@@ -93,8 +94,6 @@ def experiment(table: Table) -> Experiment:
             values[section] = named(section, _section(table, section), section)
         elif section in PLAIN:
             values[section] = build(PLAIN[section], _section(table, section), section)
-    if "rounds" not in values and "availability" in values and (rounds := values["availability"].rounds()):
-        values["rounds"] = rounds
     return build(Experiment, values, "")
 
 
@@ -134,7 +133,9 @@ def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
     except Exception as error:
         if cls.__module__.startswith("fedswe."):
             raise
-        raise FedsweError(f"{section}: {cls.__name__} cannot be built ({registry.first_line(error)})") from None
+        raise FedsweError(
+            f"{section}: {cls.__name__} cannot be built ({located(error) or first_line(error)})"
+        ) from None
 
 
 def _prepared(value: Any, hint: Any, where: str) -> Any:
@@ -177,24 +178,34 @@ def _adapter(cls: type[T]) -> TypeAdapter[T]:
 def _first_line(error: ValidationError, section: str) -> str:
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ").partition("\n")[0]
+    if first["type"].endswith(("_parsing", "_from_float")):
+        message = message.partition(",")[0]  # the rest says it again
     # A union reports every alternative it tried; the first part of the location is the key itself.
     where = _where(section, *(str(part) for part in first["loc"][:1]))
     if first["type"] == "missing":
         return f"{where} is missing: give it a value"
     if first["type"] == "value_error":
         return f"{where}: {message}" if where else message
-    return f"{where}: {message[0].lower()}{message[1:]}, not {first['input']!r}"
+    return f"{where}: {message[0].lower()}{message[1:]}, not {reprlib.repr(first['input'])}"
 
 
 def _meant(key: str, table: Table) -> str:
     """What to write instead of an unknown key at the top level: often the section was left out."""
+    outside = {f.name: f.name for f in fields(Experiment)}
+    otherwise = f"known are {', '.join(outside)}"
+    if isinstance(table[key], dict):
+        return suggestion(key, [*DEFAULT, *PLAIN], otherwise)
+    known = {inner: " or ".join(places) for inner, places in keys_in_sections(table).items()} | outside
+    return suggestion(key, known, otherwise)
+
+
+def keys_in_sections(table: Table) -> dict[str, list[str]]:
+    """Every key of the sections, with the places where it stands: lr in local.lr and algorithm.lr."""
     inside: dict[str, list[str]] = {}
     for section in (*PLAIN, *DEFAULT):
         for inner in _keys_of(section, table):
             inside.setdefault(inner, []).append(f"{section}.{inner}")
-    outside = {f.name: f.name for f in fields(Experiment)}
-    known = {inner: " or ".join(places) for inner, places in inside.items()} | outside
-    return suggestion(key, known, f"known are {', '.join(outside)}")
+    return inside
 
 
 def _keys_of(section: str, table: Table) -> list[str]:
@@ -266,8 +277,8 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
-    """Refuse to continue the run of `there` with the experiment `here`."""
-    old, new = _keys(_resolved(there)), _keys(_resolved(here))
+    """Refuse to continue the run of `there` with the experiment `here`. Threads may differ, which is only rounding."""
+    old, new = (_keys(_resolved(replace(value, threads=0))) for value in (there, here))
     for key in [*old, *new]:
         if old.get(key) != new.get(key):
             differing = f"{key} = {old.get(key)} there, {new.get(key)} here"

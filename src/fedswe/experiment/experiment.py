@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fedswe.engine.outputs import Output
 
 _LARGEST = {"rounds": 10**9, "local.steps": 10**6, "local.batch_size": 10**9}  # beyond these it is a mistake
+_MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,23 @@ def output_label(text: str) -> str:
     return "_".join([name.rpartition(":")[2], *(word.replace("=", "") for word in parameters)])
 
 
+class _NotGiven(int):
+    """A default that can be told from the same number given by the user."""
+
+
+_DEFAULT_ROUNDS = _NotGiven(500)
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Everything that determines a run."""
 
-    rounds: int = 500
+    rounds: int = _DEFAULT_ROUNDS  # by default those that the availability knows, or 500
     seed: int = 3
     engine: Literal["batched", "loop"] = "batched"
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
+    threads: int = 0  # 0: one for small work, all cores for large; results depend on it by rounding only
     algorithm: Algorithm = field(default_factory=FedSWE)
     availability: Availability = field(default_factory=Sine)
     task: Task = field(default_factory=Digits)
@@ -108,14 +117,19 @@ class Experiment:
         check_types(self, "")
         for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
             check_types(getattr(self, section), f"{section}.")
+        if isinstance(self.rounds, _NotGiven):
+            object.__setattr__(self, "rounds", self.availability.rounds() or int(self.rounds))
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
+        require(0 <= self.threads <= _MOST_THREADS, f"threads must be 0 (chosen for the work) to {_MOST_THREADS}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
         for key, value in (
             ("rounds", self.rounds),
             ("local.steps", self.local.steps),
             ("local.batch_size", self.local.batch_size),
         ):
-            require(value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {value}")
+            require(
+                value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {float(min(value, 10**300)):g}"
+            )
         for name in self.record.columns:
             registry.instance("column", name, "record.columns").check(self.algorithm, self.local)
         require(

@@ -11,13 +11,15 @@ from fedswe.engine.base import Attendance
 from fedswe.engine.batched import step_together
 from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
+from fedswe.engine.threads import chosen, limited_to
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment, assemble
-from fedswe.registry import instance, refuse_changed, sources
+from fedswe.registry import instance
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
+from fedswe.sources import refuse_changed, sources
 
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
@@ -40,10 +42,15 @@ def run(
     with ExitStack() as held:
         if out is not None:
             directory = RunDirectory(Path(out))
-            directory.create(dump(experiment), provenance(sources(experiment)))
+            directory.create(dump(experiment), provenance(sources(experiment), threads_of([runner])))
             held.enter_context(directory.held())
             runner.keep_in(directory)
-        return _advance_one(runner, watch)
+        try:
+            return _advance_one(runner, watch)
+        except Exception:
+            if out is not None and runner.engine.t == 0:  # it failed before it had anything to keep
+                directory.discard()
+            raise
 
 
 def advance(runners: Sequence[Runner]) -> Generator[list[tuple[Runner, Row | None]], None, None]:
@@ -53,21 +60,30 @@ def advance(runners: Sequence[Runner]) -> Generator[list[tuple[Runner, Row | Non
     ended as soon as its own last round is done. Results are those of running them one by one, to the rounding of the
     arithmetic; the column `seconds` is the time of the whole stack.
     """
+    threads = threads_of(runners)
     try:
-        for runner in runners:
-            runner.begin()
-            if not runner.going:
-                runner.end()
-        while going := [runner for runner in runners if runner.going]:
-            attendances = step_together([runner.engine for runner in going])
-            rows = [runner.after_round(who) for runner, who in zip(going, attendances, strict=True)]
-            for runner in going:
+        with limited_to(threads):
+            for runner in runners:
+                runner.begin()
                 if not runner.going:
                     runner.end()
+        while going := [runner for runner in runners if runner.going]:
+            with limited_to(threads):  # not while this generator waits: the caller has its own number
+                attendances = step_together([runner.engine for runner in going])
+                rows = [runner.after_round(who) for runner, who in zip(going, attendances, strict=True)]
+                for runner in going:
+                    if not runner.going:
+                        runner.end()
             yield list(zip(going, rows, strict=True))
     finally:
         for runner in runners:
             runner.close()
+
+
+def threads_of(runners: Sequence[Runner]) -> int:
+    """How many threads the runs of one stack compute with."""
+    asked = max((runner.experiment.threads for runner in runners), default=0)
+    return chosen([runner.engine for runner in runners], asked)
 
 
 def _advance_one(runner: Runner, watch: Watch | None) -> History:
@@ -100,8 +116,8 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
     refuse_changed(directory.sources(), experiment, directory.path)
     runner = Runner(experiment)
     with directory.held():
-        directory.note(provenance(sources(experiment)))
         runner.keep_in(directory, directory.load_checkpoint())
+        directory.note(provenance(sources(experiment), threads_of([runner])))
         return _advance_one(runner, watch)
 
 

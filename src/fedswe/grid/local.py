@@ -18,8 +18,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from fedswe.core import in_memory
-from fedswe.errors import FedsweError, FedsweWarning
+from fedswe.errors import FedsweWarning
 from fedswe.experiment.configuration import dump, load_text
+from fedswe.failures import TRACEBACK, explained
 from fedswe.grid.cell import Cell
 from fedswe.grid.executor import CHECKPOINT_SECONDS, Worker, WorkerDied
 from fedswe.grid.stack import run_stack
@@ -154,7 +155,9 @@ def serve(handle: int) -> None:
             _run(connection, rebuilt(cells, contents), store, stopping)
             connection.send(None)
         except Exception as error:
-            connection.send(error if isinstance(error, FedsweError) else RuntimeError(traceback.format_exc()))
+            if os.environ.get(TRACEBACK):
+                traceback.print_exc()
+            connection.send(explained(error) or RuntimeError(traceback.format_exc()))
 
 
 def message(stack: Sequence[Cell], store: Store, known: Collection[str] = ()) -> Message:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fedswe.errors import FedsweError, FedsweWarning, require
+from fedswe.failures import explained
 from fedswe.grid.cell import Cell
 from fedswe.grid.executor import CHECKPOINT_SECONDS, Worker, WorkerDied
 from fedswe.grid.local import Message, message, rebuilt
@@ -184,8 +185,11 @@ class _Actor:
             "choose an --out that all machines share",
         )
         store, cells, contents = received
-        for at in run_stack(rebuilt(cells, contents), store, CHECKPOINT_SECONDS, self._stopping.is_set):
-            self._at = at
+        try:
+            for at in run_stack(rebuilt(cells, contents), store, CHECKPOINT_SECONDS, self._stopping.is_set):
+                self._at = at
+        except Exception as error:
+            raise explained(error) or error from None
 
     def position(self) -> int:
         """The rounds of the stack completed so far. It waits before it returns, so that it is not called too often."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from fedswe.errors import FedsweError
-from fedswe.experiment.runner import Runner, advance
+from fedswe.experiment.runner import Runner, advance, threads_of
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import Store
-from fedswe.registry import sources
 from fedswe.results.provenance import provenance
+from fedswe.sources import sources
 
 RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
 
@@ -84,7 +84,7 @@ def _runners(cells: Sequence[Cell], store: Store, claims: ExitStack) -> list[Run
             runners.append(Runner(cell.experiment))
         except FedsweError as error:
             raise FedsweError(f"{cell.name}: {error}") from None
-    noted = provenance()  # once, because it asks git; and now, when the GPU in use is known
+    noted = provenance(threads=threads_of(runners))  # once, because it asks git; and now, when the GPU in use is known
     for cell, runner in zip(cells, runners, strict=True):
         own = sources(cell.experiment)
         directory = store.open_work(cell, noted | {"sources": own} if own else noted)

@@ -22,11 +22,11 @@ from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, experiment, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment
 from fedswe.grid.cell import Cell
-from fedswe.registry import refuse_changed
 from fedswe.results.files import write_whole
 from fedswe.results.history import History
 from fedswe.results.locks import Claim
 from fedswe.results.run_directory import RunDirectory
+from fedswe.sources import refuse_changed
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ def _same(directory: RunDirectory, cell: Cell) -> bool:
     """Whether a run directory is of this cell's experiment; an earlier version may have written fewer keys."""
     text = directory.config()
     try:
-        return text == dump(cell.experiment) or load_text(text, str(directory.path)) == cell.experiment
+        there = replace(load_text(text, str(directory.path)), threads=cell.experiment.threads)
+        return text == dump(cell.experiment) or there == cell.experiment
     except FedsweError:
         return False
 
@@ -207,5 +208,5 @@ def _refuse_other_settings(result: Path, table: dict[str, Any], expected: Experi
 
 
 def _settings(value: Experiment) -> str:
-    """What results depend on, as TOML: the experiment without device and precision."""
-    return dump(replace(value, device="cpu", local=replace(value.local, precision="fp32")))
+    """What results depend on, as TOML: the experiment without device, threads and precision."""
+    return dump(replace(value, device="cpu", threads=0, local=replace(value.local, precision="fp32")))

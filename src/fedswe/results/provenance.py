@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 
 
-def provenance(sources: Mapping[str, str] | None = None) -> dict[str, object]:
-    """What run.json says; `sources` are the digests of the user's own source files."""
+def provenance(sources: Mapping[str, str] | None = None, threads: int = 0) -> dict[str, object]:
+    """What run.json says; `sources` are the digests of the user's own source files, `threads` those of the run."""
     packages = ("fedswe", "torch", "numpy")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -25,6 +25,7 @@ def provenance(sources: Mapping[str, str] | None = None) -> dict[str, object]:
         "packages": {name: version(name) for name in packages},
         **({"sources": dict(sources)} if sources else {}),
         "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu()},
+        "threads": threads or torch.get_num_threads(),
     }
 
 

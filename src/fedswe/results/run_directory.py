@@ -14,7 +14,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -60,21 +60,28 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._history_written = 0.0
+        self._made = False
 
     # beginning -----------------------------------------------------------------------------------------
     def create(self, config: str, provenance: dict[str, object]) -> None:
         """Start a new run here; refuses a folder that is not empty."""
-        existed = self.path.is_dir()
+        self._made = not self.path.is_dir()
         create_empty(self.path)
         try:
             # The configuration first: from then on the run can be resumed.
             write_whole(self.path / "config.toml", config)
             self.note(provenance)
         except FedsweError:
-            (self.path / "config.toml").unlink(missing_ok=True)
-            if not existed:
-                self.path.rmdir()
+            self.discard()
             raise
+
+    def discard(self) -> None:
+        """Remove a run that failed at its start, and its folder if it was made for it."""
+        for name in ("config.toml", "run.json", "history.csv", "trajectory.csv"):
+            (self.path / name).unlink(missing_ok=True)
+        if self._made:
+            with suppress(OSError):  # somebody else put a file there
+                self.path.rmdir()
 
     def note(self, provenance: dict[str, object]) -> None:
         """Write run.json, unless it is there."""

@@ -10,7 +10,7 @@ import torch
 from torch.func import grad, vmap
 
 from fedswe.core.records import Vector
-from fedswe.errors import FedsweError, require, warn
+from fedswe.errors import FedsweError, first_line, require, warn
 from fedswe.tasks.client_samples import Samples
 from fedswe.tasks.dropout import KeyedDropout
 from fedswe.tasks.losses import Objective
@@ -99,8 +99,7 @@ def _tried(compute: Callable[[], object], problem: str, hint: str = "") -> objec
     except FedsweError:
         raise
     except Exception as error:  # of a user's model or loss
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise FedsweError(f"{problem} ({reason}){hint}") from None
+        raise FedsweError(f"{problem} ({first_line(error)}){hint}") from None
 
 
 def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -> None:
@@ -120,7 +119,7 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
         first, calls = outputs(inputs, 0)
         second, _ = outputs(inputs, 1)
     except Exception as error:
-        raise FedsweError(f"the model cannot be trained on {len(inputs)} samples ({_line(error)})") from None
+        raise FedsweError(f"the model cannot be trained on {len(inputs)} samples ({first_line(error)})") from None
     network.drops = calls > 0
     require(
         torch.equal(first, second),
@@ -152,7 +151,7 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
         network.vmaps = torch.allclose(stacked[0], grad(loss)(x, inputs, targets, drop), rtol=1e-2, atol=1e-4)
         reason = "its stacked gradients differ"
     except Exception as error:
-        network.vmaps, reason = False, _line(error)
+        network.vmaps, reason = False, first_line(error)
     if not network.vmaps:
         _warn_once(reason)
 
@@ -160,10 +159,6 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
 @cache  # a model is tried for every seed
 def _warn_once(reason: str) -> None:
     warn(f"clients are trained one at a time, which is slower: torch cannot stack this model ({reason[:_SHOWN]})")
-
-
-def _line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _kind(values: torch.Tensor) -> str:

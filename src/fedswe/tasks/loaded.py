@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, first_line, located
 from fedswe.tasks import checks
 from fedswe.tasks.client_samples import LoadedSamples, Samples
 from fedswe.tasks.losses import Objective
@@ -48,7 +48,7 @@ def loaded_problem(
         except FedsweError:
             raise
         except Exception as error:  # of a user's function
-            reason = next(iter(f"{type(error).__name__}: {error}".splitlines()))
+            reason = located(error) or first_line(error)
             raise FedsweError(f"client {client}: its samples cannot be loaded ({reason})") from None
 
     samples = LoadedSamples(clients, loaded, test, setting, check, groups, scores_train)
