@@ -143,7 +143,7 @@ def test_an_interrupted_run_shows_how_far_it_was_and_its_clock_goes_on(tmp_path)
     interrupted(out, pause=1.2)
     early = History.from_csv((out / "history.csv").read_text())
     assert early["round"].tolist()[:2] == [0, 7]
-    history = resume(out)
+    history = resume(out).history
     assert history["round"].tolist()[-2:] == [119, 120]
     assert history["seconds"][-1] > 1.2  # spent before the checkpoint that was resumed
 

@@ -26,7 +26,7 @@ def test_who_was_there_and_how_long_they_had_been_away(tmp_path):
             task=Quadratic(centers=[[0.0], [1.0]]),
             evaluate=Evaluate(every=3),
         )
-    )
+    ).history
     assert history["round"].tolist() == [0, 3, 6]
     assert history["available"].tolist() == history["reported"].tolist() == [0, 2, 0]
     assert history["echo_mean"].tolist() == [0, (1 + 2 + 3) / 3, (1 + 1 + 2) / 3]

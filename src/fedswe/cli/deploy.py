@@ -155,9 +155,7 @@ def export_command(
     require(protocol.m == title.m, f"{run}: {FILE} is not of this run: restore the file it began with")
     entries, models = snapshot(run, protocol)
     x = models[model]
-    network = getattr(problem, "network", None)  # a task without a network has one unnamed vector
-    tensors = {"x": x} if network is None else network.parameters_at(x)
-    write_whole(out, to_bytes(tensors, {"model": model, "round": str(len(entries))}))
+    write_whole(out, to_bytes(problem.state_dict(x), {"model": model, "round": str(len(entries))}))
     console.print(f"model     {out}: {model.replace('_', ' ')} after {len(entries)} rounds, {x.numel()} parameters")
 
 

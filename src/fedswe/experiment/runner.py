@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
@@ -11,11 +12,15 @@ from fedswe.engine.base import Attendance
 from fedswe.engine.batched import step_together
 from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment, assemble
+from fedswe.experiment.parameters import changed
+from fedswe.experiment.result import Result
 from fedswe.registry import instance, refuse_changed, sources
+from fedswe.results.divergence import divergence
 from fedswe.results.history import History, Row, Tally
+from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
 
@@ -29,7 +34,7 @@ class StopRun(Exception):
 
 def run(
     experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None, say: Say | None = None
-) -> History:
+) -> Result:
     """Run from the start; with `out`, keep everything in a new run directory there.
 
     `watch` is called after every round; `say` is called with messages for the user before the first round.
@@ -70,7 +75,7 @@ def advance(runners: Sequence[Runner]) -> Generator[list[tuple[Runner, Row | Non
             runner.close()
 
 
-def _advance_one(runner: Runner, watch: Watch | None) -> History:
+def _advance_one(runner: Runner, watch: Watch | None) -> Result:
     rounds = advance([runner])
     try:
         for ((_, row),) in rounds:
@@ -81,11 +86,28 @@ def _advance_one(runner: Runner, watch: Watch | None) -> History:
         raise
     finally:
         rounds.close()
-    return runner.history
+    _warn_if_diverged(runner)
+    return runner.result()
 
 
-def resume(out: str | Path, watch: Watch | None = None) -> History:
-    """Continue the run in `out`; it ends with the same bits as if it had never stopped."""
+def _warn_if_diverged(runner: Runner) -> None:
+    sign = divergence(runner.history)
+    if not sign:
+        return
+    first = runner.history.rows[0]
+    if not all(map(math.isfinite, first.values())):
+        warn(f"the scores are not finite before the first round ({sign}): check the data and the initial model")
+        return
+    given = [f"algorithm.{key} = {value}" for key, value in changed(runner.experiment.algorithm).items()]
+    also = f", or change {' and '.join(given)}" if given else ""
+    warn(f"the model diverged ({sign}): lower local.lr, or set local.clip{also}")
+
+
+def resume(out: str | Path, watch: Watch | None = None) -> Result:
+    """Continue the run in `out`; it ends with the same bits as if it had never stopped.
+
+    Parts of the experiment that exist only in memory must be made again before, from the same content.
+    """
     directory = RunDirectory(Path(out))
     experiment = load_text(directory.config(), str(directory.path / "config.toml"))
     if directory.finished:
@@ -96,7 +118,7 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
             f"{out} is finished, but its history.csv ends with round {ended} and its config.toml says {rounds}: "
             "start a new run",
         )
-        return history
+        return Result(history, directory.path, directory.models(), experiment)
     refuse_changed(directory.sources(), experiment, directory.path)
     runner = Runner(experiment)
     with directory.held():
@@ -164,7 +186,16 @@ class Runner:
     def end(self) -> None:
         self.close()
         if self._directory is not None:
-            self._directory.finish(self.history, self.outputs.models())
+            models = self._models().to_bytes(self.experiment.task, self.experiment.algorithm, self.engine.t)
+            self._directory.finish(self.history, models)
+
+    def result(self) -> Result:
+        """The result of a run that has ended."""
+        place = self._directory.path if self._directory else None
+        return Result(self.history, place, self._models(), self.experiment)
+
+    def _models(self) -> Models:
+        return Models.of(self.outputs.models(), self.engine.problem.state_dict)
 
     def close(self) -> None:
         if self._trajectory is not None:

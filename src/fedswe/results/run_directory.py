@@ -5,7 +5,7 @@ run.json                 versions, commit, machine
 history.csv              one row per evaluation
 trajectory.csv           the server model after every round, if asked for
 checkpoint.safetensors   while the run is unfinished: all state after some round
-model.safetensors        the evaluated models at the end; written last, so its presence means finished
+model.safetensors        the evaluated models at the end (model_file.py); written last, so its presence means finished
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History, Tally
 from fedswe.results.locks import Claim, in_use
+from fedswe.results.model_file import Models
 from fedswe.results.tensors import to_bytes
 
 _HISTORY_INTERVAL = 1.0  # seconds between rewrites of history.csv while a run goes on
@@ -85,7 +86,7 @@ class RunDirectory:
         try:
             return (self.path / "config.toml").read_text(encoding="utf-8")
         except OSError:
-            raise FedsweError(f"{self.path} holds no run (no config.toml): nothing to resume") from None
+            raise FedsweError(f"{self.path} holds no run (no config.toml): nothing to resume or to load") from None
         except UnicodeDecodeError:
             raise FedsweError(f"{self.path}/config.toml is damaged (not UTF-8 text): nothing to resume") from None
 
@@ -158,10 +159,15 @@ class RunDirectory:
             self._history_written = time.monotonic()
 
     # end -----------------------------------------------------------------------------------------------
-    def finish(self, history: History, models: dict[str, Vector]) -> None:
+    def finish(self, history: History, models: bytes) -> None:
+        """Write the end of a run; `models` is the content of model.safetensors."""
         self.save_history(history, now=True)
-        write_whole(self.path / "model.safetensors", to_bytes(models))
+        write_whole(self.path / "model.safetensors", models)
         (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+
+    def models(self) -> Models:
+        """The models of a finished run."""
+        return Models.read(self.path / "model.safetensors")
 
     def history(self) -> History:
         try:
