@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import nn
 from torch.func import grad, vmap
 from torch.nn import functional as F
 
@@ -165,6 +166,9 @@ class ClassificationProblem(Problem):
 
     def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
         return self.network.parameters_at(x)
+
+    def example(self) -> tuple[nn.Module, torch.Tensor]:
+        return self.network.module, self.data.x_train[:2]
 
     def evaluate(self, x: Vector, logits: Logits | None = None) -> dict[str, float]:
         """Losses and accuracies; `logits` may compute the network's faster."""

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch import nn
 
 from fedswe.core import keys
 from fedswe.core.local import Precision
@@ -83,6 +84,9 @@ class CustomProblem(Problem):
 
     def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
         return self.network.parameters_at(x)
+
+    def example(self) -> tuple[nn.Module, torch.Tensor]:
+        return self.network.module, self.samples(0)[0][:2]
 
     def evaluate(self, x: Vector) -> dict[str, float]:
         samples = self._task.test()
