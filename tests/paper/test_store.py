@@ -29,7 +29,7 @@ def put(store, cell, story, seed=3):
     cell = run.cell.grid_cell()
     directory = RunDirectory(store.work(cell))
     directory.create(dump(cell.experiment), provenance())
-    directory.finish(run.history, {})
+    directory.finish(run.history, b"")
     store.keep(cell)
     return run.cell
 
