@@ -10,6 +10,7 @@ import numpy as np
 from fedswe.experiment.configuration import load
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import RunStore
+from tests.cli.command import wait_for
 
 ALGORITHMS = ("fedswe", "fedavg", "mifa", "scaffold")
 
@@ -60,6 +61,19 @@ class LoggedStore(RunStore):
 
     def killed(self):
         return sum(what == "kill" for what, _, _ in self.log())
+
+
+@dataclass(frozen=True)
+class WaitingStore(RunStore):
+    """Opens the last cell when the first is being run."""
+
+    last: str = ""
+
+    def open_work(self, cell, provenance):
+        if cell.name == self.last:
+            first = self.path / "runs" / "cell0" / "history.csv"
+            wait_for(lambda: first.is_file() and first.read_text())
+        return super().open_work(cell, provenance)
 
 
 def random_moments(kills, seed=0):

@@ -6,18 +6,27 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
+from fedswe.experiment.experiment import Record
 from fedswe.grid import runner
 from fedswe.grid.local import InProcess, LocalProcesses, count
 from fedswe.grid.runner import executor, run_cells
 from fedswe.grid.stack import divide
 from fedswe.grid.store import RunStore
 from tests.cli.command import wait_for
-from tests.grid.grids import LoggedStore, assert_each_once, assert_same_results, random_moments, small_cells
+from tests.grid.grids import (
+    LoggedStore,
+    WaitingStore,
+    assert_each_once,
+    assert_same_results,
+    random_moments,
+    small_cells,
+)
 
 CELLS = small_cells()
 
@@ -72,13 +81,14 @@ def test_a_stack_whose_workers_always_die_ends_in_one_line(tmp_path, monkeypatch
 
 
 def test_a_mistake_in_one_cell_stops_the_others_after_they_are_saved(tmp_path):
-    cells = small_cells(4, rounds=1_000_000)
+    unsaved = Record(checkpoint=0)  # but for what the stop saves
+    cells = [replace(c, experiment=replace(c.experiment, record=unsaved)) for c in small_cells(4, rounds=1_000_000)]
     damaged = tmp_path / "runs" / cells[3].name
     damaged.mkdir(parents=True)
     (damaged / "config.toml").write_text(dump(cells[3].experiment))
     (damaged / "checkpoint.safetensors").write_text("half")
     with LocalProcesses(2) as workers, pytest.raises(FedsweError, match=r"checkpoint.safetensors is damaged"):
-        run_cells(cells, LoggedStore(tmp_path), workers)
+        run_cells(cells, WaitingStore(tmp_path, cells[3].name), workers)
     assert (tmp_path / "runs" / cells[0].name / "checkpoint.safetensors").exists()
     assert RunStore(tmp_path).running(cells) == []
 

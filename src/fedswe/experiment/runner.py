@@ -20,9 +20,10 @@ from fedswe.experiment.result import Result
 from fedswe.registry import instance, refuse_changed, sources
 from fedswe.results.divergence import divergence
 from fedswe.results.history import History, Row, Tally
+from fedswe.results.lines import Lines
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
-from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
+from fedswe.results.run_directory import Checkpoint, RunDirectory
 
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
@@ -136,7 +137,8 @@ class Runner:
         self.outputs = Outputs(self.engine, experiment.evaluate.outputs())
         self.history = History()
         self._directory: RunDirectory | None = None
-        self._trajectory: Trajectory | None = None
+        self._rows: Lines | None = None  # history.csv
+        self._trajectory: Lines | None = None
         self._tally = Tally()
         self._began = time.perf_counter()
 
@@ -151,13 +153,19 @@ class Runner:
                 raise FedsweError(
                     f"the checkpoint in {directory.path} lacks {missing}: another version wrote it"
                 ) from None
-            self.history, self._tally = checkpoint.history, checkpoint.tally
+            self.history, self._tally = directory.history_until(checkpoint), checkpoint.tally
             self._began = time.perf_counter() - checkpoint.seconds
         directory.sweep()
         self._directory = directory
         if self.experiment.record.trajectory:
-            kept = checkpoint.trajectory_bytes if checkpoint else 0
-            self._trajectory = directory.trajectory(self.engine.problem.start.numel(), kept)
+            self._trajectory = directory.trajectory_lines(checkpoint.trajectory_bytes if checkpoint else 0)
+        try:
+            self._rows = directory.history_lines(checkpoint.history_bytes if checkpoint else 0)
+        except FedsweError:
+            self.close()
+            raise
+        if not self._rows.bytes and self.history.rows:  # an earlier version stored them in the checkpoint
+            self._rows.append(self.history.to_csv())
 
     @property
     def going(self) -> bool:
@@ -184,10 +192,12 @@ class Runner:
         return row
 
     def end(self) -> None:
+        if self._rows is not None:
+            self._rows.sync()
         self.close()
         if self._directory is not None:
             models = self._models().to_bytes(self.experiment.task, self.experiment.algorithm, self.engine.t)
-            self._directory.finish(self.history, models)
+            self._directory.finish(models)
 
     def result(self) -> Result:
         """The result of a run that has ended."""
@@ -198,8 +208,9 @@ class Runner:
         return Models.of(self.outputs.models(), self.engine.problem.state_dict)
 
     def close(self) -> None:
-        if self._trajectory is not None:
-            self._trajectory.close()
+        for file in (self._rows, self._trajectory):
+            if file is not None:
+                file.close()
 
     def _evaluate(self) -> Row:
         row: Row = {"round": self.engine.t, **self._tally.columns()}
@@ -213,8 +224,9 @@ class Runner:
             row |= more
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
-        if self._directory is not None:
-            self._directory.save_history(self.history)
+        if self._rows is not None:
+            header, _, line = History([row]).to_csv().partition("\n")
+            self._rows.append(line if self._rows.bytes else f"{header}\n{line}")
         return row
 
     def _elapsed(self) -> float:
@@ -222,12 +234,16 @@ class Runner:
 
     def _log_model(self) -> None:
         if self._trajectory is not None:
-            self._trajectory.append(self.engine.t, self.engine.server_model())
+            x = self.engine.server_model()
+            if not self._trajectory.bytes:
+                self._trajectory.append("round," + ",".join(f"x{j}" for j in range(x.numel())) + "\n")
+            self._trajectory.append(",".join([str(self.engine.t), *map(repr, x.tolist())]) + "\n")
 
     def save(self) -> None:
         """Write a checkpoint, if the run is kept anywhere."""
-        if self._directory is None:
+        if self._directory is None or self._rows is None:
             return
+        self._rows.sync()
         if self._trajectory is not None:
             self._trajectory.sync()
         self._directory.save_checkpoint(
@@ -235,7 +251,7 @@ class Runner:
                 config=dump(self.experiment),
                 round=self.engine.t,
                 seconds=self._elapsed(),
-                history=self.history,
+                history_bytes=self._rows.bytes,
                 tally=self._tally,
                 trajectory_bytes=self._trajectory.bytes if self._trajectory else 0,
                 tensors={**self.engine.state(), **self.outputs.state()},
