@@ -138,7 +138,7 @@ def test_an_algorithm_and_an_availability_model_in_a_deployment(folder, monkeypa
     words = [*ALL[:4], "task.clients=4", "task.alpha=5", "rounds=6", "evaluate.every=2", "dtype=float64"]
     Path("deployment.toml").write_text(dump(load(None, words)) + "[deploy]\nsimulate_absence = true\n")
     deployment = Deployment.load("deployment.toml")
-    history, simulated = run_in_memory(deployment, folder / "deployed"), run(deployment.experiment)
+    history, simulated = run_in_memory(deployment, folder / "deployed"), run(deployment.experiment).history
     assert list(history["reported"]) == list(simulated["reported"])
     assert list(history["server_train_loss"]) == pytest.approx(list(simulated["server_train_loss"]), abs=1e-9)
     assert verify(folder / "deployed").passed

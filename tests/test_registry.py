@@ -127,7 +127,7 @@ def test_a_class_that_cannot_be_imported_again_is_refused(folder):
     assert name_of("algorithm", InTests) == "tests.test_registry:InTests"
     for cls in (Local, Script):
         value = Experiment(rounds=1, algorithm=cls())
-        assert len(run(value).rows) == 2  # it runs, but not into a directory
+        assert len(run(value).history.rows) == 2  # it runs, but not into a directory
         with pytest.raises(FedsweError, match=rf"^the algorithm {cls.__name__} cannot be imported again: move it .*$"):
             run(value, out=folder / "out")
     assert not (folder / "out").exists()

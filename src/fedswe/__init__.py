@@ -6,9 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedswe.comparison import Comparison, compare
+    from fedswe.comparison.compare import compare
+    from fedswe.comparison.table import Comparison
     from fedswe.errors import FedsweError
     from fedswe.experiment.experiment import Evaluate, Experiment, Record
+    from fedswe.experiment.result import Result, load
     from fedswe.experiment.runner import resume, run
 
 __version__ = "0.1.0"
@@ -19,19 +21,23 @@ __all__ = [
     "Experiment",
     "FedsweError",
     "Record",
+    "Result",
     "__version__",
     "compare",
+    "load",
     "resume",
     "run",
 ]
 
 _MODULES = {  # of the public names; imported when a name is first used, since most of them import torch
-    "Comparison": "fedswe.comparison",
+    "Comparison": "fedswe.comparison.table",
     "Evaluate": "fedswe.experiment.experiment",
     "Experiment": "fedswe.experiment.experiment",
     "FedsweError": "fedswe.errors",
     "Record": "fedswe.experiment.experiment",
-    "compare": "fedswe.comparison",
+    "Result": "fedswe.experiment.result",
+    "compare": "fedswe.comparison.compare",
+    "load": "fedswe.experiment.result",
     "resume": "fedswe.experiment.runner",
     "run": "fedswe.experiment.runner",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,20 +13,16 @@ from fedswe.cli.arguments import Device, Jobs, On, PrecisionName, precision_name
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.core.local import Precision
 from fedswe.errors import FedsweError, require, suggestion
-from fedswe.experiment.experiment import device_named
-from fedswe.grid.executor import Executor
-from fedswe.grid.runner import executor, run_cells
-from fedswe.grid.store import ResultStore
-from fedswe_paper.cell import PaperCell
-from fedswe_paper.claims import judge, publish_claims
-from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import DEVIATIONS, PROFILES
-from fedswe_paper.publish import publish
-from fedswe_paper.recipe import Recipe
-from fedswe_paper.recipes import RECIPES
-from fedswe_paper.results import load_runs, publishing
 from fedswe_paper.scale import SCALES
-from fedswe_paper.selection import Selection
+
+if TYPE_CHECKING:  # imported when they are used: the help must not import torch
+    from fedswe.grid.executor import Executor
+    from fedswe.grid.store import ResultStore
+    from fedswe_paper.cell import PaperCell
+    from fedswe_paper.measurements import Measurements
+    from fedswe_paper.recipe import Recipe
+    from fedswe_paper.selection import Selection
 
 Only = Literal["", "status", "report"]
 
@@ -41,10 +37,14 @@ class Machine:
     on: str = "local"
 
     def executor(self) -> Executor:
+        from fedswe.grid.runner import executor
+
         return executor(self.on, self.jobs, self.device)
 
 
 def _complete(incomplete: str) -> list[str]:
+    from fedswe_paper.recipes import RECIPES
+
     return [name for name in (*RECIPES, "claims") if name.startswith(incomplete)]
 
 
@@ -91,6 +91,8 @@ def reproduce(
         raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
     if status and report:
         raise FedsweError("--status and --report cannot be combined")
+    from fedswe_paper.recipes import RECIPES
+
     good = reproduce_command(
         [*RECIPES, "claims"] if everything else names or [],
         selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
@@ -105,6 +107,9 @@ def reproduce(
 
 
 def _list_recipes(as_json: bool) -> None:
+    from fedswe_paper.recipes import RECIPES
+    from fedswe_paper.selection import Selection
+
     counts = {
         recipe.name: {scale: len(recipe.cells(Selection(scale, "released"))) for scale in SCALES}
         for recipe in RECIPES.values()
@@ -141,6 +146,8 @@ def selection(
     scale: str, profile: str, dataset: str, dynamics: str, algorithms: str, seeds: str, rounds: int
 ) -> Selection:
     """The options as a checked selection."""
+    from fedswe_paper.selection import Selection
+
     if scale not in SCALES:
         raise FedsweError(f"unknown --scale {scale!r}: choose from {', '.join(SCALES)}")
     if profile not in PROFILES:
@@ -162,6 +169,8 @@ def selection(
 
 
 def machine(device: str, precision: str, jobs: int, on: str = "local") -> Machine:
+    from fedswe.experiment.experiment import device_named
+
     device_named(device)
     found = Machine(device, precision_named(precision, device), jobs, on)
     found.executor()  # refuses other names and numbers, before anything is run
@@ -178,6 +187,11 @@ def reproduce_command(
     as_json: bool = False,
 ) -> bool:
     """Run, write the reports, and say whether every ordering that is safe to expect was found (if asked)."""
+    from fedswe.grid.store import ResultStore
+    from fedswe_paper.measurements import Measurements
+    from fedswe_paper.publish import publish
+    from fedswe_paper.results import load_runs, publishing
+
     recipes = [_recipe(name) for name in names if name != "claims"]
     store = ResultStore(out)
     whole = replace(
@@ -215,6 +229,8 @@ def _named(cells: list[PaperCell], patterns: tuple[str, ...]) -> list[PaperCell]
 
 
 def _recipe(name: str) -> Recipe:
+    from fedswe_paper.recipes import RECIPES
+
     if name not in RECIPES:
         hint = suggestion(name, [*RECIPES, "claims"], "see fedswe reproduce --list")
         raise FedsweError(f"unknown recipe {name!r}: {hint}")
@@ -222,6 +238,8 @@ def _recipe(name: str) -> Recipe:
 
 
 def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
+    from fedswe.grid.runner import run_cells
+
     grid = [cell.grid_cell(where.device, where.precision) for cell in cells]
     left = [cell for cell in grid if not store.finished(cell)]
     console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
@@ -254,6 +272,8 @@ def _print_status(cells: list[PaperCell], store: ResultStore, as_json: bool) -> 
 
 
 def _claims(whole: Selection, measured: Measurements, out: Path) -> bool:
+    from fedswe_paper.claims import judge, publish_claims
+
     judged = judge(whole, measured)
     rows = [(claim.id, verdict.status, verdict.count) for claim, verdict in judged]
     print_table("claims of the paper", ("claim", "verdict", "where it holds"), rows)

@@ -31,15 +31,19 @@ def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
     for column in ("available", "echo_mean", "echo_max", "server_train_loss", "client_mean_test_accuracy", "seconds"):
         assert column in history.columns
     models = safetensors.numpy.load_file(out / "model.safetensors")
-    assert set(models) == {"server", "client_mean"}
+    shapes = {name: list(value.shape) for name, value in models.items()}
+    assert shapes == {
+        f"{m}.1.{n}": s for m in ("server", "client_mean") for n, s in (("weight", [10, 64]), ("bias", [10]))
+    }
     rows = list(csv.reader((out / "trajectory.csv").read_text().splitlines()))
     assert rows[0] == ["round"] + [f"x{j}" for j in range(650)]
     assert [row[0] for row in rows[1:]] == [str(t) for t in range(7)]
-    np.testing.assert_array_equal(np.array(rows[-1][1:], dtype=np.float32), models["server"])
+    last = np.array(rows[-1][1:], dtype=np.float32)
+    np.testing.assert_array_equal(last, np.concatenate([models[f"server.1.{n}"].ravel() for n in ("weight", "bias")]))
     notes = json.loads((out / "run.json").read_text())
     assert {"commit", "packages", "machine", "python", "started"} <= notes.keys()
     # the resolved configuration runs again, and Python gives the same history
-    again = package.run(load(out / "config.toml"))
+    again = package.run(load(out / "config.toml")).history
     for column in again.columns:
         if column != "seconds":
             np.testing.assert_array_equal(again[column], history[column])
@@ -132,7 +136,7 @@ def test_compare(tmp_path, monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "compare", *QUICK, *words)
     assert code == 0
     assert all(name in text for name in ("fedswe:k=5", "fedavg", "f3ast", "client mean", "seeds 3, 4"))
-    rows = list(csv.DictReader((out / "compare.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((out / "compare_summary.csv").read_text().splitlines()))
     assert [(r["algorithm"], r["model"]) for r in rows] == [
         (a, m) for a in ("fedswe:k=5", "fedavg", "f3ast") for m in ("server", "client_mean")
     ]
@@ -164,7 +168,7 @@ def test_a_rate_that_diverges_is_not_chosen(tmp_path, monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, *words, "--tune", "1e30,100,0.1", "--out", tmp_path / "a")
     assert (code, "diverged" in text) == (0, False)
     assert "last 30 of 30 rounds" in text
-    rows = list(csv.DictReader((tmp_path / "a" / "compare.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((tmp_path / "a" / "compare_summary.csv").read_text().splitlines()))
     assert [row["local_lr"] for row in rows] == ["0.1", "0.1"]
     # where all of them do, the table says so
     code, text, _ = fedswe(monkeypatch, capsys, *words, "--tune", "1e30,100", "--out", tmp_path / "b")
@@ -176,7 +180,7 @@ def test_one_seed_has_no_spread(tmp_path, monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "compare", *QUICK, *words)
     assert (code, "±" in text) == (0, False)
     assert "mean for seed 3 of the last 6 of 6 rounds" in text
-    rows = list(csv.DictReader((tmp_path / "a" / "compare.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((tmp_path / "a" / "compare_summary.csv").read_text().splitlines()))
     assert {row["test_accuracy_std"] for row in rows} == {"nan"}
 
 
@@ -209,9 +213,30 @@ def test_compare_with_processes_equals_compare_without(tmp_path, monkeypatch, ca
     assert texts[0] == texts[1]
 
 
-def test_a_run_that_diverged_says_so(tmp_path, monkeypatch, capsys):
-    words = ["run", "task.name=quadratic", "availability.p=0.5", "rounds=30"]
-    assert "warning" not in fedswe(monkeypatch, capsys, *words, "--out", tmp_path / "a")[1]
-    code, text, _ = fedswe(monkeypatch, capsys, *words, "local.lr=100", "--out", tmp_path / "b")
-    assert code == 0
-    assert "warning   the model diverged" in text
+@pytest.mark.filterwarnings("always::fedswe.errors.FedsweWarning")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["local.lr=100"], r"the model diverged \(server_train_loss is \w+\): lower local.lr, or set local.clip$"),
+        (["local.lr=5", "rounds=2"], r"the model diverged \(server_train_loss rose from \S+ to \S+\): lower local.lr"),
+        (["algorithm.k=1e40"], r"or set local.clip, or change algorithm.k = 1e\+40$"),
+    ],
+)
+def test_a_run_that_diverged_says_so(tmp_path, monkeypatch, capsys, words, said):
+    run = ["run", "task.name=quadratic", "availability.p=0.5", "rounds=30"]
+    assert fedswe(monkeypatch, capsys, *run, "--out", tmp_path / "a")[2] == ""
+    code, _, err = fedswe(monkeypatch, capsys, *run, *words, "-q", "--out", tmp_path / "b")
+    assert (code, err.count("\n")) == (0, 1)
+    assert re.search(f"^warning: .*{said}", err)
+
+
+def test_a_task_without_scores_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\nfrom fedswe.tasks import Quadratic\n\n\n@dataclass(frozen=True)\n"
+        "class Mute(Quadratic):\n    def build(self, setting):\n        problem = super().build(setting)\n"
+        "        problem.evaluate = lambda x: {}\n        return problem\n"
+    )
+    words = ["task.name=./mine.py:Mute", "task.centers=[[0.0],[1.0]]", "availability.p=0.5", "rounds=2"]
+    code, text, _ = fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "a")
+    assert (code, "final     this task has no scores" in text) == (0, True)

@@ -1,9 +1,11 @@
 """A run killed at any moment and resumed ends with the same bits as one that was left alone."""
 
+import json
 import os
 import signal
 import subprocess
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,10 @@ from safetensors.numpy import save_file
 
 from fedswe import resume, run
 from fedswe.experiment.configuration import load
-from fedswe.results import files, run_directory
+from fedswe.results import files, lines
 from fedswe.results.history import History
+from fedswe.results.run_directory import RunDirectory
+from fedswe.results.tensors import to_bytes
 from tests.cli.command import fedswe, process, wait_for
 
 WORDS = [
@@ -67,7 +71,7 @@ def test_killed_at_a_file_operation(tmp_path, algorithm, engine):
              f"algorithm.name={algorithm}", "task.clients=6", "task.alpha=5", "local.steps=2"]  # fmt: skip
     whole = tmp_path / "whole"
     run(load(None, words), whole)
-    for moment in (2, 5, 9, 10, 11, 12, 15):
+    for moment in (2, 5, 7, 9, 10, 13, 17, 18, 19):
         out = tmp_path / str(moment)
         child = os.fork()
         if child == 0:
@@ -97,7 +101,7 @@ def die_at(moment):
         return wrapped
 
     os.replace, os.fsync = counted(os.replace), counted(os.fsync)
-    assert files.os is run_directory.os is os
+    assert files.os is lines.os is os
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch, capsys):
@@ -143,7 +147,7 @@ def test_an_interrupted_run_shows_how_far_it_was_and_its_clock_goes_on(tmp_path)
     interrupted(out, pause=1.2)
     early = History.from_csv((out / "history.csv").read_text())
     assert early["round"].tolist()[:2] == [0, 7]
-    history = resume(out)
+    history = resume(out).history
     assert history["round"].tolist()[-2:] == [119, 120]
     assert history["seconds"][-1] > 1.2  # spent before the checkpoint that was resumed
 
@@ -219,6 +223,9 @@ def test_a_run_that_still_goes_on_is_not_resumed(tmp_path, monkeypatch, capsys, 
         (lambda out: (out / "checkpoint.safetensors").write_bytes(b"half"), "is damaged: delete it"),
         (lambda out: save_file({"x": np.zeros(3)}, out / "checkpoint.safetensors"), "is damaged: delete it"),
         (lambda out: (out / "trajectory.csv").write_text("round"), "is shorter than its checkpoint"),
+        (lambda out: (out / "history.csv").write_text("round,a\n"), "is shorter than its checkpoint"),
+        (lambda out: (out / "history.csv").unlink(), "history.csv is damaged"),
+        (lambda out: (out / "history.csv").write_text("round\nx\n" * 500), "history.csv is damaged"),
         (lambda out: (out / "config.toml").unlink(), "nothing to resume"),
         (lambda out: (out / "config.toml").write_text("k ="), "is not valid TOML"),
         (lambda out: (out / "config.toml").write_bytes(b"\xff\xfe"), "config.toml is damaged"),
@@ -232,3 +239,17 @@ def test_damaged_directories(tmp_path, monkeypatch, capsys, damage, message):
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_checkpoint_of_an_earlier_version_is_continued(tmp_path, untouched):
+    """It held the rows of the history, and history.csv could have fewer."""
+    out = tmp_path / "run"
+    interrupted(out)
+    stored, path = RunDirectory(out).load_checkpoint(), out / "checkpoint.safetensors"
+    notes = {"config": stored.config, "round": str(stored.round), "seconds": "1.5"}
+    notes |= {"history": RunDirectory(out).history_until(stored).to_csv(), "tally": json.dumps(asdict(stored.tally))}
+    notes["trajectory_bytes"] = str(stored.trajectory_bytes)
+    path.write_bytes(to_bytes(stored.tensors, notes))
+    (out / "history.csv").write_text("round\n0\n")
+    resume(out)
+    assert outcome(out) == untouched

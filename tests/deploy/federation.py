@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import psutil
-import safetensors.torch
 import tomli_w
 
 from fedswe.deploy import ledger
@@ -18,6 +17,7 @@ from fedswe.deploy.deployment import FILE, Deployment
 from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.processes import marked
 from fedswe.experiment.experiment import assemble
+from fedswe.results.model_file import Models
 
 ABSENCE = {"name": "stationary", "p": 0.7}
 
@@ -161,6 +161,6 @@ class Federation:
         engine = assemble(replace(Deployment.load(self.run / FILE).experiment, engine="batched"))
         for entry in self.entries():
             assert engine.step().reported == len(entry.merged)
-        final = safetensors.torch.load_file(self.run / "model.safetensors")
+        final = Models.read(self.run / "model.safetensors").vectors
         np.testing.assert_allclose(final["server"], engine.server_model(), rtol=0, atol=1e-6)
         np.testing.assert_allclose(final["client_mean"], engine.client_mean(), rtol=0, atol=1e-6)

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from fedswe.deploy import Packet, ServerEndpoint, ledger
+from fedswe.deploy import ServerEndpoint, ledger
 from fedswe.deploy.audit import verify
 from fedswe.errors import FedsweError
+from fedswe.results.model_file import Models
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, algorithm, quadratic
 
@@ -222,7 +223,7 @@ def test_a_finished_run_serves_both_models(scratch):
     net.finish()
     assert net.server.jobs([0, 1]) == {}
     assert net.server.close() == {}
-    saved = Packet.from_bytes((scratch / "server" / "model.safetensors").read_bytes()).arrays
+    saved = Models.read(scratch / "server" / "model.safetensors").vectors
     assert (saved["server"] == net.server.server_model()).all()
     assert (saved["client_mean"] == net.server.client_mean()).all()
     assert (saved["client_mean"] - saved["server"]).abs().max() > 1e-3

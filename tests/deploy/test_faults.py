@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-import safetensors.torch
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from fedswe.deploy import ledger
 from fedswe.deploy.audit import verify
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.experiment.experiment import Evaluate
+from fedswe.results.model_file import Models
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import quadratic
 from tests.deploy.storm import Storm, fuse, in_memory
@@ -81,7 +81,7 @@ def check_ema(folder, decay):
     rounds = len(ledger.read(folder / ledger.FILE)[1])
     for t in range(rounds):
         ema = torch.lerp(files.trail(t + 1), ema, decay)
-    assert torch.equal(safetensors.torch.load_file(folder / "model.safetensors")["ema"], ema)
+    assert torch.equal(Models.read(folder / "model.safetensors").vectors["ema"], ema)
     assert [path.stem for path in (folder / "outputs").iterdir()] == [str(rounds)]
 
 

@@ -26,6 +26,7 @@ from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import assemble
 from fedswe.results.history import History
+from fedswe.results.model_file import Models
 from tests.algorithms import ALGORITHMS
 from tests.deploy.grid import LocalGrid
 from tests.deploy.parts import digits, quadratic
@@ -49,7 +50,7 @@ def test_every_algorithm_retraces_the_simulator(tmp_path, name, delivery):
     reported = [engine.step().reported for _ in entries]
     assert [len(entry.merged) for entry in entries] == reported
     assert 0 < sum(reported) < 20
-    models = Packet.from_bytes((tmp_path / "run" / "model.safetensors").read_bytes()).arrays
+    models = Models.read(tmp_path / "run" / "model.safetensors").vectors
     for model, expected in (("server", engine.server_model()), ("client_mean", engine.client_mean())):
         np.testing.assert_allclose(models[model].numpy(), expected.numpy(), rtol=0, atol=1e-6)
     assert verify(tmp_path / "run").exact

@@ -14,6 +14,7 @@ from fedswe.availability import Mask
 from fedswe.deploy.audit import verify
 from fedswe.deploy.deployment import FILE, Deployment
 from fedswe.experiment.experiment import assemble
+from fedswe.results.model_file import Models
 from tests.deploy.federation import ABSENCE, Federation
 
 pytestmark = pytest.mark.flower
@@ -65,7 +66,7 @@ def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
         assert (code, "client mean after 3 rounds" in said) == (0, True)
         tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
         deployment.problem().network.module.load_state_dict(tensors)  # the names are the user's own
-        final = safetensors.torch.load_file(fed.run / "model.safetensors")
+        final = Models.read(fed.run / "model.safetensors").vectors
         flat = np.concatenate([tensors[name].numpy().ravel() for name in ("1.weight", "1.bias")])
         np.testing.assert_array_equal(flat, final["client_mean"])
 

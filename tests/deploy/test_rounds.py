@@ -5,7 +5,6 @@ import time
 from dataclasses import replace
 
 import pytest
-import safetensors.torch
 import torch
 
 import fedswe
@@ -16,6 +15,7 @@ from fedswe.deploy.transport import Arrival
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Evaluate
 from fedswe.results.history import History
+from fedswe.results.model_file import Models
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, digits, quadratic
 
@@ -29,7 +29,7 @@ def entries(folder):
 
 
 def saved_models(folder):
-    return safetensors.torch.load_file(folder / "model.safetensors")
+    return Models.read(folder / "model.safetensors").vectors
 
 
 def ema_of(folder, decay=0.5):
@@ -55,7 +55,7 @@ def served(folder, transport_type, deployment, *args):
 def test_history_and_models_are_those_of_a_simulated_run(scratch, name):
     deployment = digits(name, rounds=10, m=4, evaluate=EVERYTHING)
     history = run_in_memory(deployment, scratch / "deployed")
-    simulated = fedswe.run(deployment.experiment, scratch / "simulated")
+    simulated = fedswe.run(deployment.experiment, scratch / "simulated").history
     assert [row["round"] for row in history.rows] == [0, 3, 6, 7, 8, 9, 10]
     assert history.columns == simulated.columns
     for row, expected in zip(history.rows, simulated.rows, strict=True):

@@ -165,7 +165,7 @@ def test_the_rounds_of_a_mask_are_the_default(tmp_path):
     words = ["availability.name=mask", f"availability.file={tmp_path}/mask.csv", "task.name=quadratic"]
     assert load(None, words).rounds == 4
     assert load(None, [*words, "rounds=3"]).rounds == 3
-    assert run(load(None, words)).last["round"] == 4
+    assert run(load(None, words)).history.last["round"] == 4
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ RUNS = {
 
 
 def last_row(name):
-    row = run(load(None, RUNS[name])).last
+    row = run(load(None, RUNS[name])).history.last
     return {key: value for key, value in row.items() if key != "seconds"}
 
 

@@ -21,7 +21,8 @@ def experiment(name, **changes):
     return replace(base, **changes)
 
 
-def scores(history):
+def scores(result):
+    history = getattr(result, "history", result)
     return {key: value for key, value in history.last.items() if key != "seconds"}
 
 
@@ -29,7 +30,7 @@ def scores(history):
 def test_both_engines_give_the_same_numbers(name):
     loop, batched = (run(experiment(name, engine=engine)) for engine in ("loop", "batched"))
     assert scores(batched) == pytest.approx(scores(loop), rel=1e-9)
-    assert batched.rows[0]["server_train_loss"] != batched.last["server_train_loss"]
+    assert batched.history.rows[0]["server_train_loss"] != batched.history.last["server_train_loss"]
 
 
 @pytest.mark.parametrize("name", ["dropout", "batch normalisation", "transformer"])

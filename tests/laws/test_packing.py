@@ -44,7 +44,7 @@ def test_all_algorithms_with_their_own_seeds_rates_and_clips(dtype, tolerance):
     ]
     experiments[3] = replace(experiments[3], rounds=6)  # one that ends before the others
     together = run_together(experiments)
-    assert_same(together, [run(experiment) for experiment in experiments], tolerance)
+    assert_same(together, [run(experiment).history for experiment in experiments], tolerance)
     finals = {h.last["server_train_loss"] for h in together}
     assert len(finals) == len(together)  # nobody was given another's result
 
@@ -56,4 +56,4 @@ def test_different_tasks_and_networks_share_a_stack():
         load(None, ["rounds=4", "task.name=quadratic", "availability.p=0.5"]),
         load(None, ["rounds=4", "task.clients=5", "task.alpha=1", "task.model=cnn", "task.crop=1", "task.flip=true"]),
     ]
-    assert_same(run_together(experiments), [run(experiment) for experiment in experiments], 1e-5)
+    assert_same(run_together(experiments), [run(experiment).history for experiment in experiments], 1e-5)

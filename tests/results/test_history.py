@@ -1,5 +1,7 @@
 """What a history holds, and what is read from it."""
 
+import sys
+
 import pytest
 
 from fedswe import Evaluate, Experiment, run
@@ -26,7 +28,7 @@ def test_who_was_there_and_how_long_they_had_been_away(tmp_path):
             task=Quadratic(centers=[[0.0], [1.0]]),
             evaluate=Evaluate(every=3),
         )
-    )
+    ).history
     assert history["round"].tolist() == [0, 3, 6]
     assert history["available"].tolist() == history["reported"].tolist() == [0, 2, 0]
     assert history["echo_mean"].tolist() == [0, (1 + 2 + 3) / 3, (1 + 1 + 2) / 3]
@@ -39,3 +41,14 @@ def test_rows_with_other_columns_are_refused():
     with pytest.raises(FedsweError, match=r"the scores changed during the run \(a, b\)"):
         history.append({"round": 1, "b": 2.0})
     assert history.to_csv() == "round,a\n0,1\n"
+
+
+def test_a_data_frame_or_one_line_without_pandas(monkeypatch):
+    history = History([{"round": 0, "a": 1.0}, {"round": 2, "a": 0.5}])
+    with monkeypatch.context() as missing:
+        missing.setitem(sys.modules, "pandas", None)
+        with pytest.raises(FedsweError, match=r"pandas is not installed: pip install 'fedswe\[pandas\]'"):
+            history.to_pandas()
+    pytest.importorskip("pandas")
+    frame = history.to_pandas()
+    assert (list(frame), frame["a"].tolist()) == (["round", "a"], [1.0, 0.5])

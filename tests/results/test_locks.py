@@ -118,7 +118,7 @@ def test_a_run_is_refused_while_it_runs_and_finished_without_locks(tmp_path, fil
                 pass
             tried.append(t)
 
-    assert run(load(None, SHORT), tmp_path / "run", watch).last["round"] == 4
+    assert run(load(None, SHORT), tmp_path / "run", watch).history.last["round"] == 4
     assert tried == [2]
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == (file_system == "no locks")

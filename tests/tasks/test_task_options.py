@@ -271,7 +271,7 @@ def test_runs_with_different_options_train_as_one_stack_as_they_do_alone(tmp_pat
     together = run_together(experiments)
     losses = []
     for history, experiment in zip(together, experiments, strict=True):
-        alone = run(experiment)
+        alone = run(experiment).history
         assert history.columns == alone.columns
         for column in set(alone.columns) - {"seconds"}:
             np.testing.assert_allclose(history[column], alone[column], rtol=1e-9)

@@ -141,8 +141,8 @@ WITH = [*WORDS, "record.columns=['auxiliary','consensus']"]
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_probed_run_is_the_same_run(engine, tmp_path):
-    plain = run(load(None, [*WORDS, f"engine={engine}"]), tmp_path / "plain")
-    probed = run(load(None, [*WITH, f"engine={engine}"]), tmp_path / "probed")
+    plain = run(load(None, [*WORDS, f"engine={engine}"]), tmp_path / "plain").history
+    probed = run(load(None, [*WITH, f"engine={engine}"]), tmp_path / "probed").history
     for name in ("model.safetensors", "trajectory.csv"):
         assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "probed" / name).read_bytes()
     added = [c for c in probed.columns if c not in plain.columns]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,10 +18,11 @@ from rich.table import Table
 from fedswe import registry
 from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json
-from fedswe.comparison import TAIL, Comparison, ComparisonRow, compare, parse_label, split_labels
-from fedswe.experiment.configuration import DEFAULT, experiment, override, read
-from fedswe.experiment.experiment import Experiment
-from fedswe.plotting import Panel, Series, plot_comparison
+from fedswe.errors import FedsweError
+
+if TYPE_CHECKING:
+    from fedswe.comparison.table import Comparison, ComparisonRow
+    from fedswe.plotting import Panel
 
 
 def compare_command(
@@ -33,39 +33,64 @@ def compare_command(
     seeds: Annotated[str, typer.Option(help="Comma-separated seeds")] = "3,4,6",
     tune: Annotated[str, typer.Option(help="Local rates to choose from for each algorithm; empty: use local.lr")] = "",
     tuning_seed: Annotated[int, typer.Option(help="The seed that rates are chosen on; not reported")] = 1,
+    tune_by: Annotated[
+        str, typer.Option(help="The score that rates are chosen by; default: train_loss; max:SCORE for other scores")
+    ] = "",
     jobs: Jobs = 0,
     on: On = "local",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Run several algorithms on the same clients and the same availability, and print a table."""
+    from fedswe.comparison.compare import compare, labelled
+    from fedswe.comparison.labels import split_labels
+    from fedswe.experiment.configuration import read
+    from fedswe.plotting import plot_comparison
+
     file, overrides = split(settings or [])
     labels = registry.names("algorithm") if algorithms == "all" else split_labels(algorithms)
-    experiments = {label: _experiment(label, file, overrides) for label in labels}
+    table = read(file, overrides)
+    _refuse_ignored(overrides, table, labels)
+    experiments = {label: labelled(table, label) for label in labels}
     rates, chosen_seeds = numbers(tune, "--tune"), whole_numbers(seeds, "--seeds")
     with directory(out, "compare") as place, _continuable(place, out):
         with ExitStack() as shown:
             watch = None if as_json else shown.enter_context(RoundProgress())
-            result = compare(experiments, chosen_seeds, rates, tuning_seed, place, jobs, on, watch)
+            result = compare(
+                experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
+                jobs=jobs, on=on, watch=watch,
+            )  # fmt: skip
         rounds = next(iter(experiments.values())).rounds
         if panels := _panels(result):
-            plot_comparison(panels, _title(read(file, overrides), chosen_seeds, rounds), place / "compare.png")
+            plot_comparison(panels, _title(table, chosen_seeds, rounds), place / "compare.png")
         if as_json:
             print_json({**result.to_json(), "directory": str(place)})
             return
-        _print(result, chosen_seeds, rounds, rates)
-        console.print(f"results   {place}/compare.csv, compare_runs.csv, compare.png, compare.svg, runs/")
+        _print(result, chosen_seeds, rounds, rates, tune_by)
+        console.print(f"results   {place}/compare.csv, compare_summary.csv, compare.png, compare.svg, runs/")
 
 
-def _experiment(label: str, file: str | None, overrides: list[str]) -> Experiment:
-    """The experiment of one algorithm; parameters in the file apply to the algorithm that the file names."""
-    name, parameters = parse_label(label)
-    table = override(read(file, overrides), [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)])
-    return experiment(table)
+def _refuse_ignored(overrides: list[str], table: dict[str, Any], labels: list[str]) -> None:
+    """Refuse overrides of a parameter of one algorithm that others would not get."""
+    from fedswe.comparison.labels import parse_label
+    from fedswe.experiment.configuration import DEFAULT
+
+    for word in overrides:
+        key, _, value = word.partition("=")
+        if key == "algorithm.name":
+            raise FedsweError(f"compare takes algorithms from --algorithms: write --algorithms {value}, not {word}")
+        section = table.get("algorithm")
+        owner = section.get("name", DEFAULT["algorithm"]) if isinstance(section, dict) else ""
+        others = [label for label in labels if parse_label(label)[0] != owner]
+        if key.startswith("algorithm.") and others:
+            parameter = word.removeprefix("algorithm.")
+            raise FedsweError(f"{word} would be ignored for {others[0]}: write --algorithms {others[0]}:{parameter}")
 
 
 def _panels(result: Comparison) -> list[Panel]:
     """The headline score over the rounds, one panel per evaluated model; none without scores."""
+    from fedswe.plotting import Panel, Series
+
     score = result.headline
     panels = []
     for model in dict.fromkeys(row.model for row in result.rows if score is not None):
@@ -81,6 +106,8 @@ def _panels(result: Comparison) -> list[Panel]:
 
 def _title(table: dict[str, Any], seeds: list[int], rounds: int) -> str:
     """Data set, availability, seeds and rounds, as the configuration names them."""
+    from fedswe.experiment.configuration import DEFAULT
+
     task, availability = ({"name": DEFAULT[part], **table.get(part, {})} for part in ("task", "availability"))
     data = Path(task["file"]).name if "file" in task else task["name"]
     return f"{data}, {availability['name']} availability, seeds {', '.join(map(str, seeds))}, {rounds} rounds"
@@ -98,7 +125,9 @@ def _continuable(place: Path, out: Path | None) -> Iterator[None]:
         raise
 
 
-def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float]) -> None:
+def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float], tune_by: str) -> None:
+    from fedswe.comparison.table import TAIL
+
     score = result.headline
     if score is None:
         console.print("this task has no scores: nothing to compare but the models in runs/")
@@ -124,20 +153,17 @@ def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float]
     # No label and no number is cut off: a narrow terminal breaks the lines of the table instead.
     width = Measurement.get(console, console.options.update(max_width=1000), table).maximum
     Console(width=max(width, console.width)).print(table)
+    by = tune_by or "training loss"
     console.print(
         ("mean ± std over seeds" if len(seeds) > 1 else "mean for seed")
         + f" {', '.join(map(str, seeds))} of the last {min(TAIL, rounds)} of {rounds} rounds"
-        + (
-            f"; local rate chosen from {', '.join(f'{r:g}' for r in rates)} by training loss on another seed"
-            if rates
-            else ""
-        )
+        + (f"; local rate chosen from {', '.join(f'{r:g}' for r in rates)} by {by} on another seed" if rates else "")
     )
 
 
 def _score(row: ComparisonRow, score: str, percent: bool) -> str:
     mean, std = row.score(score)
-    if not math.isfinite(mean):
-        return "diverged"
+    if diverged := row.diverged(score):
+        return "diverged" if diverged == len(row.seeds) else f"{diverged} of {len(row.seeds)} diverged"
     parts = (f"{100 * mean:.1f}", f"{100 * std:.1f}") if percent else (f"{mean:.4g}", f"{std:.2g}")
     return " ± ".join(parts if len(row.seeds) > 1 else parts[:1])

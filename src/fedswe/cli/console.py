@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from fedswe.analysis.report import plain
-
 
 def _new(width: int | None = None, stderr: bool = False) -> Console:
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width, stderr=stderr)
@@ -30,6 +28,8 @@ _LOG_SECONDS = 10  # between lines of progress that are not printed on a termina
 
 def print_json(value: Any) -> None:
     """One JSON document; numbers that are not finite become null."""
+    from fedswe.analysis.report import plain  # imports numpy, which a help text does not need
+
     print(json.dumps(plain(value), allow_nan=False))
 
 

@@ -155,8 +155,7 @@ def export_command(
     require(protocol.m == title.m, f"{run}: {FILE} is not of this run: restore the file it began with")
     entries, models = snapshot(run, protocol)
     x = models[model]
-    tensors = problem.state_dict(x)
-    write_whole(out, to_bytes(tensors, {"model": model, "round": str(len(entries))}))
+    write_whole(out, to_bytes(problem.state_dict(x), {"model": model, "round": str(len(entries))}))
     console.print(f"model     {out}: {model.replace('_', ' ')} after {len(entries)} rounds, {x.numel()} parameters")
 
 

@@ -46,13 +46,13 @@ def run_command(
             place = opened.enter_context(directory(out, "-".join(names)))
         with _resumable(place), _Watch(value.rounds, quiet) as watch:
             if resume is not None:
-                history = runner.resume(place, watch)
+                result = runner.resume(place, watch)
             else:
-                history = runner.run(value, place, watch, None if quiet else console.print)
+                result = runner.run(value, place, watch, None if quiet else console.print)
         if quiet:
             console.print(str(place))
         else:
-            _report(history, place)
+            _report(result.history, place)
 
 
 def _in_a_folder(name: str) -> str:
@@ -141,12 +141,10 @@ def _report(history: History, place: Path) -> None:
     import numpy as np
 
     available = history["available"][1:]
-    console.print(f"final     {headline(history.last)}")
+    console.print(f"final     {headline(history.last) or 'this task has no scores'}")
     if available.size:
         console.print(
             f"clients   {np.mean(available):.1f} available on average in the evaluated rounds, "
             f"longest echo {int(history['echo_max'].max())} rounds"
         )
-    if not all(np.isfinite(value) for value in history.last.values()):
-        console.print("warning   the model diverged (NaN or infinity): lower local.lr, or set local.clip")
     console.print(f"results   {place}")

@@ -33,6 +33,7 @@ from fedswe.deploy.server_files import ServerFiles
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
 from fedswe.results.locks import Claim
+from fedswe.results.model_file import Models
 from fedswe.tasks.problem import Problem
 
 log = logging.getLogger("fedswe.deploy")
@@ -121,7 +122,8 @@ class ServerEndpoint:
             self._files.save_outputs(self.t, state)
         self._files.sweep(self.t, self._clients.last)
         if self.finished:
-            self._files.save_models(self.models())
+            experiment, models = self.deployment.experiment, Models.of(self.models(), self.problem.state_dict)
+            self._files.save_models(models.to_bytes(experiment.task, experiment.algorithm, self.t))
 
     def _load_outputs(self) -> None:
         """Restore averages over rounds. A crash after the last commit may have lost one update; it is repeated."""

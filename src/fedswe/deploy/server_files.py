@@ -6,7 +6,7 @@ outputs/T.safetensors         state of evaluated models that are averages over r
 versions/T.safetensors        the reply of round T and the model its clients received, for clients last merged there
 rows/CLIENT-T.safetensors     the state of a client last merged in round T, where client state is kept at the server
 trail/T.safetensors           the server model after T rounds, with deploy.trail = true
-model.safetensors             the evaluated models at the end
+model.safetensors             the evaluated models at the end, as a run directory has it
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class ServerFiles:
         except (OSError, safetensors.SafetensorError):
             return None
 
-    def save_models(self, models: Mapping[str, Vector]) -> None:
-        self._save("model", Packet("models", {}, dict(models)))
+    def save_models(self, content: bytes) -> None:
+        durable_files.write_whole(self._path("model"), content)
 
     # replies, and the models that clients received -----------------------------------------------------
     def save_version(self, t: int, reply: Any, received: Vector) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
@@ -12,13 +13,18 @@ from fedswe.engine.batched import step_together
 from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
 from fedswe.engine.threads import chosen, limited_to
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment, assemble
+from fedswe.experiment.parameters import changed
+from fedswe.experiment.result import Result
 from fedswe.registry import instance
+from fedswe.results.divergence import divergence
 from fedswe.results.history import History, Row, Tally
+from fedswe.results.lines import Lines
+from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
-from fedswe.results.run_directory import Checkpoint, RunDirectory, Trajectory
+from fedswe.results.run_directory import Checkpoint, RunDirectory
 from fedswe.sources import refuse_changed, sources
 
 Say = Callable[[str], None]
@@ -31,7 +37,7 @@ class StopRun(Exception):
 
 def run(
     experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None, say: Say | None = None
-) -> History:
+) -> Result:
     """Run from the start; with `out`, keep everything in a new run directory there.
 
     `watch` is called after every round; `say` is called with messages for the user before the first round.
@@ -86,7 +92,7 @@ def threads_of(runners: Sequence[Runner]) -> int:
     return chosen([runner.engine for runner in runners], asked)
 
 
-def _advance_one(runner: Runner, watch: Watch | None) -> History:
+def _advance_one(runner: Runner, watch: Watch | None) -> Result:
     rounds = advance([runner])
     try:
         for ((_, row),) in rounds:
@@ -97,11 +103,28 @@ def _advance_one(runner: Runner, watch: Watch | None) -> History:
         raise
     finally:
         rounds.close()
-    return runner.history
+    _warn_if_diverged(runner)
+    return runner.result()
 
 
-def resume(out: str | Path, watch: Watch | None = None) -> History:
-    """Continue the run in `out`; it ends with the same bits as if it had never stopped."""
+def _warn_if_diverged(runner: Runner) -> None:
+    sign = divergence(runner.history)
+    if not sign:
+        return
+    first = runner.history.rows[0]
+    if not all(map(math.isfinite, first.values())):
+        warn(f"the scores are not finite before the first round ({sign}): check the data and the initial model")
+        return
+    given = [f"algorithm.{key} = {value}" for key, value in changed(runner.experiment.algorithm).items()]
+    also = f", or change {' and '.join(given)}" if given else ""
+    warn(f"the model diverged ({sign}): lower local.lr, or set local.clip{also}")
+
+
+def resume(out: str | Path, watch: Watch | None = None) -> Result:
+    """Continue the run in `out`; it ends with the same bits as if it had never stopped.
+
+    Parts of the experiment that exist only in memory must be made again before, from the same content.
+    """
     directory = RunDirectory(Path(out))
     experiment = load_text(directory.config(), str(directory.path / "config.toml"))
     if directory.finished:
@@ -112,7 +135,7 @@ def resume(out: str | Path, watch: Watch | None = None) -> History:
             f"{out} is finished, but its history.csv ends with round {ended} and its config.toml says {rounds}: "
             "start a new run",
         )
-        return history
+        return Result(history, directory.path, directory.models(), experiment)
     refuse_changed(directory.sources(), experiment, directory.path)
     runner = Runner(experiment)
     with directory.held():
@@ -130,7 +153,8 @@ class Runner:
         self.outputs = Outputs(self.engine, experiment.evaluate.outputs())
         self.history = History()
         self._directory: RunDirectory | None = None
-        self._trajectory: Trajectory | None = None
+        self._rows: Lines | None = None  # history.csv
+        self._trajectory: Lines | None = None
         self._tally = Tally()
         self._began = time.perf_counter()
 
@@ -145,13 +169,19 @@ class Runner:
                 raise FedsweError(
                     f"the checkpoint in {directory.path} lacks {missing}: another version wrote it"
                 ) from None
-            self.history, self._tally = checkpoint.history, checkpoint.tally
+            self.history, self._tally = directory.history_until(checkpoint), checkpoint.tally
             self._began = time.perf_counter() - checkpoint.seconds
         directory.sweep()
         self._directory = directory
         if self.experiment.record.trajectory:
-            kept = checkpoint.trajectory_bytes if checkpoint else 0
-            self._trajectory = directory.trajectory(self.engine.problem.start.numel(), kept)
+            self._trajectory = directory.trajectory_lines(checkpoint.trajectory_bytes if checkpoint else 0)
+        try:
+            self._rows = directory.history_lines(checkpoint.history_bytes if checkpoint else 0)
+        except FedsweError:
+            self.close()
+            raise
+        if not self._rows.bytes and self.history.rows:  # an earlier version stored them in the checkpoint
+            self._rows.append(self.history.to_csv())
 
     @property
     def going(self) -> bool:
@@ -178,13 +208,25 @@ class Runner:
         return row
 
     def end(self) -> None:
+        if self._rows is not None:
+            self._rows.sync()
         self.close()
         if self._directory is not None:
-            self._directory.finish(self.history, self.outputs.models())
+            models = self._models().to_bytes(self.experiment.task, self.experiment.algorithm, self.engine.t)
+            self._directory.finish(models)
+
+    def result(self) -> Result:
+        """The result of a run that has ended."""
+        place = self._directory.path if self._directory else None
+        return Result(self.history, place, self._models(), self.experiment)
+
+    def _models(self) -> Models:
+        return Models.of(self.outputs.models(), self.engine.problem.state_dict)
 
     def close(self) -> None:
-        if self._trajectory is not None:
-            self._trajectory.close()
+        for file in (self._rows, self._trajectory):
+            if file is not None:
+                file.close()
 
     def _evaluate(self) -> Row:
         row: Row = {"round": self.engine.t, **self._tally.columns()}
@@ -198,8 +240,9 @@ class Runner:
             row |= more
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
-        if self._directory is not None:
-            self._directory.save_history(self.history)
+        if self._rows is not None:
+            header, _, line = History([row]).to_csv().partition("\n")
+            self._rows.append(line if self._rows.bytes else f"{header}\n{line}")
         return row
 
     def _elapsed(self) -> float:
@@ -207,12 +250,16 @@ class Runner:
 
     def _log_model(self) -> None:
         if self._trajectory is not None:
-            self._trajectory.append(self.engine.t, self.engine.server_model())
+            x = self.engine.server_model()
+            if not self._trajectory.bytes:
+                self._trajectory.append("round," + ",".join(f"x{j}" for j in range(x.numel())) + "\n")
+            self._trajectory.append(",".join([str(self.engine.t), *map(repr, x.tolist())]) + "\n")
 
     def save(self) -> None:
         """Write a checkpoint, if the run is kept anywhere."""
-        if self._directory is None:
+        if self._directory is None or self._rows is None:
             return
+        self._rows.sync()
         if self._trajectory is not None:
             self._trajectory.sync()
         self._directory.save_checkpoint(
@@ -220,7 +267,7 @@ class Runner:
                 config=dump(self.experiment),
                 round=self.engine.t,
                 seconds=self._elapsed(),
-                history=self.history,
+                history_bytes=self._rows.bytes,
                 tally=self._tally,
                 trajectory_bytes=self._trajectory.bytes if self._trajectory else 0,
                 tensors={**self.engine.state(), **self.outputs.state()},

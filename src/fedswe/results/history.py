@@ -6,12 +6,16 @@ import csv
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.engine.base import Attendance
 from fedswe.errors import FedsweError
+from fedswe.results.data_frame import data_frame
+
+if TYPE_CHECKING:
+    from fedswe.engine.base import Attendance
 
 Row = dict[str, float]
 
@@ -84,8 +88,12 @@ class History:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
-        writer.writerows([_written(v, digits) for v in row.values()] for row in self.rows)
+        writer.writerows([written(v, digits) for v in row.values()] for row in self.rows)
         return text.getvalue()
+
+    def to_pandas(self) -> Any:
+        """A data frame of pandas, a row per evaluation."""
+        return data_frame(self.rows, self.columns)
 
     @classmethod
     def from_csv(cls, text: str) -> History:
@@ -93,7 +101,8 @@ class History:
         return cls([{name: float(value) for name, value in row.items()} for row in rows])
 
 
-def _written(value: float, digits: int) -> str:
+def written(value: float, digits: int = 0) -> str:
+    """A number as text, with all digits or with so many significant ones."""
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.{digits}g}" if digits else repr(float(value))

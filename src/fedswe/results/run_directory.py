@@ -5,14 +5,12 @@ run.json                 versions, commit, machine
 history.csv              one row per evaluation
 trajectory.csv           the server model after every round, if asked for
 checkpoint.safetensors   while the run is unfinished: all state after some round
-model.safetensors        the evaluated models at the end; written last, so its presence means finished
+model.safetensors        the evaluated models at the end (model_file.py); written last, so its presence means finished
 """
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -21,14 +19,13 @@ from pathlib import Path
 import safetensors
 import torch
 
-from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History, Tally
+from fedswe.results.lines import Lines
 from fedswe.results.locks import Claim, in_use
+from fedswe.results.model_file import Models
 from fedswe.results.tensors import to_bytes
-
-_HISTORY_INTERVAL = 1.0  # seconds between rewrites of history.csv while a run goes on
 
 
 @dataclass(frozen=True)
@@ -36,10 +33,11 @@ class Checkpoint:
     config: str  # of the run that wrote it; empty from versions that did not say
     round: int
     seconds: float
-    history: History
+    history_bytes: int  # of history.csv
     tally: Tally
     trajectory_bytes: int
     tensors: dict[str, torch.Tensor]
+    history: History | None = None  # earlier versions stored the rows here
 
 
 def create_empty(path: Path) -> Path:
@@ -59,7 +57,7 @@ def create_empty(path: Path) -> Path:
 class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._history_written = 0.0
+        self._history_file = path / "history.csv"
         self._made = False
 
     # beginning -----------------------------------------------------------------------------------------
@@ -92,7 +90,7 @@ class RunDirectory:
         try:
             return (self.path / "config.toml").read_text(encoding="utf-8")
         except OSError:
-            raise FedsweError(f"{self.path} holds no run (no config.toml): nothing to resume") from None
+            raise FedsweError(f"{self.path} holds no run (no config.toml): nothing to resume or to load") from None
         except UnicodeDecodeError:
             raise FedsweError(f"{self.path}/config.toml is damaged (not UTF-8 text): nothing to resume") from None
 
@@ -127,7 +125,7 @@ class RunDirectory:
             "config": checkpoint.config,
             "round": str(checkpoint.round),
             "seconds": repr(checkpoint.seconds),
-            "history": checkpoint.history.to_csv(),
+            "history_bytes": str(checkpoint.history_bytes),
             "tally": json.dumps(asdict(checkpoint.tally)),
             "trajectory_bytes": str(checkpoint.trajectory_bytes),
         }
@@ -151,7 +149,8 @@ class RunDirectory:
                 config=notes.get("config", ""),
                 round=int(notes["round"]),
                 seconds=float(notes["seconds"]),
-                history=History.from_csv(notes["history"]),
+                history=History.from_csv(notes["history"]) if "history" in notes else None,
+                history_bytes=int(notes.get("history_bytes", 0)),
                 tally=Tally(**json.loads(notes["tally"])),
                 trajectory_bytes=int(notes["trajectory_bytes"]),
                 tensors=tensors,
@@ -159,63 +158,36 @@ class RunDirectory:
         except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError):
             raise FedsweError(f"{path} is damaged: delete it to start this run over with --resume") from None
 
-    def save_history(self, history: History, now: bool = False) -> None:
-        if now or time.monotonic() - self._history_written > _HISTORY_INTERVAL:
-            write_whole(self.path / "history.csv", history.to_csv())
-            self._history_written = time.monotonic()
+    def history_until(self, checkpoint: Checkpoint) -> History:
+        """The rows at a checkpoint; later ones are left out."""
+        if checkpoint.history is not None:
+            return checkpoint.history
+        try:
+            return History.from_csv(self._history_file.read_bytes()[: checkpoint.history_bytes].decode())
+        except (OSError, TypeError, ValueError):
+            raise FedsweError(f"{self._history_file} is damaged: the run cannot be resumed") from None
+
+    def history_lines(self, keep: int) -> Lines:
+        return Lines(self._history_file, keep)
+
+    def trajectory_lines(self, keep: int) -> Lines:
+        """round,x0,x1,...: row t is the server model after t rounds, row 0 the start."""
+        return Lines(self.path / "trajectory.csv", keep)
 
     # end -----------------------------------------------------------------------------------------------
-    def finish(self, history: History, models: dict[str, Vector]) -> None:
-        self.save_history(history, now=True)
-        write_whole(self.path / "model.safetensors", to_bytes(models))
+    def finish(self, models: bytes) -> None:
+        """Mark the run as finished; `models` is the content of model.safetensors."""
+        write_whole(self.path / "model.safetensors", models)
         (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+
+    def models(self) -> Models:
+        """The models of a finished run."""
+        return Models.read(self.path / "model.safetensors")
 
     def history(self) -> History:
         try:
-            history = History.from_csv((self.path / "history.csv").read_text(encoding="utf-8"))
+            history = History.from_csv(self._history_file.read_text(encoding="utf-8"))
             require(history.rows, "no rows")
             return history
         except (OSError, TypeError, ValueError):
             raise FedsweError(f"{self.path} is finished, but its history.csv is missing or damaged") from None
-
-    def trajectory(self, dimension: int, keep: int) -> Trajectory:
-        """The trajectory file, truncated to its size at the checkpoint (0: a new file with header)."""
-        return Trajectory(self.path / "trajectory.csv", dimension, keep)
-
-
-class Trajectory:
-    """round,x0,x1,...: row t is the server model after t rounds, row 0 the start."""
-
-    def __init__(self, path: Path, dimension: int, keep: int) -> None:
-        self._path = path
-        size = path.stat().st_size if path.exists() else 0
-        require(size >= keep, f"{path} is shorter than its checkpoint: the run cannot be resumed")
-        try:
-            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
-            self._file.truncate(keep)
-        except OSError as error:
-            raise cannot_write(path, error) from None
-        self.bytes = keep
-        if not keep:
-            self._write("round," + ",".join(f"x{j}" for j in range(dimension)))
-
-    def append(self, t: int, x: Vector) -> None:
-        self._write(",".join([str(t), *map(repr, x.tolist())]))
-
-    def _write(self, line: str) -> None:
-        content = line.encode() + b"\n"
-        try:
-            written = 0
-            while written < len(content):  # a full disk takes a part first and fails on the rest
-                written += self._file.write(content[written:])
-        except OSError as error:
-            self._file.truncate(self.bytes)  # no half-written row
-            self._file.close()
-            raise cannot_write(self._path, error) from None
-        self.bytes += len(content)
-
-    def sync(self) -> None:
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        self._file.close()

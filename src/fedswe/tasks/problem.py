@@ -17,6 +17,7 @@ from fedswe.errors import require
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from fedswe.core.records import Vector
 
@@ -71,6 +72,10 @@ class Problem(ABC):
     def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
         """A model as named tensors with their shapes, as torch's modules have them."""
         return {"x": x}
+
+    def example(self) -> tuple[nn.Module, torch.Tensor] | None:
+        """The network and two of its inputs; None for a task without a network."""
+        return None
 
     @abstractmethod
     def evaluate(self, x: Vector) -> dict[str, float]:

@@ -240,6 +240,9 @@ class SupervisedProblem(Problem):
         """The running statistics of BatchNorm layers for a model."""
         return self.network.statistics(x, self.samples.calibration()) if self.network.normalising else {}
 
+    def example(self) -> tuple[nn.Module, torch.Tensor]:
+        return self.network.module, self.samples.all_of(0)[0][:2]
+
     def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
         return self.network.state_dict(x, self._statistics(x))
 

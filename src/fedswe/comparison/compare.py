@@ -1,0 +1,253 @@
+"""Run a comparison: choose local rates on one seed, run every algorithm with every other seed, tabulate."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedswe import registry
+from fedswe.comparison.labels import file_name, label_of, parse_label
+from fedswe.comparison.table import TAIL, ComparedRun, Comparison, ComparisonRow
+from fedswe.core.algorithm import Algorithm
+from fedswe.errors import FedsweError, require, warn
+from fedswe.experiment.configuration import dump, experiment, override
+from fedswe.experiment.experiment import Experiment, assemble, populate
+from fedswe.grid.cell import Cell
+from fedswe.grid.executor import Executor
+from fedswe.grid.runner import Watch, executor, run_cells
+from fedswe.grid.store import RunStore
+from fedswe.results.files import cannot_write, write_whole
+
+TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
+
+
+def compare(
+    base: Experiment | Mapping[str, Experiment],
+    algorithms: Sequence[str | Algorithm] | None = None,
+    *,
+    seeds: Sequence[int] = (3, 4, 6),
+    rates: Sequence[float] = (),
+    tuning_seed: int = 1,
+    tune_by: str = "",
+    out: str | Path | None = None,
+    jobs: int = 0,
+    on: str = "local",
+    watch: Watch | None = None,
+) -> Comparison:
+    """Run several algorithms on the same clients and the same availability, with every seed.
+
+    `base` is an experiment, which is run with each of `algorithms`: labels such as "fedswe:k=10", or instances; by
+    default all that are built in or installed. Or it has an experiment for every label.
+
+    With `rates`, each algorithm first runs once per local rate on `tuning_seed`, which is not reported; for each
+    evaluated model the rate with the lowest final training loss is kept. `tune_by` names another score: the highest
+    accuracy, the lowest loss, error or distance; of other scores say which, "max:r2" or "min:gap".
+
+    With `out`, all runs are kept there as run directories, with compare.csv and compare_summary.csv. The same call
+    continues an interrupted comparison, and two calls at once share the work. `jobs` and `on` say how many workers run
+    where, as the options of the command do; `watch` is called with the rounds run and the rounds to run.
+    """
+    experiments = _experiments(base, algorithms)
+    plan = _Plan(experiments, tuple(seeds), tuple(rates), tuning_seed, tune_by)
+    plan.check()
+    device = next(iter(experiments.values())).device
+    with ExitStack() as opened:
+        workers = opened.enter_context(executor(on, jobs, device))
+        if out is None:
+            place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="fedswe-")))
+        else:
+            place = _opened(Path(out))
+        result = plan.run(RunStore(place), workers, watch)
+    if out is not None:
+        write_whole(place / "compare.csv", result.to_csv())
+        write_whole(place / "compare_summary.csv", result.summary_csv())
+    return result
+
+
+def _experiments(
+    base: Experiment | Mapping[str, Experiment], algorithms: Sequence[str | Algorithm] | None
+) -> dict[str, Experiment]:
+    if isinstance(base, Mapping):
+        require(algorithms is None, "compare: give one experiment and a list of algorithms, or experiments by label")
+        return dict(base)
+    require(isinstance(base, Experiment), f"compare: the first argument must be an experiment, not {base!r}")
+    require(not isinstance(algorithms, str), f"compare: algorithms must be a list, not {algorithms!r}")
+    found: dict[str, Experiment] = {}
+    for item in registry.names("algorithm") if algorithms is None else algorithms:
+        if isinstance(item, Algorithm):
+            label, algorithm = label_of("algorithm", item), item
+        else:
+            require(isinstance(item, str), f"compare: {item!r} is neither a label nor an instance of an algorithm")
+            label, algorithm = item, labelled(tomllib.loads(dump(base)), item).algorithm
+        require(label not in found, f"compare: algorithms has {label} twice")
+        found[label] = replace(base, algorithm=algorithm)
+    return found
+
+
+def labelled(table: dict[str, Any], label: str) -> Experiment:
+    """The experiment of one algorithm; parameters in the table apply to the algorithm that the table names."""
+    name, parameters = parse_label(label)
+    return experiment(override(table, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)]))
+
+
+def _opened(out: Path) -> Path:
+    """A directory that is new, empty, or holds a comparison to be continued."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        others = [
+            p.name
+            for p in out.iterdir()
+            if p.name not in ("runs", ".locks") and not p.name.startswith((".shared-", ".compare", "compare"))
+        ]
+    except OSError as error:
+        raise cannot_write(out, error) from None
+    require(not others, f"{out} holds other files ({', '.join(others[:1])}): choose another --out")
+    return out
+
+
+@dataclass(frozen=True)
+class _Criterion:
+    """What rates are chosen by."""
+
+    score: str
+    highest: bool
+
+    @classmethod
+    def named(cls, text: str) -> _Criterion:
+        way, colon, score = text.rpartition(":")
+        if colon:
+            require(way in ("max", "min"), f"--tune-by must be a score, max:SCORE or min:SCORE, not {text!r}")
+            return cls(score, way == "max")
+        highest = score.endswith("accuracy")
+        require(
+            highest or score.endswith(("loss", "error", "distance")),
+            f"--tune-by {score}: is more or less better? Write max:{score} or min:{score}",
+        )
+        return cls(score, highest)
+
+    def check(self, scores: Sequence[str], asked: bool) -> None:
+        require(scores, "this task has no scores to choose rates by: leave out --tune, and set local.lr")
+        if self.score not in scores:
+            missing = f"this task has no {self.score} to choose rates by"
+            what = "choose another --tune-by" if asked else "name another score with --tune-by"
+            raise FedsweError(f"{missing}: {what}, one of {', '.join(scores)}")
+        if self.score.startswith("test"):
+            warn(
+                f"rates are chosen by {self.score}: the test data are then no longer unseen, and their scores too good"
+            )
+
+    def best(self, values: Mapping[float, float]) -> float:
+        """The best rate; a diverged run is never chosen, unless all runs diverged."""
+        sign = -1 if self.highest else 1
+        return min(values, key=lambda rate: sign * values[rate] if math.isfinite(values[rate]) else math.inf)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    algorithms: dict[str, Experiment]
+    seeds: tuple[int, ...]
+    rates: tuple[float, ...]
+    tuning_seed: int
+    tune_by: str  # "": the training loss
+
+    @property
+    def _criterion(self) -> _Criterion:
+        return _Criterion.named(self.tune_by or TUNING_SCORE)
+
+    def check(self) -> None:
+        """Find every mistake before the first run: of each algorithm, and of the clients of each seed."""
+        require(self.algorithms, "--algorithms is empty: name some of `fedswe list`, or all")
+        require(self.seeds, "--seeds is empty: give at least one, e.g. --seeds 3,4,6")
+        require(len(set(self.seeds)) == len(self.seeds), "--seeds names one seed twice")
+        if self.rates and self.tuning_seed in self.seeds:
+            raise FedsweError(
+                f"seed {self.tuning_seed} is used for tuning: choose other --seeds or another --tuning-seed"
+            )
+        require(len(set(self.rates)) == len(self.rates), "--tune names one rate twice")
+        names = [file_name(label) for label in self.algorithms]
+        for label, name in zip(self.algorithms, names, strict=True):
+            require(name and names.count(name) == 1, f"{label!r} gives no directory name of its own: rename it")
+        models = [value.evaluate.model for value in self.algorithms.values()]
+        require(all(m == models[0] for m in models), "all algorithms must have the same evaluate.model")
+        self._trials()  # refuses rates that cannot be used
+        engines = [assemble(value) for value in self.algorithms.values()]
+        require(self.rates or not self.tune_by, "--tune-by needs --tune: give the local rates to choose from")
+        if self.rates:
+            scores = engines[0].evaluate(engines[0].server_model())
+            self._criterion.check(list(scores), asked=bool(self.tune_by))
+        first = next(iter(self.algorithms.values()))
+        for seed in [*self.seeds, *([self.tuning_seed] if self.rates else [])]:
+            populate(replace(first, seed=seed))
+
+    def run(self, store: RunStore, workers: Executor, watch: Watch | None) -> Comparison:
+        models = list(next(iter(self.algorithms.values())).evaluate.outputs())
+        chosen = {(label, model): e.local.lr for label, e in self.algorithms.items() for model in models}
+        progress, trials, runs = _Progress(watch), self._trials(), list[ComparedRun]()
+        if trials:
+            later = sum(e.rounds for e in self.algorithms.values()) * len(self.seeds)
+            _run_all(list(trials.values()), store, workers, progress.part(later))
+            tried = {key: store.history(cell) for key, cell in trials.items()}
+            runs += [ComparedRun(label, self.tuning_seed, rate, True, h) for (label, rate), h in tried.items()]
+            for label, model in chosen:
+                column = f"{model}_{self._criterion.score}"
+                chosen[label, model] = self._criterion.best(
+                    {rate: tried[label, rate].tail_mean(column, TAIL) for rate in self.rates}
+                )
+        cells = {
+            (label, rate, seed): _cell(label, self.algorithms[label], rate, seed)
+            for (label, _), rate in chosen.items()
+            for seed in self.seeds
+        }
+        _run_all(list(cells.values()), store, workers, progress.part(0))
+        histories = {key: store.history(cell) for key, cell in cells.items()}
+        runs += [ComparedRun(label, seed, rate, False, h) for (label, rate, seed), h in histories.items()]
+        rows = [
+            ComparisonRow(label, model, rate, self.seeds, [histories[label, rate, seed] for seed in self.seeds])
+            for (label, model), rate in chosen.items()
+        ]
+        return Comparison(runs, rows)
+
+    def _trials(self) -> dict[tuple[str, float], Cell]:
+        return {
+            (label, rate): _cell(label, e, rate, self.tuning_seed)
+            for label, e in self.algorithms.items()
+            for rate in self.rates
+        }
+
+
+class _Progress:
+    """The rounds of several grids as one count."""
+
+    def __init__(self, watch: Watch | None) -> None:
+        self._watch, self._done = watch, 0
+
+    def part(self, later: int) -> Watch:
+        """The watch of the next grid; `later` rounds follow it."""
+        before = self._done
+
+        def watch(done: int, total: int) -> None:
+            self._done = before + done
+            if self._watch is not None:
+                self._watch(before + done, before + total + later)
+
+        return watch
+
+
+def _run_all(cells: Sequence[Cell], store: RunStore, workers: Executor, watch: Watch) -> None:
+    """Run the cells, and wait for those that another process runs."""
+    run_cells(cells, store, workers, watch)
+    while not all(store.finished(cell) for cell in cells):
+        time.sleep(0.5)
+        run_cells(cells, store, workers, watch)
+
+
+def _cell(label: str, experiment: Experiment, rate: float, seed: int) -> Cell:
+    name = f"{file_name(label)}-lr{rate:g}-seed{seed}"
+    return Cell(name, replace(experiment, seed=seed, local=replace(experiment.local, lr=rate)))

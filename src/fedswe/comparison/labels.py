@@ -1,0 +1,64 @@
+"""Labels of algorithms: `fedswe:k=10`, `./mine.py:Mine:damp=0.5`, `fedavg:chain=[clip:5,momentum:0.9]`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fedswe import registry
+from fedswe.errors import require
+from fedswe.experiment.parameters import changed
+
+
+def split_labels(text: str) -> list[str]:
+    """The labels of a list, separated by commas outside brackets."""
+    labels = [label.strip() for label in _split(text, ",")]
+    labels = [label for label in labels if label]
+    for label in labels:
+        require(labels.count(label) == 1, f"--algorithms names {label} twice")
+    return labels
+
+
+def parse_label(label: str) -> tuple[str, list[str]]:
+    """The name of an algorithm and its key=value parameters. A name may be MODULE:CLASS or FILE.py:CLASS."""
+    name, *parts = _split(label, ":")
+    if parts and parts[0].isidentifier() and name not in registry.names("algorithm"):
+        name = f"{name}:{parts.pop(0)}"
+    for part in parts:
+        require(
+            "=" in part,
+            f"--algorithms: cannot read {part!r} in {label}: write key=value, and chain=[clip:5]",
+        )
+    return name, parts
+
+
+def label_of(kind: str, part: Any) -> str:
+    """The label of an instance: its name and the parameters that are not the defaults."""
+    words = [f"{key}={_written(value)}" for key, value in changed(part).items()]
+    return ":".join([registry.name_of(kind, type(part)), *words])
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_written, value))}]"
+    kind = next((k for owner in type(value).__mro__ if (k := registry.kind_with_base(owner))), None)
+    return label_of(kind, value) if kind else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def file_name(label: str) -> str:
+    """A label as a part of a file name: fedswe:k=10 gives fedswe_k10, ./mine.py:Mine gives mine.Mine."""
+    name = re.sub(r":(?=[^:=\[\]]+=)", "_", label.replace(".py:", "."))
+    name = re.sub(r"[:/]", ".", name).replace(",", "-")
+    return re.sub(r"[^\w.+-]", "", name).lstrip(".")
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split at separators outside brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "[{(") - (character in "]})")
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

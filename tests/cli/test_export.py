@@ -1,0 +1,92 @@
+"""The command `fedswe export`: what it writes loads with other libraries."""
+
+import sys
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from fedswe import load, run
+from fedswe.experiment.configuration import load as experiment
+from fedswe.tasks.networks import cnn
+from tests.cli.command import fedswe
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export") / "run"
+    run(experiment(None, ["rounds=2", "task.clients=5", "task.alpha=1", "task.model=cnn", "local.steps=1"]), folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "read"),
+    [
+        ([], "client_mean.safetensors", safetensors.torch.load_file),
+        (["--format", "torch"], "client_mean.pt", lambda path: torch.load(path, weights_only=True)),
+        (["--out", "mine.pth"], "mine.pth", lambda path: torch.load(path, weights_only=True)),
+    ],
+)
+def test_a_state_dict_loads_into_the_network(folder, tmp_path, monkeypatch, capsys, words, name, read):
+    code, text, err = fedswe(monkeypatch, capsys, "export", folder, "--model", "client_mean", *words)
+    assert (code, err) == (0, "")
+    assert text == f"model     {name}: client mean after 2 rounds (--model: also server)\n"
+    network = cnn((1, 8, 8), 10)
+    network.load_state_dict(read(tmp_path / name))
+    flat = torch.cat([p.detach().reshape(-1) for p in network.parameters()])
+    assert torch.equal(flat, load(folder).models["client_mean"])
+
+
+def test_onnx_computes_what_the_network_does(folder, tmp_path, monkeypatch, capsys):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    from onnx.reference import ReferenceEvaluator
+
+    code, _, err = fedswe(monkeypatch, capsys, "export", folder, "--format", "onnx")
+    assert (code, err) == (0, "")
+    network = cnn((1, 8, 8), 10).eval()
+    network.load_state_dict(load(folder).state_dict("server"))
+    inputs = torch.randn(5, 1, 8, 8)
+    found = ReferenceEvaluator(onnx.load("server.onnx")).run(None, {"input": inputs.numpy()})[0]
+    with torch.no_grad():
+        np.testing.assert_allclose(found, network(inputs).numpy(), atol=1e-5)
+
+
+def test_without_the_extra_onnx_is_one_line(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    code, _, err = fedswe(monkeypatch, capsys, "export", folder, "--format", "onnx")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "pip install 'fedswe[onnx]'" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model", "best"], "it evaluated server, client_mean"),
+        (["--format", "keras"], "--format must be one of safetensors, torch, onnx"),
+        (["--out", "nowhere/a.pt"], "cannot write"),
+        (["--out", "RUN/model.safetensors"], "has all models of the run"),
+    ],
+)
+def test_mistakes_are_one_line(folder, monkeypatch, capsys, words, said):
+    words = [word.replace("RUN", str(folder)) for word in words]
+    code, out, err = fedswe(monkeypatch, capsys, "export", folder, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert isinstance(load(folder).state_dict()["0.weight"], torch.Tensor)
+
+
+def test_a_task_without_a_network_has_no_onnx(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("onnxscript")
+    run(experiment(None, ["task.name=quadratic", "availability.p=0.5", "rounds=2"]), tmp_path / "run")
+    code, _, err = fedswe(monkeypatch, capsys, "export", "run", "--format", "onnx")
+    assert (code, "the task has no network" in err) == (2, True)
+    assert fedswe(monkeypatch, capsys, "export", "run", "--out", "x.safetensors")[0] == 0
+    assert safetensors.torch.load_file("x.safetensors")["x"].shape == (1,)

@@ -1,0 +1,46 @@
+"""Labels of algorithms."""
+
+import pytest
+
+from fedswe import FedsweError
+from fedswe.algorithms import FedAvg, FedSWE
+from fedswe.comparison.labels import file_name, label_of, parse_label, split_labels
+from fedswe.core.transforms import Clip, Momentum
+
+
+def test_labels_are_split_outside_brackets():
+    text = "fedswe:k=10, ./mine.py:Mine:damp=0.5,pkg.mod:Cls,fedavg:chain=[clip:5,momentum:0.9],mine:Mine,"
+    labels = split_labels(text)
+    assert labels == [
+        "fedswe:k=10", "./mine.py:Mine:damp=0.5", "pkg.mod:Cls", "fedavg:chain=[clip:5,momentum:0.9]", "mine:Mine",
+    ]  # fmt: skip
+    assert [parse_label(label) for label in labels] == [
+        ("fedswe", ["k=10"]),
+        ("./mine.py:Mine", ["damp=0.5"]),
+        ("pkg.mod:Cls", []),
+        ("fedavg", ["chain=[clip:5,momentum:0.9]"]),
+        ("mine:Mine", []),
+    ]
+    names = [file_name(label) for label in labels]
+    assert names[:3] == ["fedswe_k10", "mine.Mine_damp0.5", "pkg.mod.Cls"]
+    assert not any(set(name) & set(":/[],= ") for name in names)
+    assert len(set(names)) == len(names)
+
+
+def test_a_parameter_without_value_is_one_line():
+    with pytest.raises(FedsweError, match="cannot read 'clip' in fedswe:k=1:clip: write key=value"):
+        parse_label("fedswe:k=1:clip")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "label"),
+    [
+        (FedSWE(), "fedswe"),
+        (FedSWE(k=2.5, lr=0.5), "fedswe:lr=0.5:k=2.5"),
+        (FedAvg(chain=(Clip(5.0), Momentum(0.8))), "fedavg:chain=[clip:norm=5,momentum:beta=0.8]"),
+    ],
+)
+def test_the_label_of_an_instance_names_what_is_not_default(algorithm, label):
+    assert label_of("algorithm", algorithm) == label
+    name, parameters = parse_label(label)
+    assert (name, ":".join([name, *parameters])) == (label.partition(":")[0], label)
