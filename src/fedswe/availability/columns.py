@@ -14,8 +14,8 @@ from fedswe.errors import FedsweError
 Array = npt.NDArray[Any]
 
 
-def from_parquet(path: str, key: str) -> dict[str, Array]:
-    """The columns of a Parquet file, but for the index that pandas adds."""
+def from_parquet(path: str, key: str, index: bool) -> dict[str, Array]:
+    """The columns of a Parquet file; `index` says whether the index of a data frame is one of them."""
     existing(path, key)
     try:
         from pyarrow import parquet
@@ -23,8 +23,9 @@ def from_parquet(path: str, key: str) -> dict[str, Array]:
         raise FedsweError(f"{key}: {path} is a Parquet file, which pyarrow reads: pip install pyarrow") from None
     try:
         table = parquet.read_table(path)
-        columns = dict(zip(table.column_names, table.columns, strict=True))
-        return {n: c.to_numpy() for n, c in columns.items() if not n.startswith("__index_level_")}
+        left_out = [] if index else (table.schema.pandas_metadata or {}).get("index_columns", [])
+        columns = zip(table.column_names, table.columns, strict=True)
+        return {name: column.to_numpy() for name, column in columns if name not in left_out}
     except (OSError, ValueError, TypeError, NotImplementedError) as error:
         raise FedsweError(f"{key}: {path} cannot be read as Parquet ({reason(error)})") from None
 

@@ -55,7 +55,7 @@ def from_array(array: Any, name: str) -> Table:
     if columns.is_frame(array):
         array = array.to_numpy()
     elif hasattr(array, "detach"):  # a tensor, perhaps on a GPU
-        array = array.detach().cpu()
+        array = array.detach().cpu().double().numpy()
     try:
         values = np.array(array, dtype=np.float64)
     except (ValueError, TypeError) as error:
@@ -77,13 +77,11 @@ def read(path: str, key: str, array: str, array_key: str) -> Table:
     if suffix in ("npy", "npz"):
         return _read_numpy(path, key, array, array_key)
     if suffix in ("parquet", "pq"):
-        found = columns.from_parquet(path, key)
+        found = columns.from_parquet(path, key, index=False)
+        for name, column in found.items():
+            require(column.dtype.kind in "biuf", f"{key}: {path}: column {name} holds something else than numbers")
         require(found, f"{key}: {path} is empty")
-        try:
-            stacked = np.stack([np.asarray(c, dtype=np.float64) for c in found.values()], axis=1)
-        except (ValueError, TypeError) as error:
-            raise FedsweError(f"{key}: {path} is not a table of numbers ({reason(error)})") from None
-        return from_array(stacked, f"{key}: {path}")
+        return from_array(np.stack([c.astype(np.float64) for c in found.values()], axis=1), f"{key}: {path}")
     return _read_text(path, key)
 
 
@@ -103,7 +101,9 @@ def _read_numpy(path: str, key: str, array: str, array_key: str) -> Table:
     except FedsweError:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise FedsweError(f"{key}: {path} cannot be read as a numpy file ({reason(error)})") from None
+        # numpy takes any other file for pickled objects, and advises to load them.
+        why = "not a numpy file, or one with Python objects" if "pickle" in str(error) else reason(error)
+        raise FedsweError(f"{key}: {path} cannot be read as a numpy file ({why})") from None
 
 
 # text ----------------------------------------------------------------------------------------------------
