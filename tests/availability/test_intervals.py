@@ -1,6 +1,8 @@
 """Clients with the devices of a log: the rounds of each by definition, the mapping, real traces."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,11 +223,18 @@ def test_mean_availability_of_real_traces(file, keys, mean, never):
 
 def test_runs_of_a_log_are_the_same_in_both_engines():
     log = [(device, start, start + 55) for device in range(5) for start in range(0, 500, 90 + device)]
-    part = Intervals.from_array(log, round_seconds=30)
-    quadratic = Quadratic(centers=np.eye(4).tolist())
-    last = [
-        fedswe.run(fedswe.Experiment(rounds=10, availability=part, task=quadratic, engine=engine)).rows[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert last[0]["available"] == last[1]["available"]
-    assert last[0]["server_train_loss"] == pytest.approx(last[1]["server_train_loss"], rel=1e-5)
+    part, task = Intervals.from_array(log, round_seconds=30), Quadratic(centers=np.eye(4).tolist())
+    last = {}
+    for engine in ("loop", "batched"):
+        e = fedswe.Experiment(rounds=10, availability=part, task=task, engine=engine)
+        fedswe.run(e, watch=lambda t, row, engine=engine: last.update({engine: row}))
+    assert last["loop"]["available"] == last["batched"]["available"]
+    assert last["loop"]["server_train_loss"] == pytest.approx(last["batched"]["server_train_loss"], rel=1e-5)
+
+
+def test_the_example_runs(tmp_path):
+    example = Path(__file__).parents[2] / "examples" / "own_devices.py"
+    done = subprocess.run([sys.executable, example, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("test accuracy 0.") == 4  # two algorithms, two models
+    assert len(example.read_text().splitlines()) < 40

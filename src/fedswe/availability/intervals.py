@@ -18,6 +18,8 @@ from fedswe.core import keys
 from fedswe.errors import FedsweError, require
 
 Integers = npt.NDArray[np.int64]
+During = Literal["start", "whole"]
+DeviceOf = Literal["sample", "with_replacement", "first", "id"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,13 @@ class Intervals(Recorded):
     """
 
     file: str = ""  # path of the log: CSV with any separator, or Parquet
-    round_seconds: float = 600.0  # length of a round
+    round_seconds: float = 600.0  # length of a round in seconds
     start: float | str = ""  # when round 0 begins: seconds or a timestamp, as in the log; empty: the first start
-    end: float | str = ""  # when the last round has ended; empty: the last end in the log
-    during: Literal["start", "whole"] = "start"  # a client is available if online at the start / in the whole round
+    end: float | str = ""  # when the last round must have ended, likewise; empty: the last end in the log
+    during: During = "start"  # a client is available if its device is online at the "start", or in the "whole" round
     wrap: bool = False  # repeat the log after its last whole round; else a run has at most that many rounds
-    mapping: Literal["sample", "with_replacement", "first", "id"] = "sample"  # which device each client is given
-    devices: int = 0  # number of devices, where the log leaves out those that were never online; 0 = those it names
+    mapping: DeviceOf = "sample"  # a "sample" of devices by the seed, "with_replacement", the "first", or those by "id"
+    devices: int = 0  # size of the population, if the log omits devices that were never online; 0 = those it names
 
     title: ClassVar[str] = "devices of a log of online intervals"
 
@@ -163,9 +165,7 @@ class Online:
     sorted search then finds the interval of every client.
     """
 
-    def __init__(
-        self, log: Log, device: Integers, clock: Clock, length: int, during: Literal["start", "whole"], wrap: bool
-    ) -> None:
+    def __init__(self, log: Log, device: Integers, clock: Clock, length: int, during: During, wrap: bool) -> None:
         self.m, self.length, self.rounds = len(device), length, None if wrap else length
         self._home = np.arange(self.m) * (length + 1)
         device = np.minimum(device, log.devices)  # the number after the last is a device without intervals

@@ -25,6 +25,7 @@ class Record(Schedule, Protocol):
 class Recorded(Availability):
     """A model whose rounds come from a file, or from a content that a script holds in memory."""
 
+    file: str = field(default="", kw_only=False)  # path of the record
     prob: Literal["unknown", "estimate"] = "unknown"  # estimate: estimate the probabilities from the recorded rounds
     prob_window: int = 0  # rounds around each round that its estimate uses; 0 = all rounds
     digest: str = ""  # names a content that a script holds in memory; from_array sets it
