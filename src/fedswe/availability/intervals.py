@@ -182,14 +182,21 @@ class Online:
         self._first = np.concatenate([ends[:1], home + first[kept].astype(np.int64), ends[1:]])
         self._after = np.concatenate([ends[:1], home + after[kept].astype(np.int64), ends[1:]])
         self._total = np.cumsum(self._after - self._first)
-        self._found = np.zeros(self.m, dtype=np.int64)  # what the last search found
+        # The last interval found for each client: where it begins and ends, and where the next one begins.
+        self._found = (np.full(self.m, -1), np.full(self.m, -1), np.full(self.m, -1))
 
     def prob(self, t: int) -> Floats:
         return np.full(self.m, np.nan)
 
     def sample(self, t: int) -> Bools:
         place = self._home + t % self.length
-        return np.asarray(self._after[self._interval(place)] > place)
+        # From one round to the next few clients change, and a search costs far more than a look.
+        begin, after, following = (part.copy() for part in self._found)
+        other = np.flatnonzero((begin > place) | (following <= place))
+        found = self._interval(place[other])
+        begin[other], after[other], following[other] = self._first[found], self._after[found], self._first[found + 1]
+        self._found = begin, after, following
+        return np.asarray(after > place)
 
     def available_rounds(self, first: int, after: int) -> Floats:
         """In how many of the rounds `first` to `after` - 1 of the log each client is available."""
@@ -197,12 +204,7 @@ class Online:
 
     def _interval(self, place: Integers) -> Integers:
         """The last interval that begins at or before each place."""
-        # From one round to the next few clients change, and a search costs far more than a look.
-        found = self._found.copy()
-        other = np.flatnonzero((self._first[found] > place) | (self._first[found + 1] <= place))
-        found[other] = np.searchsorted(self._first, place[other], side="right") - 1
-        self._found = found
-        return found
+        return np.searchsorted(self._first, place, side="right") - 1
 
     def _before(self, place: Integers) -> Integers:
         """How many places before this one lie in intervals."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fedswe.availability.schedule import Bools, Floats
 
 WIDTH = 48  # bytes of a text that may be a timestamp
+_BLOCK = 1 << 18  # timestamps read at once
 _HEAD = 19  # bytes of 2026-01-31T23:59:59
 _MARKS = {4: b"-", 7: b"-", 10: b"T ", 13: b":", 16: b":"}
 
@@ -27,6 +28,12 @@ def moment(time: datetime) -> tuple[float, bool]:
 
 def column_seconds(texts: npt.NDArray[np.bytes_]) -> tuple[Floats, Bools]:
     """The same for a column; where a text is no timestamp, the seconds are NaN."""
+    # In blocks, as texts need much memory.
+    blocks = [_block_seconds(texts[i : i + _BLOCK]) for i in range(0, len(texts), _BLOCK)]
+    return np.concatenate([block[0] for block in blocks]), np.concatenate([block[1] for block in blocks])
+
+
+def _block_seconds(texts: npt.NDArray[np.bytes_]) -> tuple[Floats, Bools]:
     texts = np.ascontiguousarray(texts.astype(f"S{WIDTH}"))
     regular = _regular(texts)
     result, zoned = np.full(len(texts), np.nan), np.ones(len(texts), dtype=bool)
