@@ -171,6 +171,7 @@ def test_a_note_says_how_many_intervals_were_merged():
             "id,start,end\n1,2026-01-01T00:00:00,2026-01-01T00:00:05\n1,2026-01-01T00:00:07Z,2026-01-01T00:00:09\n",
             r"the start \(line 3, column 2\) has a zone, but other times have none",
         ),
+        ("client,start,end\n" + "x" * 200_000 + ",0,5\n", "field larger than field limit"),
         ("client,start,end\n" + "x" * 64 + ",0,5\n", "fewer than 64 characters"),
     ],
 )
@@ -191,6 +192,8 @@ def test_mistakes_name_line_and_column(text, message, tmp_path):
         ([(1, 2, 3), (1, 2)], "is not a table with rows"),
         ({"client": [1], "start": [1]}, "has no column end"),
         ({"client": [1, 2], "start": [1], "end": [3]}, "equal lengths"),
+        ({"client": [1, 2], "start": [[1], [1, 2]], "end": [3, 3]}, "is not a table with rows"),
+        ([(1, 10**400, 2)], "is not a timestamp"),
         ([(None, 1, 2)], r"client\[0\] is missing"),
         ([(1.5, 1, 2)], r"client\[0\] is not a whole number or a text"),
         ([(1, 1, 2), (1, None, 2)], r"start\[1\]\) is not a number"),

@@ -118,6 +118,7 @@ def test_data_frames():
         ("x,0,1,1\n1,1,1,1\n", "line 1, column 1: 'x' is not a number"),
         ("1,,1,1\n", "line 1, column 2: '' is not a number"),
         ("a,b,c,d\n", "is empty"),
+        ("1,0,1," + "1" * 200_000 + "\n", "field larger than field limit"),
         ("1,0\n" * 4, "has 2 columns for 4 clients: give one column per client; transpose it"),
     ],
 )
@@ -138,6 +139,8 @@ def test_mistakes_name_line_and_column(text, message, tmp_path):
         ([["a"]], "is not a table of numbers"),
         (np.zeros((0, 4)), "is empty"),
         (None, "must have two dimensions"),
+        (1j * TABLE, "holds complex numbers"),
+        ([[10**400]], "is not a table of numbers"),
     ],
 )
 def test_mistakes_of_arrays(array, message):

@@ -72,14 +72,16 @@ def _read(path: str, changed: int, size: int) -> Log:
 
 def from_memory(log: Any, name: str) -> Log:
     """The log in a data frame, a dictionary of columns, a structured array, or rows of client, start, end."""
-    found = columns.from_memory(log)
+    try:
+        found = columns.from_memory(log)
+        if found is None:
+            turned = log.T if isinstance(log, np.ndarray) else zip(*log, strict=True)
+            parts = [np.asarray(part) for part in turned]
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FedsweError(f"{name} is not a table with rows of client, start, end ({reason(error)})") from None
     if found is None:
-        try:
-            parts = list(log.T) if isinstance(log, np.ndarray) else list(zip(*log, strict=True))
-        except (TypeError, ValueError) as error:
-            raise FedsweError(f"{name} is not a table with rows of client, start, end ({reason(error)})") from None
         require(len(parts) == 3, f"{name} has {len(parts)} columns: give client, start and end")
-        found = dict(zip(NAMES, map(np.asarray, parts), strict=True))
+        found = dict(zip(NAMES, parts, strict=True))
     return _from_columns(found, name)
 
 
@@ -91,7 +93,7 @@ def _from_text(text: TextFile) -> Log:
         number, first = next(lines, (0, []))
         header = bool({cell.lower() for cell in first} & {*NAMES["start"], *NAMES["client"]})
         skipped, row = (number, next(lines, (0, []))[1]) if header else (number - 1, first)
-    except UnicodeError as error:
+    except ValueError as error:
         raise FedsweError(f"{KEY}: {text.path} cannot be read ({reason(error)})") from None
     require(row, f"{KEY}: {text.path} has no rows: give client, start, end")
     require(
@@ -171,7 +173,7 @@ def _mistake(text: TextFile, skipped: int, places: Sequence[int], width: int, da
             for name, place in zip(NAMES, places, strict=True):
                 if name != "client" and not dated and not _is_number(cells[place]):
                     return f"line {number}, column {place + 1}: the {name} {cells[place][:40]!r} is not a number"
-    except UnicodeError as error:
+    except ValueError as error:
         return reason(error)
     return "it is not a table with the columns client, start, end; comments may stand before the first row only"
 
@@ -214,7 +216,7 @@ def _seconds(column: Array, where: Callable[[int], str]) -> tuple[Floats, Bools 
     if column.dtype.kind in "OU":
         try:
             column = column.astype(np.float64)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             column = np.array([str(value).encode()[: timestamps.WIDTH] for value in column])
     if column.dtype.kind == "M":  # of numpy, pandas or Parquet, where it is UTC
         seconds = column.astype("datetime64[us]").astype(np.int64) / 1e6

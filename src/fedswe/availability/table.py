@@ -57,8 +57,11 @@ def from_array(array: Any, name: str) -> Table:
     elif hasattr(array, "detach"):  # a tensor, perhaps on a GPU
         array = array.detach().cpu().double().numpy()
     try:
+        require(not np.iscomplexobj(array), f"{name} holds complex numbers")
         values = np.array(array, dtype=np.float64)
-    except (ValueError, TypeError) as error:
+    except FedsweError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
         raise FedsweError(f"{name} is not a table of numbers, rows of equal length ({reason(error)})") from None
     require(
         values.ndim == 2,

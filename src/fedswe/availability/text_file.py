@@ -29,7 +29,10 @@ class TextFile:
     def _cells(self, text: str) -> list[str]:
         if self.separator is None:
             return text.replace('"', "").split()
-        return [cell.strip() for cell in next(csv.reader([text], delimiter=self.separator))]
+        try:
+            return [cell.strip() for cell in next(csv.reader([text], delimiter=self.separator))]
+        except csv.Error as error:  # a cell of more than 131072 characters
+            raise ValueError(str(error)) from None
 
     def line_of(self, row: int, skipped: int) -> int:
         """The number of the line that holds this row, from 0; `skipped` lines are before the first row."""
