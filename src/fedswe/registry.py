@@ -68,6 +68,7 @@ KINDS = {
             "cyclic": "fedswe.availability.groups:Cyclic",
             "markov": "fedswe.availability.markov:Markov",
             "mask": "fedswe.availability.mask:Mask",
+            "intervals": "fedswe.availability.intervals:Intervals",
         },
     ),
     "task": Kind(

@@ -12,7 +12,7 @@ TWO = ["stationary", "availability.p=[0.1,0.9]"]
 DIGITS = ["task.clients=6", "task.alpha=1"]
 
 
-@pytest.mark.parametrize("name", [n for n in names("availability") if n != "mask"])
+@pytest.mark.parametrize("name", [n for n in names("availability") if n not in ("mask", "intervals")])
 def test_the_clients_are_those_of_a_run(name):
     value = load(None, [f"availability.name={name}", *DIGITS, "rounds=60"])
     run, here = assemble(value).schedule, scenario(value, name, 60, True)

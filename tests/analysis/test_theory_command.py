@@ -114,6 +114,7 @@ def test_mistakes(words, message, monkeypatch, capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.filterwarnings("ignore:.*never available:fedswe.errors.FedsweWarning")
 @pytest.mark.parametrize(
     ("rows", "more", "message"),
     [

@@ -17,8 +17,10 @@ from fedswe.availability import (
     Stationary,
 )
 from fedswe.availability.model import Population
+from fedswe.availability.schedule import uniform_draws
+from fedswe.core import keys
 from fedswe.engine.base import availability_of
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
 
 unit = st.floats(0, 1)
@@ -191,6 +193,20 @@ def test_the_later_half_of_the_classes_weighs_at_most_half():
     assert (weights.max(axis=0) > 0.5).tolist() == [True, True, False]
 
 
-def test_label_driven_needs_labels():
-    with pytest.raises(FedsweError, match="needs a task with labels"):
-        Stationary().schedule(Population(5), 3)
+def test_without_labels_the_probabilities_are_uniform_draws_of_the_seed_and_a_warning_says_so():
+    with pytest.warns(FedsweWarning, match=r"no labels.*U\(0\.1, 1\): set availability\.p"):
+        prob = [Stationary().schedule(Population(5000), seed).prob(0) for seed in (3, 3, 4)]
+    assert np.array_equal(prob[0], prob[1])
+    assert not np.array_equal(prob[0], prob[2])
+    assert prob[0].min() >= 0.1
+    assert abs(prob[0].mean() - 0.55) < 0.02
+
+
+def test_proportions_that_a_task_does_not_have_are_refused():
+    with pytest.raises(FedsweError, match='proportions = "drawn" is not known for this task'):
+        Stationary(proportions="drawn").schedule(Population(2, realised=np.eye(2)), 3)
+
+
+@pytest.mark.parametrize("m", [1, 1 << 15, (1 << 15) + 1, 100_000])
+def test_draws_do_not_depend_on_the_blocks_they_are_made_in(m):
+    np.testing.assert_array_equal(uniform_draws(3, 7, m), keys.uniform(3, "availability", 7, np.arange(m)).numpy())

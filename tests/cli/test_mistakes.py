@@ -31,10 +31,11 @@ def with_nan(x):
 
 MASKS = {
     "wide": ("1,0,1\n" * 4, "has 3 columns for 2 clients"),
-    "short": ("1,0\n" * 3, "has 3 rounds but rounds = 4"),
-    "words": ("1,yes\n" * 4, "is not a CSV of numbers"),
+    "short": ("1,0\n0,1\n1,1\n", "has 3 rounds but rounds = 4"),
+    "words": ("1,yes\n" * 4, "is not a CSV of numbers, rows of equal length (line 1, column 2: 'yes' is not a number)"),
     "ragged": ("1,0\n1\n", "is not a CSV of numbers"),
-    "values": ("1,2\n" * 4, "must hold only 0 and 1"),
+    "values": ("1,1\n1,2\n" * 2, "must hold only 0 and 1, found 2 (line 2, column 2)"),
+    "nobody": ("0,0\n" * 4, "no client is available in any of the 4 rounds"),
     "empty": ("", "is empty"),
     "binary": (b"\xff\x00\x81", "is not a CSV of numbers"),
 }
@@ -79,7 +80,7 @@ def assert_refused(tmp_path, result, message):
         (["algorithm=fedavg"], "write algorithm.name=... or [algorithm]"),
         (["nowhere.toml"], "cannot read nowhere.toml"),
         (["a.toml", "b.toml"], "one configuration file at a time"),
-        (["task.name=quadratic"], "needs a task with labels"),
+        (["task.name=quadratic", "availability.p=[]"], "p is an empty list"),
         (["task.name=quadratic", "task.centers=[[1.0],[2.0,3.0]]"], "rows of equal length"),
         (["task.name=quadratic", "task.centers=[[nan]]"], "NaN or infinity"),
         (["task.name=quadratic", "task.centers_file=none.csv"], "there is no file none.csv"),
@@ -97,12 +98,12 @@ def test_words(words, message, tmp_path, monkeypatch, capsys):
 
 def test_a_refused_run_takes_no_number(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", "task.name=quadratic"), "needs a task with labels")
+    assert_refused(tmp_path, fedswe(monkeypatch, capsys, "run", "availability.p=[0.5]"), "has 1 values for 50 clients")
     assert not (tmp_path / "runs").exists()
 
 
 def test_known_probabilities_need_to_be_known(tmp_path, monkeypatch, capsys):
-    (tmp_path / "mask.csv").write_text("1,0\n" * 4)
+    (tmp_path / "mask.csv").write_text("1,0\n0,1\n" * 2)
     words = [*(w.format(tmp=tmp_path) for w in MASK), "algorithm.name=fedavg_known"]
     assert_refused(
         tmp_path, fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out"), "give availability.prob_file"

@@ -161,7 +161,7 @@ def test_mistakes_in_a_chain(text, message):
 
 
 def test_the_rounds_of_a_mask_are_the_default(tmp_path):
-    (tmp_path / "mask.csv").write_text("1,0\n" * 4)
+    (tmp_path / "mask.csv").write_text("1,0\n0,1\n" * 2)
     words = ["availability.name=mask", f"availability.file={tmp_path}/mask.csv", "task.name=quadratic"]
     assert load(None, words).rounds == 4
     assert load(None, [*words, "rounds=3"]).rounds == 3

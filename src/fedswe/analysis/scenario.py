@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedswe.availability import Availability, Markov, Mask
+from fedswe.availability import Markov
 from fedswe.availability.markov import Chains
-from fedswe.availability.mask import read_table
-from fedswe.availability.model import Population, Probabilistic
+from fedswe.availability.model import Population
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import Experiment, populate
@@ -135,7 +134,7 @@ class Scenario:
 
 def scenario(experiment: Experiment, name: str, horizon: int | None, task_named: bool) -> Scenario:
     """Clients as a run would have them. Without a named task, an availability that lists clients fixes their number."""
-    clients = None if task_named else _clients_listed(experiment.availability)
+    clients = None if task_named else experiment.availability.clients()
     problem: Problem | None = None
     if clients is None:
         problem, schedule = populate(experiment)
@@ -150,11 +149,3 @@ def scenario(experiment: Experiment, name: str, horizon: int | None, task_named:
         )
         rounds = horizon
     return Scenario(name, experiment, schedule, problem, rounds)
-
-
-def _clients_listed(availability: Availability) -> int | None:
-    if isinstance(availability, Mask):
-        return int(read_table(availability.file, "availability.file").shape[1])
-    if isinstance(availability, Probabilistic) and isinstance(availability.p, list):
-        return len(availability.p) if availability.stream == "keyed" else None  # legacy draws follow the partition's
-    return None

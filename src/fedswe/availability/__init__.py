@@ -2,6 +2,7 @@
 
 from fedswe.availability.dynamics import Always, InterleavedSine, Sine, Staircase, Stationary
 from fedswe.availability.groups import Alternating, Cyclic
+from fedswe.availability.intervals import Intervals
 from fedswe.availability.markov import Markov
 from fedswe.availability.mask import Mask
 from fedswe.availability.model import Availability
@@ -12,6 +13,7 @@ __all__ = [
     "Availability",
     "Cyclic",
     "InterleavedSine",
+    "Intervals",
     "Markov",
     "Mask",
     "Sine",

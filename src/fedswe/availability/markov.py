@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedswe.availability.model import Population, Probabilistic
-from fedswe.availability.schedule import Bools, Floats, Schedule, Sequential
-from fedswe.core import keys
+from fedswe.availability.schedule import Bools, Floats, Schedule, Sequential, uniform_draws
 from fedswe.errors import require
 
 
@@ -49,14 +48,14 @@ class Chains(Sequential):
         off = on * (1.0 - base)
         scale = np.maximum(off, base)
         self._turn_on, self._turn_off = on * base / scale, off / scale
-        self._base, self._seed, self._clients = base, seed, np.arange(len(base))
+        self._base, self._seed = base, seed
         self._state: Bools = np.zeros(len(base), dtype=bool)
 
     def restart(self) -> None:
         self._state = np.zeros(self.m, dtype=bool)
 
     def draw(self, t: int) -> Bools:
-        draws = keys.uniform(self._seed, "availability", t, self._clients).numpy()
+        draws = uniform_draws(self._seed, t, self.m)
         stay_or_turn = np.where(self._state, 1.0 - self._turn_off, self._turn_on)
         self._state = draws < (self._base if t == 0 else stay_or_turn)
         return self._state.copy()

@@ -1,82 +1,118 @@
-"""Availability read from a file: the available clients of every round."""
+"""The available clients of every round, from a table in a file or in memory."""
 
 from __future__ import annotations
 
-import warnings
+import hashlib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedswe.availability.model import Availability, Population
+from fedswe.availability import table
+from fedswe.availability.model import Population
+from fedswe.availability.recorded import Recorded
 from fedswe.availability.schedule import Bools, Floats, Schedule
-from fedswe.errors import FedsweError, require
+from fedswe.availability.table import Table
+from fedswe.errors import require
 
 
 @dataclass(frozen=True)
-class Mask(Availability):
-    """A CSV of 0 and 1 without header, one row per round, one column per client."""
+class Mask(Recorded):
+    """A table of 0 and 1 (or true and false), one row per round, one column per client.
 
-    file: str = ""  # path of the CSV: 1 where a client is available, 0 where it is not
-    prob_file: str = ""  # CSV of probabilities, one row for each round or one for all; fedavg_known needs it
+    The file is text with any separator, with or without header and index column; or .npy, .npz, Parquet. In Python,
+    Mask.from_array takes an array, a tensor, lists or a data frame.
+    """
 
-    title: ClassVar[str] = "the available clients of each round, from a file"
+    file: str = ""  # path of the table: 1 where a client is available, 0 where it is not
+    prob_file: str = ""  # table of probabilities, one row for each round or one for all; fedavg_known needs it
+    key: str = ""  # name of the array in file, if that is an .npz with several
+    prob_key: str = ""  # name of the array in prob_file, if that is an .npz with several
+
+    title: ClassVar[str] = "the available clients of each round, from a table"
 
     def __post_init__(self) -> None:
-        require(self.file, "availability.file is missing: give the path of the CSV of 0 and 1")
+        require(isinstance(self.file, str), "Mask takes the path of a file as text; for an array, use Mask.from_array")
+        super().__post_init__()
+        require(self.file or self.digest, "availability.file is missing: give the path of a table of 0 and 1")
+        require(not (self.digest and (self.file or self.prob_file)), "with a digest, give no file and no prob_file")
+        require(not (self.prob_file and self.prob == "estimate"), 'prob_file and prob = "estimate" exclude each other')
+
+    @classmethod
+    def from_array(cls, array: Any, probabilities: Any = None, **keys: Any) -> Self:
+        """A mask from an array, a tensor, nested lists or a data frame: a row per round, a column per client.
+
+        `probabilities` has a row for each round, or one for all. `keys` are parameters such as prob="estimate".
+        """
+        mask = table.from_array(array, "the array of Mask.from_array")
+        prob = None if probabilities is None else table.from_array(probabilities, "probabilities of Mask.from_array")
+        require(prob is None or keys.get("prob") != "estimate", 'probabilities and prob="estimate" exclude each other')
+        content = Tables(mask, prob)
+        content.check()
+        return cls._holding(content.digest(), content, keys)
 
     def rounds(self) -> int:
-        return len(read_table(self.file, "availability.file"))
+        return len(self._tables().mask.values)
+
+    def clients(self) -> int:
+        return int(self._tables().mask.values.shape[1])
 
     def schedule(self, who: Population, seed: int) -> Schedule:
-        mask = read_table(self.file, "availability.file", who.m)
-        outside = mask[(mask != 0) & (mask != 1)]
-        require(
-            outside.size == 0,
-            f"{self.file} must hold only 0 and 1, found {outside.flat[0] if outside.size else ''}",
+        tables = self._tables()
+        for part in filter(None, (tables.mask, tables.prob)):
+            part.require_clients(who.m)
+        tables.check()
+        unknown = np.full((1, who.m), np.nan)
+        rows = Rows(tables.mask.values.astype(bool), tables.prob.values if tables.prob else unknown)
+        return self._checked(rows, tables.mask.name)
+
+    def _tables(self) -> Tables:
+        if self.digest:
+            found: Tables = self._content()
+            return found
+        mask = table.read(self.file, "availability.file", self.key, "availability.key")
+        if not self.prob_file:
+            return Tables(mask, None)
+        return Tables(
+            mask, table.read(self.prob_file, "availability.prob_file", self.prob_key, "availability.prob_key")
         )
-        prob = np.full((1, who.m), np.nan)
-        if self.prob_file:
-            prob = read_table(self.prob_file, "availability.prob_file", who.m)
-            require(((prob >= 0) & (prob <= 1)).all(), f"{self.prob_file} must hold probabilities within [0, 1]")
-            require(
-                len(prob) in (1, len(mask)),
-                f"{self.prob_file} has {len(prob)} rows: give one row, or {len(mask)} like {self.file}",
-            )
-            impossible = (mask > 0) & ~(prob > 0)
-            require(
-                not impossible.any(),
-                f"{self.prob_file} gives probability 0 to a client that {self.file} has available",
-            )
-        return Rows(mask.astype(bool), prob)
 
 
-def read_table(path: str, key: str, columns: int | None = None) -> Floats:
-    """A CSV of numbers, one column per client; `columns` says how many there must be."""
-    if not Path(path).is_file():
-        raise FedsweError(f"{key}: there is no file {path}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # numpy warns about an empty file, which is refused below
-            table = np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64, encoding="utf-8-sig")
-    except (ValueError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
-        raise FedsweError(f"{key}: {path} is not a CSV of numbers, rows of equal length ({reason})") from None
-    require(table.size, f"{key}: {path} is empty")
-    require(
-        columns in (None, table.shape[1]),
-        f"{key}: {path} has {table.shape[1]} columns for {columns} clients: give one column per client",
-    )
-    return table
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A mask and, if they are known, its probabilities."""
+
+    mask: Table
+    prob: Table | None
+
+    def check(self) -> None:
+        """Refuse values that are no mask or no probabilities."""
+        mask, prob = self.mask, self.prob
+        mask.require_everywhere((mask.values == 0) | (mask.values == 1), "must hold only 0 and 1")
+        if prob is None:
+            return
+        prob.require_clients(mask.values.shape[1])
+        prob.require_everywhere((prob.values >= 0) & (prob.values <= 1), "must hold probabilities within [0, 1]")
+        require(
+            len(prob.values) in (1, len(mask.values)),
+            f"{prob.name} has {len(prob.values)} rows: give one row, or {len(mask.values)} like {mask.name}",
+        )
+        impossible = (mask.values > 0) & ~(prob.values > 0)
+        require(not impossible.any(), f"{prob.name} gives probability 0 to a client that {mask.name} has available")
+
+    def digest(self) -> str:
+        content = hashlib.sha256()
+        for part in filter(None, (self.mask, self.prob)):
+            content.update(f"{part.values.shape}".encode() + part.values.tobytes())
+        return content.hexdigest()
 
 
 class Rows:
     """The rows of a table, replayed."""
 
     def __init__(self, mask: Bools, prob: Floats) -> None:
-        self.m: int = mask.shape[1]
-        self.rounds: int | None = len(mask)
+        self.length, self.m = mask.shape
+        self.rounds: int | None = self.length
         self._mask, self._prob = mask, prob
 
     def prob(self, t: int) -> Floats:
@@ -86,3 +122,7 @@ class Rows:
     def sample(self, t: int) -> Bools:
         row: Bools = self._mask[t]
         return row
+
+    def available_rounds(self, first: int, after: int) -> Floats:
+        """In how many of the rounds `first` to `after` - 1 each client is available."""
+        return np.asarray(self._mask[first:after].sum(axis=0, dtype=np.float64))

@@ -10,7 +10,9 @@ import numpy as np
 
 from fedswe.availability.schedule import Bernoulli, Floats, LegacyBernoulli, Schedule
 from fedswe.core import keys
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, warn
+
+UNLABELLED = (0.1, 1.0)  # p_i of the clients of a task without labels is drawn uniformly from here
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class Availability(ABC):
 
     def rounds(self) -> int | None:
         """How many rounds the model knows, which a run then has by default; None: any number."""
+        return None
+
+    def clients(self) -> int | None:
+        """How many clients the model lists; None if it applies to any number."""
         return None
 
     def cycle(self) -> int | None:
@@ -62,6 +68,10 @@ class Probabilistic(Availability):
     @abstractmethod
     def factor(self, t: int, m: int) -> Floats | float:
         """f_i(t), one number or one per client."""
+
+    def clients(self) -> int | None:
+        # Legacy draws follow those of the partition, so they need the task.
+        return len(self.p) if isinstance(self.p, list) and self.stream == "keyed" else None
 
     def probabilities(self, t: int, base: Floats) -> Floats:
         return np.clip(base * self.factor(t, len(base)), 0.0, 1.0)
@@ -91,10 +101,18 @@ class Probabilistic(Availability):
 
     def _label_driven(self, who: Population, seed: int) -> Floats:
         """p_i = <nu_i, phi>, phi_c ~ U(0, 1) for the first half of the classes and U(0, 1/2) for the rest."""
+        if who.realised is None and who.drawn is None:
+            low, high = UNLABELLED
+            warn(
+                f"the task has no labels, so p_i of each client is drawn from U({low:g}, {high:g}): "
+                "set availability.p to a number or a list to choose it"
+            )
+            return keys.generator(seed, "unlabelled probabilities").uniform(low, high, who.m)
         shares = who.realised if self.proportions == "realised" else who.drawn
         if shares is None:
             raise FedsweError(
-                'availability.p = "labels" needs a task with labels: give a number or a list, e.g. availability.p=0.5'
+                f'availability.proportions = "{self.proportions}" is not known for this task: choose the other one, '
+                "or give availability.p a number or a list"
             )
         classes = shares.shape[1]
         rng: np.random.Generator | np.random.RandomState = keys.generator(seed, "label weights")

@@ -37,8 +37,21 @@ def require_probabilities(schedule: Schedule, algorithm: Algorithm) -> None:
     """Refuse an algorithm that needs the true probabilities where the schedule does not know them."""
     require(
         not (algorithm.needs_probabilities and np.isnan(schedule.prob(0)).any()),
-        f"{type(algorithm).__name__} needs the true probabilities: give availability.prob_file with the mask",
+        f"{type(algorithm).__name__} needs the true probabilities: give availability.prob_file with a mask, "
+        'or availability.prob="estimate" to use estimates from the recorded rounds',
     )
+
+
+_BLOCK = 1 << 15  # clients drawn at once: they fit in the cache, and torch uses one thread for them
+
+
+def uniform_draws(seed: int, t: int, m: int) -> Floats:
+    """The draw of each client in round t, uniform in [0, 1)."""
+    draws = np.empty(m)
+    for first in range(0, m, _BLOCK):
+        block = np.arange(first, min(first + _BLOCK, m))
+        draws[first : first + _BLOCK] = keys.uniform(seed, "availability", t, block).numpy()
+    return draws
 
 
 class Bernoulli:
@@ -48,11 +61,9 @@ class Bernoulli:
 
     def __init__(self, m: int, seed: int, prob: Callable[[int], Floats]) -> None:
         self.m, self.seed, self.prob = m, seed, prob
-        self._clients = np.arange(m)
 
     def sample(self, t: int) -> Bools:
-        draws = keys.uniform(self.seed, "availability", t, self._clients).numpy()
-        return np.asarray(draws < self.prob(t))
+        return np.asarray(uniform_draws(self.seed, t, self.m) < self.prob(t))
 
 
 class Sequential(ABC):

@@ -6,6 +6,7 @@ import reprlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from datetime import date, time
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -145,6 +146,8 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
     if isinstance(value, bool) and {int, float} & set(alternatives) and bool not in alternatives:
         # Pydantic would read true as 1, and clip=true is not meant as clip=1.
         raise FedsweError(f"{where}: must be a number, not {str(value).lower()}")
+    if isinstance(value, date | time) and str in alternatives:
+        return value.isoformat()  # a timestamp without quotes, which TOML has a type for
     kind = registry.kind_with_base(arguments[0]) if origin is tuple else None
     if isinstance(value, str) and (origin is list or kind):
         value = [word.strip() for word in value.split(",") if word.strip()]

@@ -204,7 +204,8 @@ def assemble(experiment: Experiment) -> Engine:
     problem, schedule = populate(experiment)
     require(
         schedule.rounds is None or schedule.rounds >= experiment.rounds,
-        f"the availability has {schedule.rounds} rounds but rounds = {experiment.rounds}: lower rounds or add rows",
+        f"the availability has {schedule.rounds} rounds but rounds = {experiment.rounds}: lower rounds, or give "
+        "more rounds (a log of intervals can be repeated: availability.wrap=true)",
     )
     engine = ENGINES[experiment.engine]
     local = experiment.local.over(experiment.rounds)

@@ -1,0 +1,212 @@
+"""Clients that are available when devices of a log were online."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.availability import interval_log, timestamps
+from fedswe.availability.interval_log import Log
+from fedswe.availability.model import Population
+from fedswe.availability.recorded import Recorded
+from fedswe.availability.schedule import Bools, Floats, Schedule
+from fedswe.core import keys
+from fedswe.errors import FedsweError, require
+
+Integers = npt.NDArray[np.int64]
+During = Literal["start", "whole"]
+DeviceOf = Literal["sample", "with_replacement", "first", "id"]
+
+
+@dataclass(frozen=True)
+class Intervals(Recorded):
+    """A log of the times at which devices were online, with the columns client, start, end.
+
+    Times are seconds or ISO 8601 timestamps, rows may be in any order, and an interval does not contain its end. Round
+    t begins at start + t * round_seconds. Each client of the task is given a device of the log. In Python,
+    Intervals.from_array takes a data frame, a dictionary of columns or rows.
+    """
+
+    file: str = ""  # path of the log: CSV with any separator, or Parquet
+    round_seconds: float = 600.0  # length of a round in seconds
+    start: float | str = ""  # when round 0 begins: seconds or a timestamp, as in the log; empty: the first start
+    end: float | str = ""  # when the last round must have ended, likewise; empty: the last end in the log
+    during: During = "start"  # a client is available if its device is online at the "start", or in the "whole" round
+    wrap: bool = False  # repeat the log after its last whole round; else a run has at most that many rounds
+    mapping: DeviceOf = "sample"  # a "sample" of devices by the seed, "with_replacement", the "first", or those by "id"
+    devices: int = 0  # size of the population, if the log omits devices that were never online; 0 = those it names
+
+    title: ClassVar[str] = "devices of a log of online intervals"
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.file, str), "Intervals takes the path of a file as text; else use Intervals.from_array")
+        super().__post_init__()
+        require(self.file or self.digest, "availability.file is missing: give the path of a log with client,start,end")
+        require(not (self.digest and self.file), "with a digest, give no file")
+        require(
+            self.round_seconds > 0 and math.isfinite(self.round_seconds),
+            f"round_seconds must be positive, not {self.round_seconds:g}",
+        )
+        require(self.devices >= 0, f"devices must be 0 (those of the log) or positive, not {self.devices}")
+
+    @classmethod
+    def from_array(cls, log: Any, **keys: Any) -> Self:
+        """From a data frame, a dictionary or a structured array with client, start and end, or rows of these three.
+
+        `keys` are parameters such as round_seconds=600.
+        """
+        content = interval_log.from_memory(log, "the log of Intervals.from_array")
+        return cls._holding(content.digest(), content, keys)
+
+    def rounds(self) -> int | None:
+        return None if self.wrap else self._window(self._log())[1]
+
+    def schedule(self, who: Population, seed: int) -> Schedule:
+        log = self._log()
+        origin, length = self._window(log)
+        device = self._devices(log, who.m, seed)
+        record = Online(log, device, Clock(origin, self.round_seconds), length, self.during, self.wrap)
+        return self._checked(record, log.name)
+
+    def _log(self) -> Log:
+        log: Log = self._content() if self.digest else interval_log.read(self.file)
+        return log
+
+    def _window(self, log: Log) -> tuple[float, int]:
+        """When round 0 begins, and the number of whole rounds until the end."""
+        origin = self._time("start", self.start, log, float(log.start.min()))
+        last = float(log.end.max())
+        end = self._time("end", self.end, log, last)
+        require(end <= last, f"availability.end is after the last end in {log.name}: leave it out")
+        clock = Clock(origin, self.round_seconds)
+        require(
+            end - origin >= self.round_seconds,
+            f"{log.name}: from availability.start to the end are {end - origin:g} s, less than a round of "
+            f"{self.round_seconds:g} s: lower availability.round_seconds",
+        )
+        require((end - origin) / self.round_seconds < 1e9, f"{log.name} has over 1e9 rounds: raise round_seconds")
+        return origin, int(clock.ended_by(np.array([end]))[0])
+
+    def _time(self, key: str, given: float | str, log: Log, default: float) -> float:
+        if given == "":
+            return default
+        kind = "a timestamp such as 2026-01-31T18:00:00Z" if log.dated else "a number of seconds"
+        wrong = FedsweError(f"availability.{key} must be {kind}, as the times in {log.name}, not {given!r}")
+        if log.dated != isinstance(given, str):
+            raise wrong
+        try:
+            seconds = timestamps.seconds(given)[0] if isinstance(given, str) else float(given)
+        except ValueError:
+            raise wrong from None
+        require(math.isfinite(seconds), str(wrong))
+        return seconds
+
+    def _devices(self, log: Log, m: int, seed: int) -> Integers:
+        """The device of each client; numbers from log.devices on are devices that were never online."""
+        if self.mapping == "id":
+            return _by_id(log, m)
+        n = self.devices or log.devices
+        require(n >= log.devices, f"availability.devices = {n}, but {log.name} names {log.devices} devices")
+        require(
+            n >= m or self.mapping == "with_replacement",
+            f"{log.name} has {n} devices for {m} clients: lower the number of clients, or set "
+            'availability.mapping = "with_replacement"',
+        )
+        if self.mapping == "first":
+            return np.arange(m)
+        return keys.generator(seed, "devices").choice(n, m, replace=self.mapping == "with_replacement")
+
+
+def _by_id(log: Log, m: int) -> Integers:
+    """Client i is the device with the id i."""
+    if log.ids is None:
+        raise FedsweError(f'availability.mapping = "id" needs whole numbers as ids in {log.name}')
+    require(
+        bool(((log.ids >= 0) & (log.ids < m)).all()),
+        f'availability.mapping = "id": {log.name} has ids from {log.ids.min()} to {log.ids.max()}, '
+        f"the {m} clients have 0 to {m - 1}",
+    )
+    device = np.full(m, log.devices)
+    device[log.ids] = np.arange(log.devices)
+    return device
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Round t begins at origin + t * length, in floating-point arithmetic as it is written here."""
+
+    origin: float
+    length: float
+
+    def begin(self, t: npt.NDArray[Any]) -> Floats:
+        return np.asarray(self.origin + t * self.length)
+
+    def first_from(self, time: Floats) -> npt.NDArray[Any]:
+        """The first round that begins at this time or later."""
+        t = np.ceil((time - self.origin) / self.length)
+        t -= self.begin(t - 1) >= time  # the quotient is rounded
+        t += self.begin(t) < time
+        return t
+
+    def ended_by(self, time: Floats) -> npt.NDArray[Any]:
+        """The number of rounds that have ended at this time."""
+        t = self.first_from(time)
+        return t - (self.begin(t) > time)
+
+
+class Online:
+    """The rounds in which each client is available, as intervals of rounds.
+
+    Clients lie one after the other on a line, length + 1 places each: round t of client i is at i (length + 1) + t. One
+    sorted search then finds the interval of every client.
+    """
+
+    def __init__(self, log: Log, device: Integers, clock: Clock, length: int, during: During, wrap: bool) -> None:
+        self.m, self.length, self.rounds = len(device), length, None if wrap else length
+        self._home = np.arange(self.m) * (length + 1)
+        device = np.minimum(device, log.devices)  # the number after the last is a device without intervals
+        offset = np.append(log.offset, log.offset[-1])
+        count = offset[device + 1] - offset[device]
+        chosen = np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count)
+        first = clock.first_from(log.start[chosen]).clip(0, length)
+        ended = clock.first_from if during == "start" else clock.ended_by
+        after = ended(log.end[chosen]).clip(0, length)
+        kept = after > first
+        home = np.repeat(self._home, count)[kept]
+        # An empty interval before and after all others, so that every place has one at or before it, and one after it.
+        ends = (-1, self.m * (length + 1))
+        self._first = np.concatenate([ends[:1], home + first[kept].astype(np.int64), ends[1:]])
+        self._after = np.concatenate([ends[:1], home + after[kept].astype(np.int64), ends[1:]])
+        self._total = np.cumsum(self._after - self._first)
+        # The last interval found for each client: where it begins and ends, and where the next one begins.
+        self._found = (np.full(self.m, -1), np.full(self.m, -1), np.full(self.m, -1))
+
+    def prob(self, t: int) -> Floats:
+        return np.full(self.m, np.nan)
+
+    def sample(self, t: int) -> Bools:
+        place = self._home + t % self.length
+        # From one round to the next few clients change, and a search costs far more than a look.
+        begin, after, following = (part.copy() for part in self._found)
+        other = np.flatnonzero((begin > place) | (following <= place))
+        found = self._interval(place[other])
+        begin[other], after[other], following[other] = self._first[found], self._after[found], self._first[found + 1]
+        self._found = begin, after, following
+        return np.asarray(after > place)
+
+    def available_rounds(self, first: int, after: int) -> Floats:
+        """In how many of the rounds `first` to `after` - 1 of the log each client is available."""
+        return (self._before(self._home + after) - self._before(self._home + first)).astype(np.float64)
+
+    def _interval(self, place: Integers) -> Integers:
+        """The last interval that begins at or before each place."""
+        return np.searchsorted(self._first, place, side="right") - 1
+
+    def _before(self, place: Integers) -> Integers:
+        """How many places before this one lie in intervals."""
+        last = self._interval(place)
+        return np.asarray(self._total[last] - np.maximum(self._after[last] - place, 0))
