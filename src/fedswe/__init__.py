@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fedswe.errors import FedsweError
     from fedswe.experiment.experiment import Evaluate, Experiment, Record
     from fedswe.experiment.runner import resume, run
+    from fedswe.figures import plot
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,7 @@ __all__ = [
     "Record",
     "__version__",
     "compare",
+    "plot",
     "resume",
     "run",
 ]
@@ -32,6 +34,7 @@ _MODULES = {  # of the public names; imported when a name is first used, since m
     "FedsweError": "fedswe.errors",
     "Record": "fedswe.experiment.experiment",
     "compare": "fedswe.comparison",
+    "plot": "fedswe.figures",
     "resume": "fedswe.experiment.runner",
     "run": "fedswe.experiment.runner",
 }

@@ -28,7 +28,8 @@ from fedswe.results.history import History
 
 TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate
-FILES = ("compare.csv", "compare_runs.csv", "compare.png", "compare.svg")  # beside runs/
+FIGURES = ("compare.png", "compare.svg", "compare_final.png", "compare_final.svg")
+FILES = ("compare.csv", "compare_runs.csv", *FIGURES)  # beside runs/
 
 
 @dataclass(frozen=True)

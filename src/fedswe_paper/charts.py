@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def against_k(panels: Sequence[Panel], clients: int) -> Chart:
     """Points with error bars over k; a dotted line at k = m, an arrow at the top for a k that never reached y."""
-    styles = line_styles(panels)
+    styles = line_styles(series.label for panel in panels for series in panel.series)
 
     def plot(axes: Axes, panel: Panel) -> None:
         for series in panel.series:

@@ -29,6 +29,7 @@ GROUPS = {
 COMMANDS = {
     "run": "fedswe.cli.run:run_command",
     "compare": "fedswe.cli.compare:compare_command",
+    "plot": "fedswe.cli.plot:plot_command",
     "list": "fedswe.cli.list_show:list_command",
     "show": "fedswe.cli.list_show:show_command",
     "bench": "fedswe.cli.bench:bench_command",

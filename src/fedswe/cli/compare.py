@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -20,9 +20,12 @@ from fedswe import registry
 from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json
 from fedswe.comparison import TAIL, Comparison, ComparisonRow, compare, parse_label, split_labels
-from fedswe.experiment.configuration import DEFAULT, experiment, override, read
+from fedswe.experiment.configuration import experiment, override, read
 from fedswe.experiment.experiment import Experiment
-from fedswe.plotting import Panel, Series, plot_comparison
+from fedswe.figures import plot
+from fedswe.figures.drawing import Kind
+
+FIGURES: dict[Kind, str] = {"curves": "compare", "final": "compare_final"}
 
 
 def compare_command(
@@ -48,13 +51,16 @@ def compare_command(
             watch = None if as_json else shown.enter_context(RoundProgress())
             result = compare(experiments, chosen_seeds, rates, tuning_seed, place, jobs, on, watch)
         rounds = next(iter(experiments.values())).rounds
-        if panels := _panels(result):
-            plot_comparison(panels, _title(read(file, overrides), chosen_seeds, rounds), place / "compare.png")
+        if result.headline is not None:
+            for kind, name in FIGURES.items():
+                plot(place, kind=kind, out=[place / f"{name}.png", place / f"{name}.svg"])
         if as_json:
             print_json({**result.to_json(), "directory": str(place)})
             return
         _print(result, chosen_seeds, rounds, rates)
-        console.print(f"results   {place}/compare.csv, compare_runs.csv, compare.png, compare.svg, runs/")
+        console.print(
+            f"results   {place}/compare.csv, compare_runs.csv, compare.png, compare_final.png (and .svg), runs/"
+        )
 
 
 def _experiment(label: str, file: str | None, overrides: list[str]) -> Experiment:
@@ -62,28 +68,6 @@ def _experiment(label: str, file: str | None, overrides: list[str]) -> Experimen
     name, parameters = parse_label(label)
     table = override(read(file, overrides), [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)])
     return experiment(table)
-
-
-def _panels(result: Comparison) -> list[Panel]:
-    """The headline score over the rounds, one panel per evaluated model; none without scores."""
-    score = result.headline
-    panels = []
-    for model in dict.fromkeys(row.model for row in result.rows if score is not None):
-        series = [
-            Series(row.label, row.histories[0]["round"].tolist(), [h[f"{model}_{score}"] for h in row.histories])
-            for row in result.rows
-            if row.model == model
-        ]
-        name = str(score)
-        panels.append(Panel(model.replace("_", " "), series, name.replace("_", " "), log=name.endswith("loss")))
-    return panels
-
-
-def _title(table: dict[str, Any], seeds: list[int], rounds: int) -> str:
-    """Data set, availability, seeds and rounds, as the configuration names them."""
-    task, availability = ({"name": DEFAULT[part], **table.get(part, {})} for part in ("task", "availability"))
-    data = Path(task["file"]).name if "file" in task else task["name"]
-    return f"{data}, {availability['name']} availability, seeds {', '.join(map(str, seeds))}, {rounds} rounds"
 
 
 @contextmanager
