@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 _PANEL_HEIGHT = 2.3  # inches
 _LEGEND_COLUMNS = 5
-_MARKS = 7  # markers on a curve
+_MARKS = 6  # markers on a curve
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,7 @@ def curves(
             at, style = spread(series, panel.log), styles[series.label]
             # matplotlib leaves gaps at NaN only
             mean, low, high = (np.where(np.isfinite(v), v, np.nan) for v in (at.mean, at.low, at.high))
-            step = max(len(mean) // _MARKS, 1)
-            marks = (place * step // len(panel.series), step)  # of neighbours at different places
+            marks = _marks(np.asarray(series.x, dtype=np.float64), place / len(panel.series))
             axes.plot(
                 series.x, mean, linewidth=1.1, label=series.label, markersize=3.2, markeredgewidth=0, markevery=marks,
                 **style,
@@ -203,6 +202,12 @@ def curves(
     height = max(_PANEL_HEIGHT, many * LINE_HEIGHT / 72 + 0.7)  # 0.7: title and axis
     note = " ".join(filter(None, [note, spread_note(panels, "Line: mean; band")]))
     return chart(panels, plot, note, width, name, height)
+
+
+def _marks(x: Floats, shift: float) -> list[int]:
+    """Points at equal distances in x, however dense the points are; those of another curve are shifted."""
+    places = x[0] + (x[-1] - x[0]) * (np.arange(_MARKS) + shift) / _MARKS
+    return [int(i) for i in np.unique(np.minimum(np.searchsorted(x, places), len(x) - 1))]
 
 
 def bars(panels: Sequence[Panel]) -> Chart:
