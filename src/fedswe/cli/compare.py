@@ -22,10 +22,7 @@ from fedswe.cli.console import RoundProgress, console, print_json
 from fedswe.comparison import TAIL, Comparison, ComparisonRow, compare, parse_label, split_labels
 from fedswe.experiment.configuration import experiment, override, read
 from fedswe.experiment.experiment import Experiment
-from fedswe.figures import plot
-from fedswe.figures.drawing import Kind
-
-FIGURES: dict[Kind, str] = {"curves": "compare", "final": "compare_final"}
+from fedswe.figures import draw_comparison
 
 
 def compare_command(
@@ -52,8 +49,7 @@ def compare_command(
             result = compare(experiments, chosen_seeds, rates, tuning_seed, place, jobs, on, watch)
         rounds = next(iter(experiments.values())).rounds
         if result.headline is not None:
-            for kind, name in FIGURES.items():
-                plot(place, kind=kind, out=[place / f"{name}.png", place / f"{name}.svg"])
+            draw_comparison(place)
         if as_json:
             print_json({**result.to_json(), "directory": str(place)})
             return

@@ -24,6 +24,7 @@ Kind = Literal["curves", "final"]
 Column = Callable[[MeasuredRun], npt.NDArray[np.float64]]
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+_OF_COMPARISONS: dict[Kind, str] = {"curves": "compare", "final": "compare_final"}
 _LOGARITHMIC = 10.0  # losses that differ by a larger factor are drawn on a logarithmic axis
 
 
@@ -62,6 +63,12 @@ def plot(
     figure = render(chart.draw, chart.size)
     write(figure, *paths)
     return figure
+
+
+def draw_comparison(directory: Path) -> None:
+    """The figures of a comparison, beside its tables: compare has the curves, compare_final the final scores."""
+    for kind, name in _OF_COMPARISONS.items():
+        plot(directory, kind=kind, out=[directory / f"{name}.png", directory / f"{name}.svg"])
 
 
 # what is drawn -----------------------------------------------------------------------------------------------

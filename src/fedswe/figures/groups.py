@@ -26,12 +26,14 @@ def groups_of(runs: Sequence[MeasuredRun]) -> list[Group]:
     found: dict[str, list[int]] = {}
     for i, values in enumerate(flat):
         found.setdefault(json.dumps(values, sort_keys=True, default=str), []).append(i)
-    names: dict[str, int] = {}
+    first = [members[0] for members in found.values()]
+    names = [runs[i].label for i in first]
+    if not all(names) or len(set(names)) < len(names):  # several comparisons, or runs outside of one
+        names = [_name(flat[i], flat) for i in first]
     groups = []
-    for members in found.values():
-        name = _name(flat[members[0]], flat)
-        names[name] = names.get(name, 0) + 1
-        name = name if names[name] == 1 else f"{name} ({names[name]})"
+    for i, members in enumerate(found.values()):
+        same = names[: i + 1].count(names[i])
+        name = names[i] if same == 1 else f"{names[i]} ({same})"
         groups.append(Group(name, _one_per_seed(name, [runs[i] for i in members])))
     return groups
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +27,7 @@ class MeasuredRun:
     history: History
     models: tuple[str, ...]  # a comparison may report another run of the algorithm for another model
     sizes: Mapping[str, int]  # tensors of the final models, and how many numbers each has; empty: not stored
+    label: str = ""  # of the algorithm in a comparison
 
     @property
     def seed(self) -> int:
@@ -61,10 +62,13 @@ def _of_comparison(comparison: Comparison) -> Iterator[MeasuredRun]:
     for row in comparison.rows:
         for seed, history in zip(row.seeds, row.histories, strict=True):
             config = {"seed": seed, "algorithm": {"name": row.label}, "local": {"lr": row.rate}}
-            yield MeasuredRun(f"the run of {row.label}", config, history, (row.model,), {})
+            yield MeasuredRun(f"the run of {row.label}", config, history, (row.model,), {}, row.label)
 
 
 def _of_result(result: Any) -> MeasuredRun:
+    directory = getattr(result, "directory", None)
+    if directory is not None:
+        return _read(Path(directory))
     history: Any = getattr(result, "history", None)
     experiment: Any = getattr(result, "experiment", None)
     require(
@@ -83,26 +87,27 @@ def _of_directory(path: Path) -> list[MeasuredRun]:
     require((path / "runs").is_dir(), f"{path} holds neither a run (config.toml) nor a comparison (runs/)")
     reported = _reported(path)
     if reported is not None:  # without the runs that only served to choose a rate
-        return [_counted_for(_read(path / "runs" / name), models) for name, models in reported.items()]
+        return [
+            replace(run, label=label, models=tuple(model for model in run.models if model in models))
+            for run, (label, models) in ((_read(path / "runs" / name), of) for name, of in reported.items())
+        ]
     warn(f"{path} is not finished: all its runs are drawn, also those that choose a rate")
     return [_read(p.parent) for p in sorted(path.glob("runs/*/history.csv"))]
 
 
-def _counted_for(run: MeasuredRun, models: Sequence[str]) -> MeasuredRun:
-    return replace(run, models=tuple(model for model in run.models if model in models))
-
-
-def _reported(path: Path) -> dict[str, tuple[str, ...]] | None:
-    """By the name of a run, the models that a finished comparison reports it for."""
-    table = path / "compare_runs.csv"
-    if not table.is_file():
+def _reported(path: Path) -> dict[str, tuple[str, set[str]]] | None:
+    """By the name of a run, its label and the models that a finished comparison reports it for."""
+    table = next((file for name in ("compare_runs.csv", "compare.csv") if (file := path / name).is_file()), None)
+    if table is None:
         return None
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, tuple[str, set[str]]] = {}
     try:
-        for row in csv.DictReader(table.read_text(encoding="utf-8").splitlines()):
-            name = f"{file_name(row['algorithm'])}-lr{float(row['local_lr']):g}-seed{int(row['seed'])}"
-            found[name] = (*found.get(name, ()), row["model"])
-    except (OSError, KeyError, TypeError, ValueError, AttributeError):
+        with table.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                if row.get("tuning") != "true" and row.get("chosen") != "false":
+                    name = f"{file_name(row['algorithm'])}-lr{float(row['local_lr']):g}-seed{int(row['seed'])}"
+                    found.setdefault(name, (row["algorithm"], set()))[1].add(row["model"])
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, csv.Error):
         raise FedsweError(f"{table} is damaged: give the command of the comparison again") from None
     return found
 

@@ -36,7 +36,8 @@ def is_exact(run: MeasuredRun) -> bool:
 
 def _bytes_per_report(run: MeasuredRun) -> int:
     model = run.models[0]
-    d = sum(n for name, n in run.sizes.items() if name == model or name.startswith((f"{model}.", f"{model}/")))
+    # The vector of the trained parameters, or the tensors that it consists of.
+    d = run.sizes.get(model) or sum(n for name, n in run.sizes.items() if name.startswith(f"{model}."))
     require(
         d, f"{run.source}: the size of the model is not known, since the run has no model.safetensors: use --x rounds"
     )
