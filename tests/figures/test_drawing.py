@@ -119,3 +119,16 @@ def test_an_unfinished_run_is_drawn_with_a_warning(tmp_path):
     with pytest.warns(FedsweWarning, match="not finished: it is drawn up to round 40"):
         figure = plot(run)
     assert names(figure.axes[0]) == {"fedswe"}
+
+
+@pytest.mark.parametrize("value", ["nan", "-inf", "1e308", "-1e308", "1e-320"])
+@pytest.mark.parametrize("kind", ["curves", "final"])
+def test_scores_beyond_any_axis_are_drawn(value, kind, tmp_path):
+    """Warnings are errors here: nothing overflows."""
+    runs = [write_run(tmp_path / str(seed), seed) for seed in (3, 4)]
+    for run in runs:
+        head, first, *rows = (run / "history.csv").read_text().splitlines()
+        rows = [",".join([*row.split(",")[:3], value, *row.split(",")[4:]]) for row in rows]
+        (run / "history.csv").write_text("\n".join([head, first, *rows]))
+    figure = plot(runs, y="test_loss", models=["server"], kind=kind, size="single")
+    assert np.isfinite([figure.axes[0].get_xlim(), figure.axes[0].get_ylim()]).all()

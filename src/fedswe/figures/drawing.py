@@ -25,6 +25,7 @@ Column = Callable[[MeasuredRun], npt.NDArray[np.float64]]
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 _OF_COMPARISONS: dict[Kind, str] = {"curves": "compare", "final": "compare_final"}
+_LARGEST = 1e100
 _LOGARITHMIC = 10.0  # losses that differ by a larger factor are drawn on a logarithmic axis
 
 
@@ -98,16 +99,22 @@ def _scores(runs: Sequence[MeasuredRun], models: Sequence[str]) -> list[str]:
 def _groups(runs: Sequence[MeasuredRun], models: Sequence[str], score: str) -> dict[str, tuple[list[Group], Column]]:
     """By the name of a panel: its groups, and where its values come from."""
     if all(score in run.history.columns for run in runs):  # a column that belongs to no model, such as available
-        return {"": (groups_of(_distinct(runs)), lambda run: run.history[score])}
+        return {"": (groups_of(_distinct(runs)), lambda run: _drawable(run.history[score]))}
     known = _scores(runs, models)
     require(score in known, f"unknown score {score!r}: {suggestion(score, [*known, *_other_columns(runs)])}")
     return {
         model: (
             groups_of([run for run in runs if model in run.models]),
-            lambda run, column=f"{model}_{score}": run.history[column],  # type: ignore[misc]
+            lambda run, column=f"{model}_{score}": _drawable(run.history[column]),  # type: ignore[misc]
         )
         for model in models
     }
+
+
+def _drawable(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Scores beyond any axis are infinite, so that means and ranges do not overflow; those below any axis are 0."""
+    size = np.abs(values)
+    return np.where(size > _LARGEST, np.copysign(np.inf, values), np.where(size < 1 / _LARGEST, 0.0, values))
 
 
 def _distinct(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
