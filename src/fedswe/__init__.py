@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fedswe.experiment.experiment import Evaluate, Experiment, Record
     from fedswe.experiment.result import Result, load
     from fedswe.experiment.runner import resume, run
+    from fedswe.figures import plot
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ __all__ = [
     "__version__",
     "compare",
     "load",
+    "plot",
     "resume",
     "run",
 ]
@@ -38,6 +40,7 @@ _MODULES = {  # of the public names; imported when a name is first used, since m
     "Result": "fedswe.experiment.result",
     "compare": "fedswe.comparison.compare",
     "load": "fedswe.experiment.result",
+    "plot": "fedswe.figures",
     "resume": "fedswe.experiment.runner",
     "run": "fedswe.experiment.runner",
 }

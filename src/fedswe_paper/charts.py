@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def against_k(panels: Sequence[Panel], clients: int) -> Chart:
     """Points with error bars over k; a dotted line at k = m, an arrow at the top for a k that never reached y."""
-    styles = line_styles(panels)
+    styles = line_styles(series.label for panel in panels for series in panel.series)
 
     def plot(axes: Axes, panel: Panel) -> None:
         for series in panel.series:
@@ -37,6 +37,10 @@ def against_k(panels: Sequence[Panel], clients: int) -> Chart:
             axes.set_yticks([])
             message(axes, "never reached for any k")
         axes.axvline(clients, color=GREY, linewidth=0.8, linestyle=":")
+        axes.annotate(
+            "k = m", (clients, 0), xycoords=("data", "axes fraction"), xytext=(2, 3), textcoords="offset points",
+            color=GREY, fontsize=7,
+        )  # fmt: skip
         count_axis(axes, zero=True)
         highest = max(k for series in panel.series for k in series.x)
         axes.set_xlim(-0.15, 1.3 * max(highest, clients))  # k = 0 clear of the frame

@@ -72,6 +72,7 @@ def _page(selection: Selection, judged: Judged, noted: list[str]) -> Iterator[st
     yield ", ".join(f"{counted[status]} {status}" for status in STATUSES) + "."
     yield "Differences are in points of test accuracy unless they say otherwise, paired by seed, mean ± std over seeds;"
     yield "✗ marks a place where the claim fails. A verdict is of the means: read it with their spread."
+    yield from ("", f"**No meaning**: {selection.scale.warning}.") if selection.scale.warning else ()
     yield from ("", *(f"- {note}" for note in noted)) if noted else ()
     yield ""
     yield "| claim | verdict | where it holds |"

@@ -277,6 +277,8 @@ def _claims(whole: Selection, measured: Measurements, out: Path) -> bool:
     judged = judge(whole, measured)
     rows = [(claim.id, verdict.status, verdict.count) for claim, verdict in judged]
     print_table("claims of the paper", ("claim", "verdict", "where it holds"), rows)
+    if whole.scale.warning:
+        console.print(f"no meaning        {whole.scale.warning}; use --scale small or full")
     console.print(f"evidence          {publish_claims(whole, judged, measured, out)}")
     broken = [claim for claim, verdict in judged if claim.broken(whole, verdict)]
     for claim in broken:

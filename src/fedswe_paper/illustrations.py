@@ -11,7 +11,7 @@ from fedswe.availability import Alternating, Sine, Staircase, Stationary
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Floats
 from fedswe.errors import FedsweError
-from fedswe.plotting import BLUE, GREEN, GREY, RED, Chart, csv_text, format_axes, ordered_colors
+from fedswe.plotting import BLUE, GREEN, GREY, RED, WIDTHS, Chart, csv_text, format_axes, ordered_colors
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
 from fedswe_paper.theory_figures import figure_report
 
@@ -73,12 +73,12 @@ def label_bubbles() -> Chart:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for c, color in enumerate(ordered_colors(_CLASSES)):
-            axes.scatter(np.full(clients, c), np.arange(clients), s=260 * shares[:, c], color=color, linewidth=0)
+            axes.scatter(np.full(clients, c), np.arange(clients), s=130 * shares[:, c], color=color, linewidth=0)
         axes.set(xticks=range(_CLASSES), yticks=range(0, clients, 2), xlim=(-0.7, 9.7), ylim=(-1, clients))
-        format_axes(axes, "Dirichlet(0.1), 20 clients: area = share of the client's images", "class", "client")
+        format_axes(axes, "Dirichlet(0.1), 20 clients\narea: share of the client's images", "class", "client")
 
     rows = ([i, c, counts[i, c], _short(shares[i, c])] for i in range(clients) for c in range(_CLASSES))
-    return Chart(csv_text(["client", "class", "images", "share"], rows), draw, (5.0, 5.6))
+    return Chart(csv_text(["client", "class", "images", "share"], rows), draw, (3.6, 4.0))
 
 
 def base_probabilities() -> Floats:
@@ -99,9 +99,10 @@ def probability_histogram() -> Chart:
         axes.hist(base, bins=np.linspace(0, 1, 21).tolist(), color=BLUE, edgecolor="white", linewidth=0.6)
         axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
         axes.set(xlim=(0, 1))
+        axes.locator_params(axis="y", integer=True)
         format_axes(axes, f"{(base < 0.5).sum()} of {len(base)} clients below 0.5", "$p_i$", "clients")
 
-    return Chart(csv_text(["client", "p"], ([i, _short(p)] for i, p in enumerate(base))), draw, (4.6, 3.2))
+    return Chart(csv_text(["client", "p"], ([i, _short(p)] for i, p in enumerate(base))), draw, (WIDTHS["single"], 2.3))
 
 
 def dynamics() -> Chart:
@@ -153,7 +154,7 @@ def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds
         for t in range(rounds)
     )
     head = ["dynamics", "base_p", "round", "p", "available"]
-    return Chart(csv_text(head, rows), draw, (4.2 * len(kinds), 4.0))
+    return Chart(csv_text(head, rows), draw, (WIDTHS["double"], 2.9))
 
 
 def _short(value: float) -> str:

@@ -30,6 +30,7 @@ class Scale:
     tail_every: int
     periodic_tail: int
     target: float  # accuracy of figures 9 and 12
+    warning: str = ""  # why the verdicts on claims mean nothing
 
     def rounds_of(self, dataset: str, periodic: bool, motivating: bool) -> int:
         if periodic:
@@ -71,6 +72,7 @@ SCALES: dict[ScaleName, Scale] = {
         tail_every=2,
         periodic_tail=10,
         target=0.4,
+        warning="runs of 10 to 20 rounds are too short to judge a claim: only the exact verdicts have a meaning",
     ),
     "small": Scale(
         purpose="minutes on two cores: enough to see an effect",

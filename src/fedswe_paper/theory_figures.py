@@ -69,7 +69,7 @@ def bias_map() -> Report:
     corners = [(0.1, 0.9), (0.5, 0.5), (1.0, 0.2), (0.02, 0.98)]
     rows = [[f"{a:g}", f"{b:g}", f"{fedavg_bias_map([a], [b])[0, 0]:.2f}"] for a, b in corners]
     sheet = TextTable("|x_output - x*|, optimum 50", ["p_1", "p_2", "distance"], rows)
-    return Report({"figure": 2, "p": p, "distance": distance}, draw, (5.2, 4.2), [sheet])
+    return Report({"figure": 2, "p": p, "distance": distance}, draw, (3.6, 2.9), [sheet])
 
 
 def mixing_curves() -> Report:
@@ -92,7 +92,7 @@ def mixing_curves() -> Report:
             right.axhline(limits[pair], color=color, linewidth=0.8, linestyle=":")
         above_left.set(xlim=(0, 40), ylim=(0, 1.05))
         above_right.set(xlim=(0, 40), ylim=(0, 1.05))
-        format_axes(above_left, "(a) every client alike, P = 1", "round t", "$p_i^t$")
+        format_axes(above_left, "(a) all clients alike, P = 1", "round t", "$p_i^t$")
         format_axes(above_right, "(b) two groups in turns, P = 20 (dashed: second)", "round t", "$p_i^t$")
         for axes in (left, right):
             axes.set(xlim=(0, 50), ylim=(-0.01, 1.02))
@@ -111,7 +111,7 @@ def mixing_curves() -> Report:
         "two_groups": [{"p": pair, "rho": turns[pair], "limit": limits[pair]} for pair in _TURNS],
     }
     notes = ["exact values, without the upward bias of an eigenvalue averaged over repetitions; dotted: k to infinity"]
-    return Report(values, draw, (10.0, 6.4), [sheet], notes)
+    return Report(values, draw, (6.9, 4.6), [sheet], notes)
 
 
 def _two_groups(first: float, second: float) -> FloatArray:
@@ -159,7 +159,7 @@ def counterexample() -> Report:
         ],
     }
     notes = ["dotted: the exact limit cycle; a constant rate leaves ±100 a/(k + a), a = 0.01, also for k = 1"]
-    return Report(values, draw, (9.6, 6.2), [sheet], notes)
+    return Report(values, draw, (6.9, 4.6), [sheet], notes)
 
 
 def _inset(axes: Axes) -> Axes:

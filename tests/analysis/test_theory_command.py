@@ -148,16 +148,9 @@ def test_a_figure_that_cannot_be_written(name, message, monkeypatch, capsys, tmp
 
 
 def test_a_figure_is_whole_or_not_there(monkeypatch, capsys, tmp_path):
-    from matplotlib.figure import Figure
-
     old = tmp_path / "a.png"
     old.write_text("an older figure")
-
-    def full_disk(self, file, **options):
-        file.write_text("half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Figure, "savefig", full_disk)
+    (tmp_path / ".a.png.part").symlink_to("/dev/full")  # where the figure is written before it is renamed
     code, _, err = fedswe(monkeypatch, capsys, "theory", "figure", 2, "--plot", old)
     assert code == 2
     assert "No space left" in err

@@ -140,8 +140,9 @@ def test_compare(tmp_path, monkeypatch, capsys):
     assert [(r["algorithm"], r["model"]) for r in rows] == [
         (a, m) for a in ("fedswe:k=5", "fedavg", "f3ast") for m in ("server", "client_mean")
     ]
-    assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
-    assert (out / "compare.svg").read_text().startswith("<?xml")
+    for figure in ("compare", "compare_final"):
+        assert (out / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+        assert (out / f"{figure}.svg").read_text().startswith("<?xml")
     # the numbers are those of the single runs: mean and std over seeds of the last 50 rounds
     row = rows[2]
     runs = [

@@ -31,4 +31,4 @@ def test_a_panel_without_any_number_has_no_scale():
     series = Series("FedSWE", [0, 10], [[INF, INF]])
     axes = drawn(against_k([Panel("(a)", [series], "rounds to 40 %", x="k")], clients=100)).axes[0]
     assert not len(axes.get_yticks())
-    assert [text.get_text() for text in axes.texts] == ["never reached for any k"]
+    assert [text.get_text() for text in axes.texts] == ["never reached for any k", "k = m"]

@@ -162,6 +162,13 @@ def test_cells_measured_with_other_settings_are_refused(cli, tmp_path):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("scale", "said"), [("ci", True), ("small", False)])
+def test_verdicts_without_meaning_are_said_to_have_none(cli, tmp_path, scale, said):
+    _, out, _ = cli("reproduce", "claims", "--scale", scale, "--report", "--out", tmp_path)
+    assert ("no meaning        runs of 10 to 20 rounds are too short" in out) == said
+    assert ("**No meaning**" in (tmp_path / f"{scale}-released/claims.md").read_text()) == said
+
+
 @pytest.mark.parametrize(
     ("scale", "fedswe_k0", "code"),
     [("full", 70.0, 0), ("full", 60.0, 1), ("small", 60.0, 0), ("full", None, 0)],

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_SIZE = (6.4, 4.2)
+_SIZE = (4.6, 3.0)
 _SMALLEST = "P_delta: the shortest window with that delta"
 _OR_NONE = or_else("none")
 
@@ -80,7 +80,7 @@ def _of_probabilities(scenario: Scenario, deltas: Sequence[float], window: int) 
         axes = figure.subplots()
         axes.plot(np.arange(1, len(profile) + 1), profile, color=BLUE, linewidth=1.2)
         axes.plot([window], [here], "o", color=BLUE, label=f"P = {window}: δ = {short(here)}")
-        _finish(axes, scenario, deltas, float(profile.max()), "lower right")
+        _finish(axes, scenario, deltas, float(profile.max()), "best")
 
     return Report(values, draw, _SIZE, tables, [note])
 
@@ -129,7 +129,7 @@ def _of_trace(scenario: Scenario, deltas: Sequence[float], window: int, confiden
         axes.plot(lengths, profile, color=BLUE, linewidth=1.2, label="in the trace")
         band = chernoff_lower(profile, lengths, alpha), chernoff_upper(profile, lengths, alpha)
         axes.fill_between(lengths, *band, color=BLUE, alpha=0.15, linewidth=0, label=f"{percent} for each P")
-        _finish(axes, scenario, deltas, float(band[1].max()), "upper right")
+        _finish(axes, scenario, deltas, float(band[1].max()), "best")
 
     return Report(values, draw, _SIZE, tables, notes)
 

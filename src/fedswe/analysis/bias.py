@@ -13,7 +13,7 @@ from fedswe.analysis.report import Column, Report, TextTable, short, table
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
 from fedswe.errors import FedsweError, require
-from fedswe.plotting import GREY, PALETTE, format_axes
+from fedswe.plotting import GREY, format_axes, line_styles
 from fedswe.tasks.quadratic import QuadraticProblem
 from fedswe.theory.counterexample import fedswe_trace_limit
 from fedswe.theory.limits import (
@@ -75,10 +75,14 @@ def bias_of(scenario: Scenario, ks: Sequence[float] | None, step: float | None) 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         servers, presence = _servers(values), values["presence"]
-        for entry, color in zip(servers, np.resize(PALETTE, len(servers)), strict=True):
+        styles = line_styles(entry["algorithm"] for entry in servers)
+        for entry in servers:
             y, error = scenario.m * entry["weights"], entry["standard_error"]
-            size = 2.5 if scenario.m > 60 else 4
-            axes.plot(presence, y, "o", color=color, markersize=size, alpha=0.8, label=entry["algorithm"])
+            color, marker = (styles[entry["algorithm"]][key] for key in ("color", "marker"))
+            axes.plot(
+                presence, y, marker, color=color, markerfacecolor="none", markeredgewidth=0.8,
+                markersize=2.5 if scenario.m > 60 else 4, label=entry["algorithm"],
+            )  # fmt: skip
             if error is not None:
                 axes.errorbar(presence, y, scenario.m * error, fmt="none", ecolor=color, alpha=0.4)
         axes.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
@@ -86,7 +90,7 @@ def bias_of(scenario: Scenario, ks: Sequence[float] | None, step: float | None) 
         format_axes(axes, title, "share of rounds a client is available", "weight × m (1 is fair)")
 
     printed = [_summary(values["limits"], objective), _clients(values)]
-    return Report(values, draw, (7.2, 4.4), printed, _notes(scenario, values, objective))
+    return Report(values, draw, (4.6, 3.0), printed, _notes(scenario, values, objective))
 
 
 def _objective(scenario: Scenario, step: float | None) -> _Objective:

@@ -34,7 +34,7 @@ from fedswe.theory.spectral import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SIZE = (6.4, 4.2)
+_SIZE = (4.6, 3.0)
 _EXACT = 2e7  # clients squared times rounds of all different windows: beyond it, simulation is faster
 _DRAWS = 1000
 _ROUNDING = 1e-12  # error of the exact rho_k
@@ -137,14 +137,15 @@ def mixing_report(
         axes.plot(ks, [row["rho"] for row in rows], "o-", color=BLUE, markersize=4, label=r"$\rho_k$")
         if found[0].estimate is not None:
             low, high = zip(*(row["interval"] for row in rows), strict=True)
-            axes.fill_between(ks, low, high, color=BLUE, alpha=0.15, linewidth=0, label=percent)
+            axes.fill_between(ks, low, high, color=BLUE, alpha=0.15, linewidth=0, label=f"{percent} interval")
         if found[0].realised is not None:
             worst = [row["realised_worst_window"] for row in rows]
             axes.plot(ks, worst, "s--", color=ORANGE, markersize=4, label="worst window of the trace")
         if limit is not None:
             reference_line(axes, limit, "k → ∞", GREY)
         count_axis(axes, zero=True)
-        axes.set_ylim(0, 1.03)
+        top = max(row["rho"] if row["interval"] is None else row["interval"][1] for row in rows)
+        axes.set_ylim(0, min(1.03, 1.3 * top) or 1.03)
         format_axes(axes, f"{scenario.name}, {scenario.m} clients, windows of {window} rounds", "k", r"$\rho_k$")
 
     return Report(values, draw, _SIZE, [table(title, [*rows, *last], columns)], _notes(scenario, found, percent))

@@ -24,7 +24,7 @@ from fedswe.theory.rates import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SIZE = (6.4, 4.2)
+_SIZE = (4.6, 3.0)
 _MIXED = 1 - 1e-9  # rho_k above this is 1 up to rounding
 _POINTS = {"marker": "o", "markersize": 4, "linewidth": 1.1}
 _TERMS: dict[str, tuple[str, dict[str, Any]]] = {  # of the corollary's bound: title and line style

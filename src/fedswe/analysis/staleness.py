@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_SIZE = (10.4, 4.0)
+_SIZE = (6.9, 2.7)
 _COPIES = 100  # of simulated chains
 _RAREST = 5  # clients listed one by one
 _MOMENTS = ("first", "second")
@@ -103,14 +103,15 @@ def _of_probabilities(scenario: Scenario, levels: Sequence[float], window: int) 
         chosen = {"rarest": order[-1], "median": order[len(order) // 2], "most frequent": order[0]}
         for (name, i), color in zip(chosen.items(), (RED, ORANGE, GREEN), strict=True):
             right.plot(first[:, i], color=color, linewidth=1.2, label=f"{name} (client {i})")
-        top = 1.5 * float(first.max())
+        top, above = 1.5 * float(first.max()), []
         for bound, name in ((paper, "paper"), (safe, "every t")):
             if bound is not None and bound[0] < top:
                 reference_line(right, bound[0], name)
-            elif bound is not None:  # above the axes: they would squeeze the curves
-                right.plot([], [], color=GREY, linestyle=":", label=f"bound ({name}): {short(bound[0])}")
+            elif bound is not None:  # in the axes they would squeeze the curves
+                above.append(f"{short(bound[0])} ({name})")
         right.set_ylim(0, top)
-        format_axes(right, "expected staleness", "round t", r"$E[t - \tau_i(t)]$", "upper right")
+        title = "\n".join(["expected staleness", *([f"bounds: {', '.join(above)}"] if above else [])])
+        format_axes(right, title, "round t", r"$E[t - \tau_i(t)]$", "upper right")
 
     return Report(values, draw, _SIZE, tables, notes)
 
@@ -263,6 +264,6 @@ def _finish_echoes(axes: Axes, quantiles: IntArray, levels: Sequence[float]) -> 
         if q < 1:
             axes.plot([echo], [1 - q], "o", color=BLUE, markersize=4)
             axes.annotate(
-                f"{100 * q:g} % up to {echo}", (echo, 1 - q), xytext=(6, 3), textcoords="offset points", fontsize=8
+                f"{100 * q:g} % up to {echo}", (echo, 1 - q), xytext=(6, 3), textcoords="offset points", fontsize=7
             )
     format_axes(axes, "echo of the reports", "echo r", "share of reports with a larger echo")

@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "fedswe.cli.run:run_command",
     "compare": "fedswe.cli.compare:compare_command",
     "export": "fedswe.cli.export:export_command",
+    "plot": "fedswe.cli.plot:plot_command",
     "list": "fedswe.cli.list_show:list_command",
     "show": "fedswe.cli.list_show:show_command",
     "bench": "fedswe.cli.bench:bench_command",

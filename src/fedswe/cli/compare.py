@@ -22,7 +22,6 @@ from fedswe.errors import FedsweError
 
 if TYPE_CHECKING:
     from fedswe.comparison.table import Comparison, ComparisonRow
-    from fedswe.plotting import Panel
 
 
 def compare_command(
@@ -45,7 +44,7 @@ def compare_command(
     from fedswe.comparison.compare import compare, labelled
     from fedswe.comparison.labels import split_labels
     from fedswe.experiment.configuration import read
-    from fedswe.plotting import plot_comparison
+    from fedswe.figures import draw_comparison
 
     file, overrides = split(settings or [])
     labels = registry.names("algorithm") if algorithms == "all" else split_labels(algorithms)
@@ -61,13 +60,15 @@ def compare_command(
                 jobs=jobs, on=on, watch=watch,
             )  # fmt: skip
         rounds = next(iter(experiments.values())).rounds
-        if panels := _panels(result):
-            plot_comparison(panels, _title(table, chosen_seeds, rounds), place / "compare.png")
+        if result.headline is not None:
+            draw_comparison(place)
         if as_json:
             print_json({**result.to_json(), "directory": str(place)})
             return
         _print(result, chosen_seeds, rounds, rates, tune_by)
-        console.print(f"results   {place}/compare.csv, compare_summary.csv, compare.png, compare.svg, runs/")
+        console.print(
+            f"results   {place}/compare.csv, compare_summary.csv, compare.png, compare_final.png (and .svg), runs/"
+        )
 
 
 def _refuse_ignored(overrides: list[str], table: dict[str, Any], labels: list[str]) -> None:
@@ -85,32 +86,6 @@ def _refuse_ignored(overrides: list[str], table: dict[str, Any], labels: list[st
         if key.startswith("algorithm.") and others:
             parameter = word.removeprefix("algorithm.")
             raise FedsweError(f"{word} would be ignored for {others[0]}: write --algorithms {others[0]}:{parameter}")
-
-
-def _panels(result: Comparison) -> list[Panel]:
-    """The headline score over the rounds, one panel per evaluated model; none without scores."""
-    from fedswe.plotting import Panel, Series
-
-    score = result.headline
-    panels = []
-    for model in dict.fromkeys(row.model for row in result.rows if score is not None):
-        series = [
-            Series(row.label, row.histories[0]["round"].tolist(), [h[f"{model}_{score}"] for h in row.histories])
-            for row in result.rows
-            if row.model == model
-        ]
-        name = str(score)
-        panels.append(Panel(model.replace("_", " "), series, name.replace("_", " "), log=name.endswith("loss")))
-    return panels
-
-
-def _title(table: dict[str, Any], seeds: list[int], rounds: int) -> str:
-    """Data set, availability, seeds and rounds, as the configuration names them."""
-    from fedswe.experiment.configuration import DEFAULT
-
-    task, availability = ({"name": DEFAULT[part], **table.get(part, {})} for part in ("task", "availability"))
-    data = Path(task["file"]).name if "file" in task else task["name"]
-    return f"{data}, {availability['name']} availability, seeds {', '.join(map(str, seeds))}, {rounds} rounds"
 
 
 @contextmanager

@@ -1,0 +1,122 @@
+"""One style for all figures: sizes, colours, lines and axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+Corner = Literal["best", "upper right", "lower right", "center right"]
+
+WIDTHS = {"single": 3.3, "double": 6.9}  # inches: one column and two columns of a page
+FONT = {"font.size": 8, "axes.titlesize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7}
+SMALL = 7  # points: labels and captions
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; without yellow, which is too pale for a line
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "0.45"
+PALETTE = (RED, BLUE, GREEN, "#CC79A7", "#000000", ORANGE, "#56B4E9")
+_LINES: tuple[Any, ...] = ("solid", (0, (5, 1.2)), (0, (5, 1.2, 1.2, 1.2)), (0, (1.6, 0.9)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")  # these and the lines tell curves apart without colours
+
+
+def format_axes(axes: Axes, title: str, x: str, y: str, legend: Corner = "best") -> None:
+    """Title, axis labels, a light grid below the data, and a legend if anything drawn has a label."""
+    axes.set_title(title)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_axisbelow(True)
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, loc=legend)
+
+
+def reference_line(axes: Axes, y: float, text: str, color: object = GREY) -> None:
+    """A dotted horizontal line with its name to the right of the axes."""
+    axes.axhline(y, color=color, linewidth=0.8, linestyle=":")
+    axes.annotate(
+        text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points", va="center",
+        fontsize=SMALL, color=color, annotation_clip=False,
+    )  # fmt: skip
+
+
+def count_axis(axes: Axes, zero: bool) -> None:
+    """A logarithmic x axis of counts with plain numbers; with `zero`, linear from 0 to 1."""
+    from matplotlib.ticker import FuncFormatter
+
+    if zero:
+        axes.set_xscale("symlog", linthresh=1)
+        axes.set_xlim(-0.15, axes.get_xlim()[1] * 1.15)  # the points at both ends are clear of the frame
+    else:
+        axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def log_axis(axis: Axis) -> None:
+    """Plain numbers on a logarithmic axis that is not too long for them; call it when the limits are set."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = sorted(axis.get_view_interval())
+    if low > 1e-4 and high < 1e5 and high / low < 1e3:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def ordered_colors(count: int) -> list[tuple[float, float, float, float]]:
+    """Colours for an ordered family of curves, dark to light."""
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](0.85 * i / max(count - 1, 1)) for i in range(count)]
+
+
+def line_styles(names: Iterable[str], ordered: bool = False) -> dict[str, dict[str, Any]]:
+    """Colour, line and marker of every name; `ordered` colours a family, such as the k of FedSWE."""
+    labels = list(dict.fromkeys(names))
+    colors = ordered_colors(len(labels)) if ordered else PALETTE
+    return {
+        label: {
+            "color": colors[i % len(colors)],
+            "linestyle": _LINES[i % len(_LINES)],
+            "marker": MARKERS[i % len(MARKERS)],
+        }
+        for i, label in enumerate(labels)
+    }
+
+
+def message(axes: Axes, text: str) -> None:
+    """A sentence in the middle of axes without data, which therefore have no ticks."""
+    axes.set(xticks=[], yticks=[])
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=GREY)
+
+
+def caption(figure: Figure, text: str) -> None:
+    """Sentences below the axes, in lines as wide as the figure."""
+    if text:
+        lines = _wrapped(text, 67 * (figure.get_size_inches()[0] - 0.1))  # less than 72: hinting widens letters
+        figure.supxlabel(
+            "\n".join(lines), x=0.05 / figure.get_size_inches()[0], ha="left", fontsize=SMALL, color="0.25",
+            parse_math=False,
+        )  # fmt: skip
+
+
+def _wrapped(text: str, points: float) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and _width(longer) > points:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def _width(text: str) -> float:
+    """In points, at the size of captions."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    return float(text_to_path.get_text_width_height_descent(text, FontProperties(size=SMALL), False)[0])
