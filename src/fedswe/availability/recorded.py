@@ -55,9 +55,7 @@ class Recorded(Availability):
         """The schedule of a record: clients that are never available are told, probabilities added if wanted."""
         never = int((record.available_rounds(0, record.length) == 0).sum())
         rounds = f"the {record.length} rounds"
-        require(
-            never < record.m, f"{name}: no client is available in any of {rounds}; 1 and true mean that a client is"
-        )
+        require(never < record.m, f"{name}: no client is available in any of {rounds}, so nothing would be trained")
         if never:
             warn(f"{name}: {never} of {record.m} clients are never available in {rounds}")
         if self.prob == "unknown":
