@@ -10,10 +10,11 @@ import pytest
 
 from fedswe import Evaluate, Experiment, Record, run
 from fedswe.algorithms import MIFA, FedAU, FedAWE, FedSWE, FedSWEVariant
+from fedswe.availability import Mask
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adam, Clip
 from fedswe.errors import FedsweError
-from fedswe.experiment.configuration import dump, experiment, load, load_text
+from fedswe.experiment.configuration import dump, experiment, load, load_text, refuse_other
 from fedswe.tasks import Digits, Quadratic
 from tests.algorithms import ALGORITHMS
 
@@ -242,3 +243,21 @@ def test_defaults_are_the_documented_ones():
     assert written.keys() == known.keys()
     for section in ("task", "local", "evaluate", "record"):
         assert written[section].keys() == known[section].keys()
+
+
+def test_the_rounds_of_an_availability_are_the_default_in_python_too(tmp_path):
+    (tmp_path / "mask.csv").write_text("1,0\n" * 7)
+    mask = Mask(file=str(tmp_path / "mask.csv"))
+    assert Experiment(availability=mask).rounds == 7
+    assert Experiment(availability=mask, rounds=500).rounds == 500
+    assert Experiment().rounds == 500
+    assert type(Experiment().rounds) is int
+
+
+def test_threads_are_no_setting_that_results_depend_on(tmp_path):
+    one, two = Experiment(threads=1), Experiment(threads=2)
+    refuse_other(one, two, tmp_path)
+    with pytest.raises(FedsweError, match="seed = 3 there, 4 here"):
+        refuse_other(one, Experiment(threads=1, seed=4), tmp_path)
+    older = "\n".join(line for line in dump(Experiment()).splitlines() if not line.startswith("threads"))
+    assert load_text(older, "older") == Experiment()
