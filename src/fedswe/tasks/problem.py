@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fedswe.availability.schedule import Floats
+from fedswe.core.checked import Checked
 from fedswe.core.local import Precision
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Problem(ABC):
 
 
 @dataclass(frozen=True)
-class Task(ABC):
+class Task(Checked, ABC):
     """A named task with its parameters; ``build`` makes the problem of one run."""
 
     title: ClassVar[str]
