@@ -101,6 +101,9 @@ def test_mistakes_in_the_arguments_get_one_line(words, message, monkeypatch, cap
     assert message in err
 
 
+shown = pytest.mark.filterwarnings("always::fedswe.errors.FedsweWarning")  # not raised, as elsewhere in the tests
+
+
 # commands of other packages --------------------------------------------------------------------------------
 @pytest.fixture
 def published(tmp_path, monkeypatch):
@@ -145,6 +148,17 @@ def dig() -> None:
 '''
 
 
+@shown
+@pytest.mark.parametrize("name", ["run", "theory.bias", "run.fast", "theory"])
+def test_a_name_that_is_taken_is_ignored_with_a_warning(name, published, monkeypatch, capsys):
+    published([f"{name} = plants_grow:grow"], plants_grow=FUNCTION)
+    code, out, err = fedswe(monkeypatch, capsys, "theory", "bias", "--help")
+    assert code == 0
+    assert "--horizon" in out
+    assert err.startswith(f"warning: the command {name} of the package plants is ignored: ")
+    assert err.count("\n") == 1
+
+
 def test_a_function_is_a_command(published, monkeypatch, capsys):
     published(["grow = plants_grow:grow"], plants_grow=FUNCTION)
     assert "Grow a tree." in fedswe(monkeypatch, capsys, "--help")[1]
@@ -172,6 +186,7 @@ def test_a_dot_places_a_command_in_a_group(published, monkeypatch, capsys):
     assert "mixing" in fedswe(monkeypatch, capsys, "theory", "--help")[1]
 
 
+@shown
 def test_names_of_fedswe_stay_its_own(published, monkeypatch, capsys):
     published(["list = plants_other:grow", "run.grow = plants_other:grow"], plants_other=FUNCTION)
     assert "algorithm" in fedswe(monkeypatch, capsys, "list")[1]

@@ -42,16 +42,16 @@ def test_small_work_has_one_thread_and_large_work_all():
 
 
 def test_only_clients_at_work_count():
-    assert chosen([engine(100, batch_size=15_000)]) == 2
-    assert chosen([engine(100, batch_size=15_000, availability=Stationary(p=0.1))]) == 1
-    assert chosen([engine(100, batch_size=15_000, availability=Stationary(p=0.1), algorithm=FedPBC())]) == 2
-    assert chosen([engine(100, batch_size=15_000, engine="loop")]) == 1
+    assert chosen([engine(100, batch_size=30_000)]) == 2
+    assert chosen([engine(100, batch_size=30_000, availability=Stationary(p=0.1))]) == 1
+    assert chosen([engine(100, batch_size=30_000, availability=Stationary(p=0.1), algorithm=FedPBC())]) == 2
+    assert chosen([engine(100, batch_size=30_000, engine="loop")]) == 1
 
 
 def test_runs_of_one_stack_count_together():
     one = engine(batch_size=10**5)
     assert chosen([one]) == 1
-    assert chosen([one] * 3) == 2
+    assert chosen([one] * 6) == 2
 
 
 def test_weights_of_a_convolution_are_used_many_times():

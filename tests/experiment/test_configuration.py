@@ -10,10 +10,11 @@ import pytest
 
 from fedswe import Evaluate, Experiment, Record, run
 from fedswe.algorithms import MIFA, FedAU, FedAWE, FedSWE, FedSWEVariant
+from fedswe.availability import Mask, Sine
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adam, Clip
 from fedswe.errors import FedsweError
-from fedswe.experiment.configuration import dump, experiment, load, load_text
+from fedswe.experiment.configuration import dump, experiment, load, load_text, refuse_other
 from fedswe.tasks import Digits, Quadratic
 from tests.algorithms import ALGORITHMS
 
@@ -42,9 +43,6 @@ def test_numbers_of_numpy_are_written_as_plain_ones():
     [
         ({"engine": "fast"}, "engine must be one of batched, loop, not 'fast'"),
         ({"dtype": "float16"}, "dtype must be one of float32, float64, not 'float16'"),
-        ({"algorithm": MIFA(store="deltas")}, "algorithm.store must be one of delta, delta_over_lr"),
-        ({"task": Digits(partition="iid")}, "task.partition must be one of"),
-        ({"local": Local(schedule="linear")}, "local.schedule must be one of inverse_sqrt, .*, not 'linear'"),
         ({"rounds": 2.5}, "rounds must be a whole number, not 2.5"),
         ({"rounds": "5"}, "rounds must be a whole number, not '5'"),
         ({"rounds": True}, "rounds must be a whole number, not True"),
@@ -53,7 +51,6 @@ def test_numbers_of_numpy_are_written_as_plain_ones():
         ({"algorithm": FedSWE}, r"algorithm must be an instance of Algorithm, not the class FedSWE: write FedSWE\(\)"),
         ({"task": "digits"}, "task must be an instance of Task, not 'digits'"),
         ({"local": {"lr": 1}}, "local must be an instance of Local, not {'lr': 1}"),
-        ({"task": Quadratic(centers=[[1.0, "x"]])}, "task.centers must be a list, .* or None, not"),
     ],
 )
 def test_a_value_of_another_type_is_refused_from_python_too(parts, message):
@@ -62,11 +59,35 @@ def test_a_value_of_another_type_is_refused_from_python_too(parts, message):
 
 
 @pytest.mark.parametrize(
+    ("cls", "values", "message"),
+    [
+        (MIFA, {"store": "deltas"}, "store must be one of delta, delta_over_lr, not 'deltas'"),
+        (FedSWE, {"k": "3"}, "k must be a number, not '3'"),
+        (FedSWE, {"chain": (Clip,)}, r"not the class Clip: write Clip\(\)"),
+        (Clip, {"norm": "5"}, "norm must be a number, not '5'"),
+        (Digits, {"partition": "iid"}, "partition must be one of"),
+        (Digits, {"clients": 2.5}, "clients must be a whole number, not 2.5"),
+        (Quadratic, {"centers": [[1.0, "x"]]}, "centers must be a list, .* or None, not"),
+        (Sine, {"period": None}, "period must be a whole number, not None"),
+        (Sine, {"p": [0.5, "x"]}, r"p must be a number or a list, .* not \[0.5, 'x'\]"),
+        (Local, {"schedule": "linear"}, "schedule must be one of inverse_sqrt, .*, not 'linear'"),
+        (Local, {"lr": "fast"}, "lr must be a number, not 'fast'"),
+        (Local, {"steps": 2.5}, "steps must be a whole number, not 2.5"),
+        (Evaluate, {"every": "3"}, "every must be a whole number, not '3'"),
+        (Evaluate, {"model": "server"}, "model must be a list, each text, not 'server'"),
+        (Evaluate, {"model": [3]}, "model must be text, not 3"),
+        (Record, {"trajectory": 1}, "trajectory must be True or False, not 1"),
+    ],
+)
+def test_so_is_one_of_a_part(cls, values, message):
+    with pytest.raises(FedsweError, match=message):
+        cls(**values)
+
+
+@pytest.mark.parametrize(
     ("cls", "names", "message"),
     [
         (Evaluate, {"model": ["server", "best"]}, "unknown output 'best': known are server, client_mean"),
-        (Evaluate, {"model": "server"}, "model must be a list of names, not 'server'"),
-        (Evaluate, {"model": [3]}, "unknown output 3"),
         (Record, {"columns": ["consenus"]}, "unknown column 'consenus': did you mean consensus?"),
     ],
 )
@@ -242,3 +263,21 @@ def test_defaults_are_the_documented_ones():
     assert written.keys() == known.keys()
     for section in ("task", "local", "evaluate", "record"):
         assert written[section].keys() == known[section].keys()
+
+
+def test_the_rounds_of_an_availability_are_the_default_in_python_too(tmp_path):
+    (tmp_path / "mask.csv").write_text("1,0\n" * 7)
+    mask = Mask(file=str(tmp_path / "mask.csv"))
+    assert Experiment(availability=mask).rounds == 7
+    assert Experiment(availability=mask, rounds=500).rounds == 500
+    assert Experiment().rounds == 500
+    assert type(Experiment().rounds) is int
+
+
+def test_threads_are_no_setting_that_results_depend_on(tmp_path):
+    one, two = Experiment(threads=1), Experiment(threads=2)
+    refuse_other(one, two, tmp_path)
+    with pytest.raises(FedsweError, match="seed = 3 there, 4 here"):
+        refuse_other(one, Experiment(threads=1, seed=4), tmp_path)
+    older = "\n".join(line for line in dump(Experiment()).splitlines() if not line.startswith("threads"))
+    assert load_text(older, "older") == Experiment()

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedswe.availability.schedule import Bernoulli, Floats, LegacyBernoulli, Schedule
 from fedswe.core import keys
+from fedswe.core.checked import Checked
 from fedswe.errors import FedsweError, require, warn
 
 UNLABELLED = (0.1, 1.0)  # p_i of the clients of a task without labels is drawn uniformly from here
@@ -26,7 +27,7 @@ class Population:
 
 
 @dataclass(frozen=True)
-class Availability(ABC):
+class Availability(Checked, ABC):
     """A named model with its parameters; ``schedule`` applies it to clients and a seed."""
 
     title: ClassVar[str]

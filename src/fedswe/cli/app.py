@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedswe import __version__
-from fedswe.errors import FedsweError, require, suggestion
+from fedswe.errors import FedsweError, require, suggestion, warn
 
 GROUPS = {
     "data": "List, download and verify the official files of the data sets.",
@@ -149,16 +149,19 @@ class LazyCommand(click.Command):
 
 
 def _add(root: LazyGroup, name: str, target: str, package: str) -> None:
-    """Place a command in the tree; a name that is taken stays with its first owner."""
+    """Place a command in the tree; a name that is taken stays with its first owner, and a warning says so."""
     *path, last = name.split(".")
     group = root
     for part in path:
         help_ = GROUPS.get(part, f"Commands of the package {package}.")
         inner = group.commands.setdefault(part, LazyGroup(name=part, help=help_, no_args_is_help=True))
         if not isinstance(inner, LazyGroup):
+            warn(f"the command {name} of the package {package} is ignored: {part} is a command already")
             return
         group = inner
-    group.commands.setdefault(last, LazyCommand(last, target, package))
+    taken = group.commands.setdefault(last, LazyCommand(last, target, package))
+    if not isinstance(taken, LazyCommand) or taken.target != target:
+        warn(f"the command {name} of the package {package} is ignored: fedswe {' '.join([*path, last])} exists already")
 
 
 def _command(value: object) -> click.Command:

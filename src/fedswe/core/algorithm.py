@@ -22,6 +22,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from fedswe.core.checked import Checked
 from fedswe.core.records import Model, Nothing, Scalar, Vector, parts, zeros
 from fedswe.core.transforms import Clip, Transform, check_chain
 from fedswe.errors import require
@@ -75,7 +76,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Algorithm(ABC):
+class Algorithm(Checked, ABC):
     """Hyper-parameters only: all state is in the records that are passed in and returned."""
 
     lr: float = 1.0  # eta_g, the global rate

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fedswe.core.checked import Checked
 from fedswe.core.transforms import Clip, Transform, check_chain
 from fedswe.errors import require
 
@@ -13,7 +14,7 @@ Precision = Literal["fp32", "tf32", "bf16"]  # of the arithmetic in training
 
 
 @dataclass(frozen=True)
-class Local:
+class Local(Checked):
     """How a client trains in one round: s steps of SGD along the chain's direction."""
 
     steps: int = 10  # s, local steps per round

@@ -17,12 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fedswe.core.checked import Checked
 from fedswe.core.records import Nothing, Scalar, Vector
 from fedswe.errors import FedsweError, require
 
 
 @dataclass(frozen=True)
-class Transform(ABC):
+class Transform(Checked, ABC):
     """Hyper-parameters only; the state is a frozen record of tensors, passed in and returned."""
 
     title: ClassVar[str]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from fedswe.core.algorithm import Algorithm
+from fedswe.core.checked import Checked
 from fedswe.core.records import Model, Nothing, Vector, parts
 from fedswe.errors import require
 
@@ -34,7 +35,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True)
-class Output(ABC):
+class Output(Checked, ABC):
     title: ClassVar[str]
 
     def init(self, run: Run) -> Any:

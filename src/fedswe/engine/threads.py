@@ -20,7 +20,7 @@ from fedswe.tasks.problem import Problem
 
 # Products of weights and inputs in one step of all clients, from which on several threads pay. Threads that spin while
 # they wait take the cores from each other when other processes use them too, and pay much later.
-_LARGE = {"idle": 10**7, "spinning": 10**9}
+_LARGE = {"idle": 2 * 10**7, "spinning": 10**9}
 _LOOK = 10  # rounds of availability examined
 _LAYERS = ("linear", "conv1d", "conv2d", "conv3d")  # functions of an input and weights
 

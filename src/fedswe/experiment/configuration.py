@@ -16,9 +16,10 @@ import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
 from fedswe import registry
+from fedswe.core.checked import types_of
 from fedswe.core.local import Local
 from fedswe.errors import FedsweError, first_line, located, require, suggestion
-from fedswe.experiment.experiment import Evaluate, Experiment, Record, types_of
+from fedswe.experiment.experiment import Evaluate, Experiment, Record
 
 T = TypeVar("T")
 Table = dict[str, Any]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
-from numbers import Integral, Real
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -16,6 +14,7 @@ from fedswe.availability import Availability, Sine
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
 from fedswe.core.algorithm import Algorithm
+from fedswe.core.checked import Checked, check_types
 from fedswe.core.local import Local
 from fedswe.core.transforms import Clip
 from fedswe.errors import FedsweError, require
@@ -33,7 +32,7 @@ _MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
-class Evaluate:
+class Evaluate(Checked):
     """When, and at which models, a run is evaluated."""
 
     every: int = 20  # rounds; round 0 and the last round are always evaluated
@@ -56,7 +55,6 @@ class Evaluate:
 
     def __post_init__(self) -> None:
         require(self.every >= 1, f"every must be at least 1 round, not {self.every}")
-        require(isinstance(self.model, list | tuple), f"model must be a list of names, not {self.model!r}")
         for text in self.model:
             registry.instance("output", text, "model")
         require(self.model, f"model is empty: name at least one of {', '.join(registry.names('output'))}")
@@ -68,7 +66,7 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
-class Record:
+class Record(Checked):
     """What a run directory keeps besides history and final models."""
 
     trajectory: bool = False  # the server model after every round
@@ -77,7 +75,6 @@ class Record:
 
     def __post_init__(self) -> None:
         require(self.checkpoint >= 0, f"checkpoint must be 0 (off) or positive, not {self.checkpoint}")
-        require(isinstance(self.columns, list | tuple), f"columns must be a list of names, not {self.columns!r}")
         for text in self.columns:
             registry.instance("column", text, "columns")
         require(len(set(self.columns)) == len(self.columns), "columns names one column twice")
@@ -137,64 +134,6 @@ class Experiment:
             f"{type(self.algorithm).__name__} computes gradients from the local progress: "
             "local.chain may hold only clip",
         )
-
-
-def check_types(part: Any, section: str) -> None:
-    """Refuse a value of another type than its field: from Python nothing else does, and it would fail much later."""
-    hints = types_of(type(part))
-    for f in fields(part):
-        wrong = _mismatch(getattr(part, f.name), hints.get(f.name, Any))
-        if wrong is not None:
-            value, hint = wrong
-            raise FedsweError(f"{section}{f.name} must be {_described(hint)}, not {_shown(value)}")
-
-
-_TYPES: dict[type[Any], dict[str, Any]] = {}  # kept, as reading the types takes longer than checking the values
-
-
-def types_of(cls: type[Any]) -> dict[str, Any]:
-    """The types of the fields of a dataclass; empty for a class whose types are not all defined."""
-    if cls not in _TYPES:
-        try:
-            _TYPES[cls] = get_type_hints(cls)
-        except NameError:
-            _TYPES[cls] = {}
-    return _TYPES[cls]
-
-
-def _mismatch(value: Any, hint: Any) -> tuple[Any, Any] | None:
-    """The part of a value that has another type, and the type it should have."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (list, tuple) and isinstance(value, list | tuple | np.ndarray):
-        return next((wrong for item in value if (wrong := _mismatch(item, arguments[0]))), None)
-    if origin in (Union, UnionType):
-        fits = any(_mismatch(value, argument) is None for argument in arguments)
-    elif origin is Literal:
-        fits = isinstance(value, str) and value in arguments
-    elif hint in (int, float):
-        fits = isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
-    elif hint is bool:
-        fits = isinstance(value, bool | np.bool_)
-    else:
-        cls = origin or hint
-        fits = not isinstance(cls, type) or isinstance(value, cls)
-    return None if fits else (value, hint)
-
-
-def _described(hint: Any) -> str:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(_described(argument) for argument in arguments)
-    if origin is Literal:
-        return f"one of {', '.join(map(str, arguments))}"
-    if origin in (list, tuple):
-        return f"a list, each {_described(arguments[0])}"
-    known = {int: "a whole number", float: "a number", str: "text", bool: "True or False", NoneType: "None"}
-    return known.get(hint) or f"an instance of {(origin or hint).__name__}"
-
-
-def _shown(value: Any) -> str:
-    return f"the class {value.__name__}: write {value.__name__}()" if isinstance(value, type) else repr(value)
 
 
 def assemble(experiment: Experiment) -> Engine:

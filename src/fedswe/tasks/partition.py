@@ -89,11 +89,13 @@ def _sized(given: Indices, sizes: npt.NDArray[np.int64], rng: Rng) -> list[Indic
 def _refuse_empty(parts: list[Indices], labels: npt.NDArray[np.integer], clients: int) -> None:
     empty = [i for i, part in enumerate(parts) if not len(part)]
     if empty:
-        # Equal shares (large alpha) give every client a sample only of classes with a sample for each client.
+        # Equal shares (large alpha) give every client a sample only of classes with a sample for each client. Where no
+        # class has that many, fewer clients share each class at a small alpha, and more of them get a sample.
         even = np.bincount(labels).max() >= clients
+        change = "lower task.clients or raise task.alpha" if even else "lower task.clients or task.alpha"
         raise FedsweError(
             f"client {empty[0]} has no data ({len(empty)} of {clients} clients are empty): "
-            f"lower task.clients, {'raise task.alpha, ' if even else ''}or try another seed"
+            f"{change}, or try another seed"
         )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 import numpy as np
 
 from fedswe.availability.schedule import Floats
+from fedswe.core.checked import Checked
 from fedswe.core.local import Precision
 from fedswe.errors import require
 
@@ -83,7 +84,7 @@ class Problem(ABC):
 
 
 @dataclass(frozen=True)
-class Task(ABC):
+class Task(Checked, ABC):
     """A named task with its parameters; ``build`` makes the problem of one run."""
 
     title: ClassVar[str]

@@ -1,0 +1,90 @@
+"""Values whose types are checked when they are built: in a script nothing else does, and it would fail much later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from fedswe.errors import FedsweError
+
+
+class Checked:
+    """A base of dataclasses: types are checked before `__post_init__`, which may then compare numbers."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__post_init__" in vars(cls):
+            cls.__post_init__ = _after_the_types(vars(cls)["__post_init__"])  # type: ignore[attr-defined]
+
+
+def _after_the_types(post_init: Callable[[Any], None]) -> Callable[[Any], None]:
+    @wraps(post_init)
+    def checked(self: Any) -> None:
+        check_types(self)
+        post_init(self)
+
+    return checked
+
+
+def check_types(part: Any, section: str = "") -> None:
+    """Refuse a value of another type than its field."""
+    hints = types_of(type(part))
+    for f in fields(part):
+        wrong = _mismatch(getattr(part, f.name), hints.get(f.name, Any))
+        if wrong is not None:
+            value, hint = wrong
+            raise FedsweError(f"{section}{f.name} must be {_described(hint)}, not {_shown(value)}")
+
+
+_TYPES: dict[type[Any], dict[str, Any]] = {}  # kept, as reading the types takes longer than checking the values
+
+
+def types_of(cls: type[Any]) -> dict[str, Any]:
+    """The types of the fields of a dataclass; empty for a class whose types are not all defined."""
+    if cls not in _TYPES:
+        try:
+            _TYPES[cls] = get_type_hints(cls)
+        except NameError:
+            _TYPES[cls] = {}
+    return _TYPES[cls]
+
+
+def _mismatch(value: Any, hint: Any) -> tuple[Any, Any] | None:
+    """The part of a value that has another type, and the type it should have."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (list, tuple) and isinstance(value, list | tuple | np.ndarray):
+        return next((wrong for item in value if (wrong := _mismatch(item, arguments[0]))), None)
+    if origin in (Union, UnionType):
+        fits = any(_mismatch(value, argument) is None for argument in arguments)
+    elif origin is Literal:
+        fits = isinstance(value, str) and value in arguments
+    elif hint in (int, float):
+        fits = isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+    elif hint is bool:
+        fits = isinstance(value, bool | np.bool_)
+    else:
+        cls = origin or hint
+        fits = not isinstance(cls, type) or isinstance(value, cls)
+    return None if fits else (value, hint)
+
+
+def _described(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_described(argument) for argument in arguments)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, arguments))}"
+    if origin in (list, tuple):
+        return f"a list, each {_described(arguments[0])}"
+    known = {int: "a whole number", float: "a number", str: "text", bool: "True or False", NoneType: "None"}
+    return known.get(hint) or f"an instance of {(origin or hint).__name__}"
+
+
+def _shown(value: Any) -> str:
+    return f"the class {value.__name__}: write {value.__name__}()" if isinstance(value, type) else repr(value)
