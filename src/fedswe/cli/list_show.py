@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any
 
@@ -101,7 +102,9 @@ def _comments(cls: type[Any]) -> dict[str, str]:
     """The comment beside each field, which is where its meaning is written."""
     found: dict[str, str] = {}
     for owner in reversed(cls.__mro__):
-        if owner.__module__ not in ("abc", "builtins", "typing"):
+        if owner.__module__ in ("abc", "builtins", "typing"):
+            continue
+        with suppress(OSError):  # a class that was made of a function has no source
             found |= dict(re.findall(r"^    (\w+): [^\n]*?  # (.+)$", inspect.getsource(owner), re.MULTILINE))
     return found
 

@@ -1,0 +1,63 @@
+"""The examples, as a user runs them, and the lines of docs/your-own.md."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = {
+    "own_model": ("fedswe:k=10,client_mean", "torch.Size([1, 10])"),
+    "own_data": ("mifa,server",),
+    "regression": ("client_mean_test_r2", "client_mean_train_mae_rarely"),
+    "finetune": ("330 numbers per report of 2410",),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_example_runs_and_prints(name, tmp_path):
+    script = tmp_path / f"{name}.py"
+    script.write_text((ROOT / "examples" / f"{name}.py").read_text())
+    done = subprocess.run([sys.executable, script, "results"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for words in SCRIPTS[name]:
+        assert words in done.stdout
+
+
+def test_examples_are_short():
+    assert all(len(file.read_text().splitlines()) <= 40 for file in (ROOT / "examples").glob("*.py"))
+
+
+def test_a_function_of_an_example_is_a_task_of_the_command_line(tmp_path):
+    script = tmp_path / "own_data.py"
+    script.write_text((ROOT / "examples" / "own_data.py").read_text())
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.integers(0, 4, 60), rng.standard_normal((60, 6)), rng.integers(0, 2, 60)])
+    np.savetxt(tmp_path / "patients.csv", rows, delimiter=",", header="x", comments="")
+    words = ["task.name=./own_data.py:hospitals", "task.hidden=4", "rounds=2", "--out", "run"]
+    done = subprocess.run([sys.executable, "-m", "fedswe", "run", *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "hidden = 4" in (tmp_path / "run" / "config.toml").read_text()
+    shown = subprocess.run(
+        [sys.executable, "-m", "fedswe", "show", words[0].removeprefix("task.name=")],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "hidden" in shown.stdout
+
+
+def test_the_fifteen_lines_of_the_documentation(tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "your-own.md").read_text(), re.DOTALL)
+    assert len([line for line in code.splitlines() if line]) <= 15
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    clients = [(rng.standard_normal((30, 20)), rng.integers(0, 3, 30)) for _ in range(5)]
+    log = [f"phone{i},{600 * t},{600 * (t + 1)}" for i in range(5) for t in range(8) if rng.random() < 0.7]
+    (tmp_path / "phones.csv").write_text("\n".join(["client,start,end", *log]))
+    values = {"clients": clients, "test_inputs": clients[0][0], "test_labels": clients[0][1]}
+    exec(code, values)
+    assert (tmp_path / "mine.pdf").is_file()
+    assert values["network"][0].weight.shape == (32, 20)
+    assert {row.label for row in values["comparison"].rows} == {"fedswe", "fedavg", "mifa"}
