@@ -54,7 +54,7 @@ def test_the_fifteen_lines_of_the_documentation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     clients = [(rng.standard_normal((30, 20)), rng.integers(0, 3, 30)) for _ in range(5)]
-    log = [f"phone{i},{600 * t},{600 * (t + 1)}" for i in range(5) for t in range(8) if rng.random() < 0.7]
+    log = [f"phone{i},{600 * t},{600 * t + 500}" for i in range(5) for t in range(8) if rng.random() < 0.7]
     (tmp_path / "phones.csv").write_text("\n".join(["client,start,end", *log]))
     values = {"clients": clients, "test_inputs": clients[0][0], "test_labels": clients[0][1]}
     exec(code, values)
