@@ -1,6 +1,6 @@
 """How many threads a run computes with: one for small work, where threads wait for each other longer than they compute.
 
-Measured on two cores, quiet and busy: benchmarks/README.md.
+Measured on two busy cores: benchmarks/README.md.
 """
 
 from __future__ import annotations
