@@ -121,6 +121,21 @@ def test_shards_give_clients_few_classes():
     assert sorted(i for c in range(30) for i in problem.samples.part(c).tolist()) == list(range(600))
 
 
+def test_a_large_client_changes_nothing_for_the_others():
+    """It is shuffled apart from them, where it would make all of them as wide as itself."""
+    sizes = [40, 10, 33, 64, 20_000, 500]
+    x = np.arange(sum(sizes), dtype=np.float64)[:, None]
+    owners = np.repeat(np.arange(6), sizes)
+    problem = from_data(lambda: nn.Linear(1, 2), (x, owners % 2), clients=owners).build(CPU)
+    together = problem.draw(torch.arange(6), 3, 5, 32)
+    for i in range(6):
+        alone = problem.draw(torch.tensor([i]), 3, 5, 32)
+        width = alone.index.shape[2]
+        assert torch.equal(together.index[i, :, :width], alone.index[0])
+    orders = problem.draw(torch.tensor([4]), 3, 600, 32).index[0].flatten().tolist()
+    assert len(set(orders)) == 600 * 32
+
+
 # losses and scores -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("loss", "other"),

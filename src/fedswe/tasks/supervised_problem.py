@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from fedswe.tasks.network import Network, Statistics
 from fedswe.tasks.problem import Problem, Setting
 
 _UNCHANGED = Augmentation()
+_SMALL_SHUFFLE = 2**16  # numbers to sort, below which it does not matter how
 Logits = Callable[[Vector, torch.Tensor], torch.Tensor]  # of a model [d] on inputs [n, ...]
 
 
@@ -81,11 +83,17 @@ class SupervisedProblem(Problem):
         inside = column < batch[:, None]  # [n, B]
         position = torch.where(inside[:, None], offset[:, :, None] + column, 0)  # [n, steps, B]
         if sizes.max() > batch_size:
-            passes = -(-steps // int((sizes[sizes > batch_size] // batch_size).min()))
-            order = _shuffled(named("batches"), size, passes, int(sizes.max()))  # [n, passes, n_max]
-            rows = torch.arange(len(clients), device=here)[:, None, None]
-            which = (step // per_pass[:, None]).clamp(max=passes - 1)
-            shuffled = order[rows, which[:, :, None], position]
+            names, shuffled = named("batches"), torch.empty_like(position)
+            for rows in _of_similar_size(sizes):
+                # Only clients with more than a batch need an order; the others of these rows are ignored below.
+                longer = sizes[rows][sizes[rows] > batch_size]
+                if not len(longer):
+                    continue
+                passes = -(-steps // int((longer // batch_size).min()))
+                order = _shuffled(names[rows], size[rows], passes, int(longer.max()))  # [rows, passes, n_max]
+                which = (step // per_pass[rows, None]).clamp(max=passes - 1)
+                row = torch.arange(len(order), device=here)[:, None, None]
+                shuffled[rows] = order[row, which[:, :, None], position[rows]]
             # Crops and dropout are drawn by position in the batch: a client that uses all samples keeps their order,
             # so that its result does not depend on the other clients of the stack.
             position = torch.where((size > batch_size)[:, None, None], shuffled, position)
@@ -245,6 +253,14 @@ class SupervisedProblem(Problem):
 
     def state_dict(self, x: Vector) -> dict[str, torch.Tensor]:
         return self.network.state_dict(x, self._statistics(x))
+
+
+def _of_similar_size(sizes: npt.NDArray[np.int64]) -> list[Any]:
+    """Rows that are shuffled together, to the width of the largest: all, unless few have most of the samples."""
+    if len(sizes) * sizes.max() <= max(_SMALL_SHUFFLE, 8 * sizes.sum()):
+        return [slice(None)]
+    kinds = np.frexp(sizes)[1]  # the power of two above
+    return [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
 
 
 def _shuffled(names: torch.Tensor, sizes: torch.Tensor, passes: int, width: int) -> torch.Tensor:
