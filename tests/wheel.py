@@ -78,6 +78,9 @@ def check(python: Path, folder: Path) -> None:
     assert (work / "run" / "model.safetensors").is_file()
     output(fedswe, "compare", *QUICK, "--algorithms", "fedswe,fedavg", "--seeds", "1,2", "--out", "comparison")
     assert (work / "comparison" / "compare.csv").is_file()
+    for words in (["export", "run"], ["plot", "comparison", "--out", "figure.svg"]):
+        output(fedswe, *words)
+    assert (work / "server.safetensors").is_file()
     output(fedswe, "theory", "bias", "alternating", "availability.period=20", *QUICK[:1])
     output(fedswe, "data", "list")
     output(fedswe, "reproduce", "--list")
