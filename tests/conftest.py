@@ -1,8 +1,19 @@
 """Deterministic tests: one thread, keyed randomness, hypothesis without its clock."""
 
+import sys
+
 import hypothesis
+import pytest
 import torch
 
 torch.set_num_threads(1)  # tiny models; threads only add noise
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def same_path():
+    """Files of users' classes add their folder to the path; another test must not find them there."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before

@@ -157,7 +157,8 @@ def test_a_cell_of_cifar10_has_the_clients_of_the_released_code(seed, source):
         elif found(DATASETS["cifar10"], folder_of(DATASETS["cifar10"])) is None:
             pytest.skip("no cifar10 in $FEDSWE_DATA")
         problem, schedule = populate(experiment)
-        assert (int(problem.sizes.min()), int(problem.sizes.max())) == SIZES["cifar10"][seed]
+        sizes = problem.samples.sizes(np.arange(problem.m))
+        assert (sizes.min(), sizes.max()) == SIZES["cifar10"][seed]
         assert availability_of(schedule, 6).sum(1).tolist() == PRESENT["cifar10", seed, model]
         if model.__name__ == "Stationary":
             np.testing.assert_allclose(schedule.prob(0)[:5], P[seed], atol=6e-7)

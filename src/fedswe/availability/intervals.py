@@ -43,7 +43,6 @@ class Intervals(Recorded):
     title: ClassVar[str] = "devices of a log of online intervals"
 
     def __post_init__(self) -> None:
-        require(isinstance(self.file, str), "Intervals takes the path of a file as text; else use Intervals.from_array")
         super().__post_init__()
         require(self.file or self.digest, "availability.file is missing: give the path of a log with client,start,end")
         require(not (self.digest and self.file), "with a digest, give no file")

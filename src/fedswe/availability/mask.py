@@ -32,7 +32,6 @@ class Mask(Recorded):
     title: ClassVar[str] = "the available clients of each round, from a table"
 
     def __post_init__(self) -> None:
-        require(isinstance(self.file, str), "Mask takes the path of a file as text; for an array, use Mask.from_array")
         super().__post_init__()
         require(self.file or self.digest, "availability.file is missing: give the path of a table of 0 and 1")
         require(not (self.digest and (self.file or self.prob_file)), "with a digest, give no file and no prob_file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
@@ -36,9 +37,13 @@ def check_types(part: Any, section: str = "") -> None:
     """Refuse a value of another type than its field."""
     hints = types_of(type(part))
     for f in fields(part):
+        if not f.init:
+            continue
         wrong = _mismatch(getattr(part, f.name), hints.get(f.name, Any))
         if wrong is not None:
             value, hint = wrong
+            if hasattr(type(part), "from_array") and not isinstance(value, str | int | float | bool | None):
+                raise FedsweError(f"{section}{f.name} must be {_described(hint)}: for an array, use {_of_array(part)}")
             raise FedsweError(f"{section}{f.name} must be {_described(hint)}, not {_shown(value)}")
 
 
@@ -86,5 +91,11 @@ def _described(hint: Any) -> str:
     return known.get(hint) or f"an instance of {(origin or hint).__name__}"
 
 
+def _of_array(part: Any) -> str:
+    return f"{type(part).__name__}.from_array"
+
+
 def _shown(value: Any) -> str:
-    return f"the class {value.__name__}: write {value.__name__}()" if isinstance(value, type) else repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}: write {value.__name__}()"
+    return " ".join(reprlib.repr(value).split())  # short, and in one line
