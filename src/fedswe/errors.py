@@ -50,10 +50,10 @@ def first_line(error: BaseException) -> str:
 
 def located(error: BaseException) -> str | None:
     """`./mine.py:12: TypeError: ... (in plan of Mine)`, where an exception passed through a file of the user's."""
-    if isinstance(error, SyntaxError) and error.filename and not _installed(error.filename):
+    if isinstance(error, SyntaxError) and error.filename and not is_installed(error.filename):
         return f"{_shown(error.filename)}:{error.lineno}: {type(error).__name__}: {error.msg}"
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [(code, line) for code, line in frames if not _installed(code.co_filename)]
+    own = [(code, line) for code, line in frames if not is_installed(code.co_filename)]
     if not own:
         return None
     code, line = own[-1]
@@ -62,7 +62,7 @@ def located(error: BaseException) -> str | None:
     return f"{_shown(code.co_filename)}:{line}: {first_line(error)}{inside}"
 
 
-def _installed(file: str) -> bool:
+def is_installed(file: str) -> bool:
     """Whether a file belongs to Python, to an installed package or to this one, and not to the user."""
     path = Path(file)
     if not path.is_file() or {"site-packages", "dist-packages"} & set(path.parts):

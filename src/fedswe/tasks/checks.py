@@ -12,7 +12,6 @@ from torch.func import grad, vmap
 from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, first_line, require, warn
 from fedswe.tasks.client_samples import Samples
-from fedswe.tasks.dropout import KeyedDropout
 from fedswe.tasks.losses import Objective
 from fedswe.tasks.network import Network
 
@@ -78,6 +77,7 @@ def check_fit(network: Network, objective: Objective, x: Vector, samples: Sample
             f"{where}: the loss must give one number per sample, [{len(inputs)}], not {found}: do not average over the "
             'batch (reduction="none")'
         )
+    _check_alone(objective, leaf, targets, losses.detach(), f"{where}: {both}")
     require(losses.requires_grad, f"{where}: the loss does not depend on the outputs of the model")
     require(bool(torch.isfinite(losses).all()), f"{where}: the loss of the initial model is NaN or infinite")
     for name, metric in objective.metrics.items():
@@ -88,6 +88,20 @@ def check_fit(network: Network, objective: Objective, x: Vector, samples: Sample
             sizes in ((), (len(inputs),)),
             f"{where}: the metric {name} must give one number, or one per sample, not shape {list(sizes)}",
         )
+
+
+def _check_alone(
+    objective: Objective, outputs: torch.Tensor, targets: torch.Tensor, losses: torch.Tensor, where: str
+) -> None:
+    """Refuse a loss of a sample that depends on the other samples: shapes that do not fit are broadcast."""
+    try:
+        alone = torch.cat([objective.loss(outputs[i : i + 1], targets[i : i + 1]) for i in range(len(targets))])
+    except Exception:  # a loss may need more than one sample
+        return
+    require(
+        torch.allclose(alone.detach(), losses, rtol=1e-3, atol=1e-5),
+        f"{where}: the loss of a sample depends on the other samples: give outputs and targets the same shape",
+    )
 
 
 def _tried(compute: Callable[[], object], problem: str, hint: str = "") -> object:
@@ -108,12 +122,13 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
     bits = torch.zeros((), dtype=torch.int64, device=x.device)
 
     def outputs(values: torch.Tensor, seed: int) -> tuple[torch.Tensor, int]:
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), KeyedDropout(bits) as dropout:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
-            return network.training_logits(x, values, None), dropout.calls
+            return network.dropouts(x, values, bits)
 
     before = {name: value.clone() for name, value in network.training_buffers()}
-    if len(inputs) == 1:  # too few for BatchNorm
+    known = len(inputs) > 1
+    if not known:  # too few for BatchNorm
         inputs, targets = torch.cat([inputs] * 2), torch.cat([targets] * 2)
     try:
         first, calls = outputs(inputs, 0)
@@ -132,12 +147,12 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
             f"the model changes its buffer {name} in training, which averaging does not define: use a layer without it",
         )
     try:
-        outputs(inputs[:1], 0)
+        alone, _ = outputs(inputs[:1], 0)
+        # Where there is only one sample it cannot be told, and is assumed.
+        network.mixes_samples |= not known or not torch.allclose(alone, first[:1], rtol=1e-3, atol=1e-5)
     except Exception:  # BatchNorm has no variance of one sample
-        network.least_samples = 2
-    if len(inputs) > 2 and not network.mixes_samples:
-        network.mixes_samples = not torch.allclose(outputs(inputs[:2], 0)[0], first[:2], rtol=1e-3, atol=1e-5)
-    if network.stacks:
+        network.least_samples, network.mixes_samples = 2, True
+    if network.stacks and (network.flattens or inputs.ndim == 2):
         return
 
     def loss(x: Vector, inputs: torch.Tensor, targets: torch.Tensor, bits: torch.Tensor | None) -> torch.Tensor:

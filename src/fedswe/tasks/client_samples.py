@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from fedswe.core import keys
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, first_line
 from fedswe.tasks.data_set import DataSet, chunks, placed, resident
 from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
@@ -36,7 +36,7 @@ class Scored:
 
 class ClientSamples(ABC):
     m: int
-    row: int  # numbers of one sample; 0 if not known yet
+    shape: tuple[int, ...]  # of the inputs of one sample; empty if not known yet
 
     @abstractmethod
     def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
@@ -58,9 +58,9 @@ class ClientSamples(ABC):
     def scored(self) -> Sequence[Scored]: ...
 
     @abstractmethod
-    def calibration(self) -> list[torch.Tensor]:
-        """Batches of inputs that running statistics are computed from: of the test set if there is one, without its
-        targets; a server has nothing else."""
+    def calibration(self, least: int) -> list[torch.Tensor]:
+        """Batches of at least so many inputs, from which running statistics are computed: of the test set if there is
+        one, without its targets, because a server has nothing else; empty if there are none here."""
 
     largest_size: int  # of all clients; 0 if not known
     keeps_clients: bool  # whether `gather` needs the clients
@@ -78,10 +78,12 @@ class PooledSamples(ClientSamples):
         setting: Setting,
         kept_back: Indices | None = None,
         groups: Mapping[str, tuple[Indices, Indices]] | None = None,  # training and test samples of groups of clients
+        scores_train: bool = True,
     ) -> None:
         self.m, device = len(parts), setting.device
+        self._scores_train = scores_train
         self.data = resident(data, setting.dtype, device)
-        self.row = self.data.x_train[0].numel()
+        self.shape = tuple(self.data.x_train.shape[1:])
         self._sizes = np.array([len(part) for part in parts])  # on the host: shapes depend on it
         self.largest_size = int(self._sizes.max())
         # The parts one after another: a table would be as wide as the largest.
@@ -127,7 +129,7 @@ class PooledSamples(ClientSamples):
             found.append(Scored("train", group, self._pieces(train, in_train)))
             if len(in_test):
                 found.append(Scored("test", group, self._pieces(test, in_test)))
-        return found
+        return [scored for scored in found if self._scores_train or scored.name != "train"]
 
     def _pieces(self, samples: Samples, which: Indices | None) -> Callable[[], Iterator[Samples]]:
         """The samples with these indices, or all, piece by piece."""
@@ -142,8 +144,8 @@ class PooledSamples(ClientSamples):
 
         return pieces
 
-    def calibration(self) -> list[torch.Tensor]:
-        return _some_of(self.data.x_test if len(self.data.x_test) else self.data.x_train)
+    def calibration(self, least: int) -> list[torch.Tensor]:
+        return _some_of(self.data.x_test if len(self.data.x_test) >= least else self.data.x_train, least)
 
 
 class LoadedSamples(ClientSamples):
@@ -151,7 +153,7 @@ class LoadedSamples(ClientSamples):
 
     keeps_clients = True
     largest_size = 0
-    row = 0
+    shape: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -181,7 +183,7 @@ class LoadedSamples(ClientSamples):
             return self._kept[client]
         found = self._placed(self._load(client), f"client {client}: ")
         self._check(client, found)
-        self.row = found[0][0].numel()
+        self.shape = tuple(found[0].shape[1:])
         self._kept[client] = found
         self._bytes += _size(found)
         while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
@@ -191,7 +193,11 @@ class LoadedSamples(ClientSamples):
     def _placed(self, given: object, where: str = "the test set: ") -> Samples:
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise FedsweError(f"{where}load must return (inputs, targets), not {type(given).__name__}")
-        inputs, targets = (placed(torch.as_tensor(v), self._setting.dtype, self._setting.device) for v in given)
+        dtype, device = self._setting.dtype, self._setting.device
+        try:
+            inputs, targets = (placed(v if torch.is_tensor(v) else np.asarray(v), dtype, device) for v in given)
+        except (TypeError, ValueError) as error:
+            raise FedsweError(f"{where}inputs and targets must be arrays of numbers ({first_line(error)})") from None
         return inputs, targets
 
     def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
@@ -224,13 +230,13 @@ class LoadedSamples(ClientSamples):
         for client in clients:
             yield from _cut(self.all_of(int(client)))
 
-    def calibration(self) -> list[torch.Tensor]:
-        if self._test is not None:
-            return _some_of(self._test[0])
+    def calibration(self, least: int) -> list[torch.Tensor]:
+        if self._test is not None and len(self._test[0]) >= least:
+            return _some_of(self._test[0], least)
         if not self._setting.holds_data:
             return []
         each = max(1, _CALIBRATION // self.m)
-        return _some_of(torch.cat([self.all_of(i)[0][:each] for i in range(min(self.m, _CALIBRATION))]))
+        return _some_of(torch.cat([self.all_of(i)[0][:each] for i in range(min(self.m, _CALIBRATION))]), least)
 
 
 def _cut(samples: Samples) -> Iterator[Samples]:
@@ -242,8 +248,10 @@ def _size(samples: Samples) -> int:
     return sum(tensor.nbytes for tensor in samples)
 
 
-def _some_of(inputs: torch.Tensor) -> list[torch.Tensor]:
+def _some_of(inputs: torch.Tensor, least: int) -> list[torch.Tensor]:
     """Batches of the inputs in a random order, which is the same everywhere: data sets are often sorted."""
+    if len(inputs) < least:
+        return []
     order = keys.generator(0, "calibration").permutation(len(inputs))[:_CALIBRATION]
     shuffled = inputs[torch.as_tensor(order, device=inputs.device)]
     batches = list(torch.split(shuffled, _CALIBRATION_BATCH))

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fedswe.errors import require
+from fedswe.tasks.partition import clients_by_group
 from fedswe.tasks.problem import Problem, Setting, Task
 
 if TYPE_CHECKING:
@@ -70,18 +69,8 @@ class CustomTask(Task):
 
         own = type(self).loss is not CustomTask.loss
         objective = Objective.of(self.loss if own else "cross_entropy", self.metrics())
+        groups = clients_by_group(self.groups(), self.clients)
         return loaded_problem(
-            self.clients, self.network, self.load, self.test(), objective, clients_of(self.groups(), self.clients),
-            self.train_scores(), setting,
+            self.clients, self.network, self.load, self.test(), objective, groups, self.train_scores(),
+            setting,
         )  # fmt: skip
-
-
-def clients_of(groups: Sequence[str] | None, clients: int) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    """The clients of each group, by its name."""
-    if groups is None:
-        return {}
-    require(len(groups) == clients, f"groups names {len(groups)} groups for {clients} clients: give one per client")
-    names = [str(name) for name in groups]
-    for name in names:
-        require(name.replace("-", "_").isidentifier(), f"group {name!r} cannot be part of a column: use letters and _")
-    return {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}

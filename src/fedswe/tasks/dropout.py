@@ -35,7 +35,8 @@ class KeyedDropout(TorchFunctionMode):
     calls them itself are covered. `calls` counts the dropouts that were active.
     """
 
-    def __init__(self, bits: torch.Tensor) -> None:
+    def __init__(self, bits: torch.Tensor | None) -> None:
+        """Without bits, nothing is left out."""
         super().__init__()
         self._bits, self.calls = bits, 0
 
@@ -59,7 +60,7 @@ class KeyedDropout(TorchFunctionMode):
     def _dropout(
         self, channels: bool, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> torch.Tensor:
-        if not training or not p:
+        if not training or not p or self._bits is None:
             return input
         if p == 1:
             return input * 0.0

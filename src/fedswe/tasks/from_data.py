@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import CodeType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from fedswe.core import in_memory, keys
+from fedswe.core.content_digest import digest
 from fedswe.errors import FedsweError, require
-from fedswe.tasks.custom import clients_of
 from fedswe.tasks.data_set import DataSet
-from fedswe.tasks.partition import Indices, Partition, Parts, divide, realised_shares
+from fedswe.tasks.partition import Indices, Partition, Parts, clients_by_group, divide, realised_shares
 from fedswe.tasks.problem import Problem, Setting, Task
 
 if TYPE_CHECKING:
@@ -63,17 +62,18 @@ def from_data(
     require(callable(model), f"the model must be a torch.nn.Module or a function that makes one, not {model!r}")
     objective = Objective.of(loss, metrics)
     if callable(train) and not hasattr(train, "__getitem__"):
-        require(isinstance(clients, int), "train is a function: give the number of clients, e.g. clients=10")
-        assert isinstance(clients, int)
-        content = Content(model, objective, load=train, groups=clients_of(groups, clients), train_scores=train_scores)
+        require(_is_number(clients), "train is a function: give the number of clients, e.g. clients=10")
+        by_group = clients_by_group(groups, int(cast(int, clients)))
+        content = Content(model, objective, load=train, groups=by_group, train_scores=train_scores)
         content.test = None if test is None else _samples(test, "the test set")
         fixed: Literal["given"] | Partition = "given"
     else:
         content, clients, fixed = _pooled(model, objective, train, test, clients, partition, groups)
+        content.train_scores = train_scores
     content.check()
-    digest = content.digest(loss, metrics)
-    content = in_memory.hold(digest, content)
-    task = DataTask(digest, int(clients), fixed, alpha, shards)
+    identity = digest({**vars(content), "objective": (loss, metrics), "data": content.data and vars(content.data)})
+    content = in_memory.hold(identity, content)  # kept in a variable: the task finds it there
+    task = DataTask(identity, int(cast(int, clients)), fixed, alpha, shards)
     task.check()
     return task
 
@@ -95,7 +95,11 @@ class Content:
     def module(self) -> Any:
         from torch import nn
 
-        return self.model if isinstance(self.model, nn.Module) else self.model()
+        return copy.deepcopy(self.model) if isinstance(self.model, nn.Module) else self.model()
+
+    def where(self, sample: int) -> str:
+        """Whose training sample this is, for messages."""
+        return "the training data" if self.owners is None else f"client {self.owners[sample]}"
 
     @cached_property
     def labels(self) -> npt.NDArray[np.int64] | None:
@@ -110,33 +114,21 @@ class Content:
             return
         for name, values in (("inputs", self.data.x_train), ("targets", self.data.y_train)):
             if (bad := _not_finite(values)) is not None:
-                where = "the training data" if self.owners is None else f"client {self.owners[bad]}"
-                raise FedsweError(f"{where}: the {name} hold NaN or infinity (sample {bad}): remove or replace them")
-        if self.labels is not None:
-            wrong = np.flatnonzero((self.labels < 0) | (self.labels >= _CLASSES))
-            if len(wrong):
-                where = "the training data" if self.owners is None else f"client {self.owners[wrong[0]]}"
-                found = self.labels[wrong[0]]
-                raise FedsweError(f"{where}: labels must be integers from 0 to {_CLASSES - 1} at most, found {found}")
+                raise FedsweError(f"{self.where(bad)}: the {name} hold NaN or infinity (sample {bad}): replace them")
+        self.refuse_labels(_CLASSES)
         for name, values in (("inputs", self.data.x_test), ("targets", self.data.y_test)):
             bad = _not_finite(values)
             require(
                 bad is None, f"the test set: the {name} hold NaN or infinity (sample {bad}): remove or replace them"
             )
 
-    def digest(self, loss: object, metrics: object) -> str:
-        """Identifies the content, also in another process."""
-        found = hashlib.sha256()
-        arrays = [self.owners, self.test_owners, *(self.test or ())]
-        if self.data is not None:
-            arrays += [self.data.x_train, self.data.y_train, self.data.x_test, self.data.y_test]
-        for array in arrays:
-            if array is not None:
-                found.update(f"{array.dtype} {array.shape}".encode())
-                found.update(np.ascontiguousarray(array).tobytes())
-        texts = [_described(part) for part in (self.model, self.load, loss, metrics)]
-        found.update("\n".join([*texts, repr({k: v.tolist() for k, v in self.groups.items()})]).encode())
-        return found.hexdigest()
+    def refuse_labels(self, classes: int) -> None:
+        """Refuse labels that are not from 0 to classes - 1."""
+        if self.labels is None:
+            return
+        for sample in np.flatnonzero((self.labels < 0) | (self.labels >= classes))[:1].tolist():
+            found = self.labels[sample]
+            raise FedsweError(f"{self.where(sample)}: labels must be from 0 to {classes - 1}, found {found}")
 
 
 @dataclass(frozen=True)
@@ -175,7 +167,13 @@ class DataTask(Task):
         """Build it once, so that a mistake shows where the task is made."""
         import torch
 
-        self.build(Setting(0, torch.float32, torch.device("cpu")))
+        from fedswe.tasks.supervised_problem import SupervisedProblem
+
+        problem = self.build(Setting(0, torch.float32, torch.device("cpu")))
+        if self.content.labels is not None and isinstance(problem, SupervisedProblem) and problem.data is not None:
+            with torch.no_grad():
+                outputs = problem.network.logits(problem.start, problem.data.x_train[:1])
+            self.content.refuse_labels(outputs.shape[1])
 
     def build(self, setting: Setting) -> Problem:
         from fedswe.tasks import checks  # these import torch
@@ -192,19 +190,16 @@ class DataTask(Task):
             )  # fmt: skip
         assert content.data is not None
         divided = self._divided(content, setting)
-        samples = PooledSamples(content.data, divided.parts, setting, groups=self._groups(content, divided))
+        groups = self._groups(content, divided)
+        samples = PooledSamples(content.data, divided.parts, setting, groups=groups, scores_train=content.train_scores)
         network = initial_network(content.module, setting.seed)
         problem = SupervisedProblem(samples, network, content.objective, setting)
-        for i in range(self.clients if self.partition == "given" else 1):
-            where = f"client {i}" if self.partition == "given" else "the training data"
-            mine = samples.all_of(i)
-            checks.check_fit(network, content.objective, problem.start, mine, where)
-            if i == 0:
-                checks.probe(network, content.objective, problem.start, mine)
-        problem.refuse_small(np.arange(self.clients))
-        if len(content.data.y_test):
-            test = samples.data.x_test, samples.data.y_test
+        few, test = (samples.data.x_train[:4], samples.data.y_train[:4]), (samples.data.x_test, samples.data.y_test)
+        checks.check_fit(network, content.objective, problem.start, few, content.where(0))
+        checks.probe(network, content.objective, problem.start, few)
+        if len(test[1]):
             checks.check_fit(network, content.objective, problem.start, test, "the test set")
+        problem.refuse_small(np.arange(self.clients))
         problem.drawn, problem.realised = divided.drawn, divided.realised
         return problem
 
@@ -252,9 +247,9 @@ def _pooled(
         owners = np.repeat(np.arange(len(each)), [len(targets) for _, targets in each])
         count = len(each)
     else:
-        x, y = _samples(train, "the training data")
+        x, y = (values.copy() for values in _samples(train, "the training data"))  # the script may change its own
         require(clients is not None, "give clients: how many, or an array with the client of each sample")
-        if isinstance(clients, int | np.integer) and not isinstance(clients, bool):
+        if _is_number(clients):
             count, fixed = int(clients), partition
         else:
             owners, count = _owners(clients, len(y))
@@ -266,10 +261,11 @@ def _pooled(
             len(test) == count, f"test is a list of {len(test)} for {count} clients: give one for each, or one for all"
         )
         of_clients = [_samples(given, f"the test set of client {i}") for i, given in enumerate(test)]
+        _same_shapes(of_clients, "the test set of client")
         x_test, y_test = (np.concatenate(arrays) for arrays in zip(*of_clients, strict=True))
         test_owners = np.repeat(np.arange(count), [len(targets) for _, targets in of_clients])
     else:
-        x_test, y_test = _samples(test, "the test set")
+        x_test, y_test = (values.copy() for values in _samples(test, "the test set"))
     for name, a, b in (("inputs", x, x_test), ("targets", y, y_test)):
         require(
             a.shape[1:] == b.shape[1:],
@@ -277,8 +273,12 @@ def _pooled(
         )
     require(groups is None or fixed == "given", "groups needs given clients: a list, or an array of client ids")
     data = DataSet(x, y, x_test, y_test)
-    content = Content(model, objective, data, owners, test_owners, groups=clients_of(groups, count))
+    content = Content(model, objective, data, owners, test_owners, groups=clients_by_group(groups, count))
     return content, count, fixed
+
+
+def _is_number(clients: Any) -> bool:
+    return isinstance(clients, int | np.integer) and not isinstance(clients, bool)
 
 
 def _not_finite(values: Array) -> int | None:
@@ -291,18 +291,19 @@ def _not_finite(values: Array) -> int | None:
 def _owners(clients: Any, samples: int) -> tuple[Array, int]:
     """Client ids as numbers from 0, in the order of the ids."""
     ids = np.asarray(clients)
+    ids = ids.astype(str) if ids.dtype == object else ids
     require(ids.ndim == 1 and len(ids) == samples, f"clients has {ids.size} ids for {samples} samples: give one each")
-    require(ids.dtype.kind in "iuUSO", f"clients must be whole numbers or texts, not {ids.dtype}")
+    require(ids.dtype.kind in "iuUS", f"clients must be whole numbers or texts, not {ids.dtype}")
     names, owners = np.unique(ids, return_inverse=True)
     return owners.astype(np.int64), len(names)
 
 
-def _same_shapes(each: Sequence[tuple[Array, Array]]) -> None:
+def _same_shapes(each: Sequence[tuple[Array, Array]], whose: str = "client") -> None:
     for i, samples in enumerate(each):
         for name, mine, first in zip(("inputs", "targets"), samples, each[0], strict=True):
             require(
                 mine.shape[1:] == first.shape[1:] and mine.dtype.kind == first.dtype.kind,
-                f"client {i}: {name} of shape {list(mine.shape[1:])} ({mine.dtype}) per sample, those of client 0 "
+                f"{whose} {i}: {name} of shape {list(mine.shape[1:])} ({mine.dtype}) per sample, those of client 0 "
                 f"{list(first.shape[1:])} ({first.dtype})",
             )
 
@@ -351,25 +352,3 @@ def _array(values: Any, where: str) -> Array:
     require(array.dtype.kind in "biuf", f"{where} must be numbers, not {array.dtype}: convert them first")
     require(array.ndim, f"{where} must have one row per sample")
     return array
-
-
-def _described(part: Any) -> str:
-    """Something of a user's as a text that is the same in another process, as far as that can be told."""
-    from torch import nn
-
-    if isinstance(part, nn.Module):
-        state = hashlib.sha256()
-        for value in part.state_dict().values():
-            state.update(value.detach().cpu().numpy().tobytes())
-        return f"{part!r} {state.hexdigest()}"
-    if isinstance(part, Mapping):
-        return " ".join(f"{key}={_described(value)}" for key, value in part.items())
-    code = getattr(part, "__code__", None)
-    if code is not None:
-        return f"{part.__qualname__} {_code(code)}"
-    return getattr(part, "__qualname__", "") or repr(part)
-
-
-def _code(code: CodeType) -> str:
-    constants = [_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return hashlib.sha256(code.co_code).hexdigest() + " ".join([*code.co_names, *constants])

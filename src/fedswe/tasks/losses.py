@@ -99,21 +99,35 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 def accuracy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The share of correct classes of each sample; a single output is the logit of class 1."""
     single = outputs.shape == targets.shape
+    require(
+        single or (outputs.ndim > 1 and outputs.shape[1] > 1 and outputs[:, 0].shape == targets.shape),
+        f"accuracy: outputs of shape {list(outputs.shape)} do not fit targets of shape {list(targets.shape)}",
+    )
     right = (outputs > 0) == (targets > 0.5) if single else outputs.argmax(1) == targets
     return right.double().flatten(1).mean(1) if right.ndim > 1 else right.double()
 
 
 def mae(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return (outputs - targets).abs().flatten(1).mean(1) if outputs.ndim > 1 else (outputs - targets).abs()
+    error = _error(outputs, targets).abs()
+    return error.flatten(1).mean(1) if error.ndim > 1 else error
 
 
 def rmse(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return (outputs - targets).square().mean().sqrt()
+    return _error(outputs, targets).square().mean().sqrt()
 
 
 def r2(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The coefficient of determination."""
-    return 1 - (outputs - targets).square().sum() / (targets - targets.mean(0)).square().sum()
+    return 1 - _error(outputs, targets).square().sum() / (targets - targets.mean(0)).square().sum()
+
+
+def _error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The difference; other shapes would be broadcast."""
+    require(
+        outputs.shape == targets.shape,
+        f"outputs of shape {list(outputs.shape)} do not fit targets of shape {list(targets.shape)}: reshape them",
+    )
+    return outputs - targets
 
 
 METRICS: dict[str, Function] = {"accuracy": accuracy, "mae": mae, "rmse": rmse, "r2": r2}

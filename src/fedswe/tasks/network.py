@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import nn
@@ -18,6 +18,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
 
 from fedswe.core import keys
+from fedswe.core.content_digest import digest
 from fedswe.core.records import Vector
 from fedswe.errors import require
 from fedswe.tasks.dropout import KeyedDropout
@@ -50,6 +51,7 @@ class Network:
         self._shapes = [p.shape for p in trained.values()]
         self._sizes = [p.numel() for p in trained.values()]
         self.frozen = len(named) > len(trained)
+        self._aliases = _aliases(module, trained)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Place the constants; x comes with its own device and number format."""
@@ -58,14 +60,9 @@ class Network:
                 module.to(device=device, dtype=dtype)
 
     @property
-    def signature(self) -> tuple[str, ...]:
+    def signature(self) -> str:
         """Networks with one signature compute the same function of x."""
-        kinds = [f"{type(part).__qualname__}@{id(type(part))}" for part in self.module.modules()]
-        constants = hashlib.sha256()
-        for name, value in self.module.state_dict().items():
-            if name not in self._names:
-                constants.update(value.detach().cpu().numpy().tobytes())
-        return repr(self.module), *kinds, constants.hexdigest()
+        return digest(self.module, without=[*self._names, *self._aliases])
 
     def initial(self) -> Vector:
         """The module's own initialisation as a vector."""
@@ -76,6 +73,11 @@ class Network:
         """x as the module's own named parameters."""
         pieces = zip(torch.split(x, self._sizes), self._shapes, strict=True)
         return dict(zip(self._names, (p.view(s) for p, s in pieces), strict=True))
+
+    def _values(self, x: Vector) -> dict[str, torch.Tensor]:
+        """x by all names under which the module uses it."""
+        values = self.parameters_at(x)
+        return values | {alias: values[name] for alias, name in self._aliases.items()}
 
     def state_dict(self, x: Vector, statistics: Statistics | None = None) -> dict[str, torch.Tensor]:
         """All that the module needs to be used elsewhere: trained and frozen parameters, and buffers."""
@@ -94,14 +96,22 @@ class Network:
     # outputs -------------------------------------------------------------------------------------------
     def logits(self, x: Vector, inputs: torch.Tensor, statistics: Statistics | None = None) -> torch.Tensor:
         """The outputs [B, ...] of a model [d] on inputs [B, ...], as it is used: without dropout."""
-        values = {**self.parameters_at(x), **(statistics or {})}
-        result: torch.Tensor = functional_call(self.module, values, (inputs,))
+        values = {**self._values(x), **(statistics or {})}
+        result: torch.Tensor = functional_call(self.module, values, (inputs,), tie_weights=False)
         return result
 
     def training_logits(self, x: Vector, inputs: torch.Tensor, dropout: torch.Tensor | None) -> torch.Tensor:
-        """The outputs in training; `dropout` is random bits that name the units to leave out."""
-        with nullcontext() if dropout is None else KeyedDropout(dropout):
-            result: torch.Tensor = functional_call(self._training, self.parameters_at(x), (inputs,))
+        """The outputs in training; `dropout` is random bits that name the units to leave out; None: none of them."""
+        with KeyedDropout(dropout) if self.drops else nullcontext():
+            return self._trained(x, inputs)
+
+    def dropouts(self, x: Vector, inputs: torch.Tensor, bits: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """The outputs in training, and how many dropouts were active."""
+        with KeyedDropout(bits) as context:
+            return self._trained(x, inputs), context.calls
+
+    def _trained(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = functional_call(self._training, self._values(x), (inputs,), tie_weights=False)
         return result
 
     def statistics(self, x: Vector, batches: list[torch.Tensor]) -> Statistics:
@@ -109,16 +119,16 @@ class Network:
         if not self.normalising:
             return {}
         module = copy.deepcopy(self.module)
-        layers = {name: module.get_submodule(name) for name in self.normalising}
+        layers = {name: cast(_NormBase, module.get_submodule(name)) for name in self.normalising}
         for layer in layers.values():
-            assert isinstance(layer, _NormBase)
             layer.train()
             layer.reset_running_stats()
-            layer.momentum = None  # the mean over all batches
-        values = self.parameters_at(x)
+        values = self._values(x)
         with torch.no_grad():
-            for inputs in batches:
-                functional_call(module, values, (inputs,))
+            for number, inputs in enumerate(batches, 1):
+                for layer in layers.values():
+                    layer.momentum = 1 / number  # the mean over all batches
+                functional_call(module, values, (inputs,), tie_weights=False)
         found = {
             f"{n}.{key}": value for n, layer in layers.items() for key, value in layer.named_buffers(recurse=False)
         }
@@ -128,12 +138,18 @@ class Network:
     @property
     def stacks(self) -> bool:
         """Whether `stacked_gradients` knows this network: Linear layers with ReLU or tanh between them."""
-        if type(self.module) is not nn.Sequential or self.frozen:
+        if type(self.module) is not nn.Sequential or self.frozen or self._aliases:
             return False
-        layers = [layer for i, layer in enumerate(self.module) if i or type(layer) is not nn.Flatten]
+        layers = list(self.module)[1 if self.flattens else 0 :]
         dense, between = layers[::2], layers[1::2]
         linear = all(type(layer) is nn.Linear and layer.bias is not None for layer in dense)
         return linear and len(layers) % 2 == 1 and all(type(layer) in (nn.ReLU, nn.Tanh) for layer in between)
+
+    @property
+    def flattens(self) -> bool:
+        """Whether the first layer makes one row of each sample."""
+        first = next(iter(self.module.children()), None)
+        return isinstance(first, nn.Flatten) and (first.start_dim, first.end_dim) == (1, -1)
 
     def stacked_gradients(self, x: Vector, inputs: torch.Tensor, output_gradient: OutputGradient) -> Vector:
         """The gradients [n, d] of n clients' losses at x [n, d] on inputs [n, B, ...].
@@ -182,6 +198,24 @@ def pooled_first(module: nn.Module) -> nn.Module:
             layers[i : i + 2] = [second, first]
     # Neither has parameters, so those of the other layers keep their names.
     return nn.Sequential(OrderedDict(zip(module._modules, layers, strict=True)))
+
+
+def _aliases(module: nn.Module, trained: Iterable[str]) -> dict[str, str]:
+    """Other names of trained parameters that several layers share, and the names they were first found by.
+
+    functional_call would find them itself, but it damages a module in which one layer has two names.
+    """
+    places: dict[tuple[int, str], str] = {}  # layer and attribute
+    first: dict[int, str] = {}  # parameter
+    found = {}
+    wanted = set(trained)
+    for name, value in module.named_parameters(remove_duplicate=False):
+        path, _, attribute = name.rpartition(".")
+        place = id(module.get_submodule(path)), attribute
+        original = first.setdefault(id(value), name)
+        if places.setdefault(place, name) == name and original != name and original in wanted:
+            found[name] = original
+    return found
 
 
 def _has_live_statistics(part: nn.Module) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -161,3 +162,14 @@ def held_out(samples: int, fraction: float) -> tuple[Indices, Indices]:
     order = keys.generator(0, "held out").permutation(samples)
     size = round(fraction * samples)
     return np.sort(order[size:]), np.sort(order[:size])
+
+
+def clients_by_group(groups: Sequence[str] | None, clients: int) -> dict[str, Indices]:
+    """The clients of each group, by its name."""
+    if groups is None:
+        return {}
+    require(len(groups) == clients, f"groups names {len(groups)} groups for {clients} clients: give one per client")
+    names = [str(name) for name in groups]
+    for name in names:
+        require(name.replace("-", "_").isidentifier(), f"group {name!r} cannot be part of a column: use letters and _")
+    return {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}

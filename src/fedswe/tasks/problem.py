@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass, field, fields, make_dataclass
-from functools import lru_cache
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import numpy as np
@@ -106,7 +107,7 @@ class Task(Checked, ABC):
         types = get_type_hints(function)
         return make_dataclass(
             function.__name__,
-            [(name, types.get(name, type(p.default)), field(default=p.default)) for name, p in defaults.items()],
+            [(name, types.get(name, type(p.default)), _default(p.default)) for name, p in defaults.items()],
             bases=(FunctionTask,),
             namespace={
                 "function": staticmethod(function),
@@ -124,12 +125,22 @@ class FunctionTask(Task):
     function: ClassVar[Callable[..., Task]]
 
     def build(self, setting: Setting) -> Problem:
-        return _made(self).build(setting)
+        """The function is called once: it may load data, and every seed asks for it."""
+        key = type(self), repr(self)
+        if key not in _MADE:
+            made = self.function(**{f.name: getattr(self, f.name) for f in fields(self)})
+            name, kind = type(self).__name__, type(made).__name__
+            require(isinstance(made, Task), f"{name}() must return a task, such as from_data(...), not {kind}")
+            _MADE[key] = made
+            if len(_MADE) > _KEPT:
+                del _MADE[next(iter(_MADE))]
+        return _MADE[key].build(setting)
 
 
-@lru_cache(maxsize=4)  # a function may load data, and is asked for every seed
-def _made(task: FunctionTask) -> Task:
-    made = task.function(**{f.name: getattr(task, f.name) for f in fields(task)})
-    name = type(task).__name__
-    require(isinstance(made, Task), f"{name}() must return a task, such as from_data(...), not {type(made).__name__}")
-    return made
+_MADE: dict[tuple[type[FunctionTask], str], Task] = {}  # the last ones
+_KEPT = 4
+
+
+def _default(value: Any) -> Any:
+    """A list or a dict is copied for every task."""
+    return field(default_factory=partial(copy, value)) if isinstance(value, list | dict) else field(default=value)

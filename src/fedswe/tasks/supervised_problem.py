@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -17,7 +18,7 @@ from fedswe.core import keys
 from fedswe.core.local import Precision
 from fedswe.core.records import Vector
 from fedswe.core.transfer import to_device
-from fedswe.errors import require
+from fedswe.errors import require, warn
 from fedswe.tasks.augment import Augmentation
 from fedswe.tasks.batches import Batch, Batches
 from fedswe.tasks.client_samples import ClientSamples, PooledSamples, Samples, Scored
@@ -118,7 +119,7 @@ class SupervisedProblem(Problem):
         return Batches.joined(drawn)
 
     def row_size(self, batch_size: int) -> int:
-        return self.samples.row * min(batch_size, self.samples.largest_size or batch_size)
+        return math.prod(self.samples.shape) * min(batch_size, self.samples.largest_size or batch_size)
 
     def family(self) -> object:
         if self.data is None:
@@ -127,7 +128,7 @@ class SupervisedProblem(Problem):
         return id(self.data), self._signature, loss, bool(self._augmentation), self._border
 
     @cached_property
-    def _signature(self) -> tuple[str, ...]:
+    def _signature(self) -> str:
         return self.network.signature
 
     # gradients -----------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ class SupervisedProblem(Problem):
             return torch.autograd.grad(self._loss(x, inputs, targets, batch.weight, batch.dropout), x)[0]
 
     def gradients(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
-        if self.network.stacks:
+        if self.network.stacks and (self.network.flattens or len(self.samples.shape) == 1):
             inputs, targets = self._inputs(batch)
             with arithmetic(precision, x.device.type), torch.no_grad():
                 return self.network.stacked_gradients(
@@ -246,7 +247,12 @@ class SupervisedProblem(Problem):
 
     def _statistics(self, x: Vector) -> Statistics:
         """The running statistics of BatchNorm layers for a model."""
-        return self.network.statistics(x, self.samples.calibration()) if self.network.normalising else {}
+        if not self.network.normalising:
+            return {}
+        batches = self.samples.calibration(self.network.least_samples)
+        if not batches:
+            warn("there are no samples here for the statistics of BatchNorm: they are those of the initial model")
+        return self.network.statistics(x, batches) if batches else {}
 
     def example(self) -> tuple[nn.Module, torch.Tensor]:
         return self.network.module, self.samples.all_of(0)[0][:2]
