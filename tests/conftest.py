@@ -6,6 +6,8 @@ import hypothesis
 import pytest
 import torch
 
+from fedswe import errors
+
 torch.set_num_threads(1)  # tiny models; threads only add noise
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("repeatable")
@@ -15,5 +17,6 @@ hypothesis.settings.load_profile("repeatable")
 def same_path():
     """Files of users' classes add their folder to the path; another test must not find them there."""
     before = list(sys.path)
+    errors._WARNED.clear()
     yield
     sys.path[:] = before

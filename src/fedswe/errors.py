@@ -20,8 +20,17 @@ class FedsweWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Warn in one line: the command line prints `warning: ...`, Python scripts have the module `warnings`."""
-    warnings.warn(message, FedsweWarning, stacklevel=3)
+    """Warn in one line, once in a process: the command line prints `warning: ...`, scripts have `warnings`."""
+    if message in _WARNED:
+        return
+    _WARNED.add(message)
+    # The line that Python shows beside it is the user's.
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_stack(None)]
+    level = next((i for i, file in enumerate(frames) if not is_installed(file)), 2)
+    warnings.warn(message, FedsweWarning, stacklevel=level + 1)
+
+
+_WARNED: set[str] = set()
 
 
 def require(condition: object, message: str) -> None:

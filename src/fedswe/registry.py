@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
-from types import ModuleType, NoneType, UnionType
+from types import FunctionType, ModuleType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from fedswe.errors import FedsweError, first_line, located, require, suggestion
@@ -266,7 +266,8 @@ def _load(kind: str, name: str, target: str, file: Path | None) -> Any:
     except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise FedsweError(f"{kind} {name}: cannot import {place} ({located(error) or first_line(error)})") from None
     if not hasattr(module, attribute):
-        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+        own = (type, FunctionType) if kind in ("task", "model", "class") else type
+        classes = [key for key, value in vars(module).items() if isinstance(value, own)]
         raise FedsweError(f"{kind} {name}: {place} has no class {attribute}: {suggestion(attribute, classes)}")
     return getattr(module, attribute)
 

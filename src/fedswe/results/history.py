@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, suggestion
 from fedswe.results.data_frame import data_frame
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class History:
         return list(self.rows[0]) if self.rows else []
 
     def __getitem__(self, column: str) -> npt.NDArray[np.float64]:
+        if self.rows and column not in self.rows[0]:
+            raise KeyError(f"no column {column!r}: {suggestion(column, self.columns)}")
         return np.array([row[column] for row in self.rows])
 
     @property
@@ -98,7 +100,7 @@ class History:
     @classmethod
     def from_csv(cls, text: str) -> History:
         rows = csv.DictReader(io.StringIO(text))
-        return cls([{name: float(value) for name, value in row.items()} for row in rows])
+        return cls([{name: _number(value) for name, value in row.items()} for row in rows])
 
 
 def written(value: float, digits: int = 0) -> str:
@@ -106,3 +108,8 @@ def written(value: float, digits: int = 0) -> str:
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.{digits}g}" if digits else repr(float(value))
+
+
+def _number(text: str) -> float:
+    """Counts stay whole numbers."""
+    return int(text) if text.isdigit() else float(text)

@@ -70,7 +70,9 @@ def check_fit(network: Network, objective: Objective, x: Vector, samples: Sample
         )
     leaf = outputs.detach().requires_grad_()
     both = f"outputs of shape {list(outputs.shape)} and targets of shape {list(targets.shape)} ({_kind(targets)})"
-    losses = _tried(lambda: objective.loss(leaf, targets), f"{where}: the loss does not accept {both}")
+    column = outputs.shape == (*targets.shape, 1)
+    hint = f": give targets of shape [N, {', '.join(map(str, outputs.shape[1:]))}]" if column else ""
+    losses = _tried(lambda: objective.loss(leaf, targets), f"{where}: the loss does not accept {both}", hint)
     if not isinstance(losses, torch.Tensor) or losses.shape != (len(inputs),):
         found = f"shape {list(losses.shape)}" if isinstance(losses, torch.Tensor) else type(losses).__name__
         raise FedsweError(
@@ -82,11 +84,14 @@ def check_fit(network: Network, objective: Objective, x: Vector, samples: Sample
     require(bool(torch.isfinite(losses).all()), f"{where}: the loss of the initial model is NaN or infinite")
     for name, metric in objective.metrics.items():
         with torch.no_grad():
-            value = _tried(lambda: metric(outputs, targets), f"{where}: the metric {name} does not accept {both}")  # noqa: B023
-        sizes = torch.as_tensor(value).shape
+            value = _tried(
+                lambda: torch.as_tensor(metric(outputs, targets)),  # noqa: B023
+                f"{where}: the metric {name} does not accept {both}",
+            )
+        assert isinstance(value, torch.Tensor)
         require(
-            sizes in ((), (len(inputs),)),
-            f"{where}: the metric {name} must give one number, or one per sample, not shape {list(sizes)}",
+            value.ndim == 0 or (value.shape[0] == len(inputs) and value.numel() == len(inputs)),
+            f"{where}: the metric {name} must give one number, or one per sample, not shape {list(value.shape)}",
         )
 
 
@@ -113,7 +118,8 @@ def _tried(compute: Callable[[], object], problem: str, hint: str = "") -> objec
     except FedsweError:
         raise
     except Exception as error:  # of a user's model or loss
-        raise FedsweError(f"{problem} ({first_line(error)}){hint}") from None
+        reason = "the shapes differ" if isinstance(error, UserWarning) else first_line(error)
+        raise FedsweError(f"{problem} ({reason}){hint}") from None
 
 
 def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -> None:

@@ -67,9 +67,14 @@ def resident(data: DataSet, dtype: torch.dtype, device: torch.device) -> Residen
         return tensor.to(memory_format=channels_last) if images else tensor
 
     return Resident(
-        inputs(data.x_train), placed(data.y_train, dtype, device),
-        inputs(data.x_test), placed(data.y_test, dtype, device),
+        inputs(data.x_train), placed(_labels(data.y_train), dtype, device),
+        inputs(data.x_test), placed(_labels(data.y_test), dtype, device),
     )  # fmt: skip
+
+
+def _labels(targets: Array) -> Array:
+    """Booleans are two classes."""
+    return targets.astype(np.int64) if targets.dtype == bool else targets
 
 
 def placed(values: Array | torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
@@ -39,27 +40,29 @@ def from_data(
     partition: Partition = "dirichlet",
     alpha: float = 0.1,
     shards: int = 2,
-    groups: Sequence[str] | None = None,
+    groups: Sequence[str] | Mapping[Any, str] | None = None,
     train_scores: bool = True,
 ) -> DataTask:
     """A task from your model and your data.
 
     model      a module, or a function that makes one; the function is called once per seed, which seeds torch
     train      a list with (inputs, targets) or a torch Dataset for each client;
-               or one (inputs, targets) or Dataset, with `clients` an array of client ids, one per sample;
+               or one (inputs, targets) or Dataset, with `clients` an array of client ids, one per sample (client i is
+               the i-th of the sorted ids);
                or one (inputs, targets) or Dataset to be divided: `clients` a number, `partition`, `alpha`, `shards`;
                or a function load(client) that returns (inputs, targets), with `clients` a number
     test       (inputs, targets) or a Dataset; or, for scores by group, a list with one for each client
     loss       cross_entropy, mse, l1, huber, bce, a torch loss, or a function that gives one number per sample
     metrics    names (accuracy, mae, rmse, r2), or functions of outputs and targets by name
-    groups     the name of each client's group: scores are also given for each group apart
+    groups     the name of each client's group, or a mapping from client ids to them: scores are also given by group
     train_scores  whether models are scored on all training samples too; False saves loading all of them
 
     Inputs that are integers stay integers (tokens); floats get the number format of the run.
     """
     from fedswe.tasks.losses import Objective
 
-    require(callable(model), f"the model must be a torch.nn.Module or a function that makes one, not {model!r}")
+    kind = type(model).__name__
+    require(callable(model), f"the model must be a torch.nn.Module or a function that makes one, not {kind}")
     objective = Objective.of(loss, metrics)
     if callable(train) and not hasattr(train, "__getitem__"):
         require(_is_number(clients), "train is a function: give the number of clients, e.g. clients=10")
@@ -105,7 +108,7 @@ class Content:
     def labels(self) -> npt.NDArray[np.int64] | None:
         """The classes of the training samples, if their targets are classes."""
         y = None if self.data is None else self.data.y_train
-        is_class = y is not None and y.ndim == 1 and y.dtype.kind in "iu" and self.objective.cross_entropy
+        is_class = y is not None and y.ndim == 1 and y.dtype.kind in "biu" and not self.objective.regression
         return y.astype(np.int64) if is_class and y is not None else None
 
     def check(self) -> None:
@@ -237,6 +240,7 @@ def _pooled(
 ) -> tuple[Content, int, Partition | Literal["given"]]:
     """One data set in memory, and whose samples are whose."""
     owners: Array | None = None
+    ids: list[Any] | None = None
     fixed: Partition | Literal["given"] = "given"
     if isinstance(train, list):
         require(clients in (None, len(train)), f"train is a list of {len(train)} clients: leave out clients")
@@ -252,7 +256,8 @@ def _pooled(
         if _is_number(clients):
             count, fixed = int(clients), partition
         else:
-            owners, count = _owners(clients, len(y))
+            owners, ids = _owners(clients, len(y))
+            count = len(ids)
     test_owners: Array | None = None
     if test is None:
         x_test, y_test = x[:0], y[:0]
@@ -273,7 +278,7 @@ def _pooled(
         )
     require(groups is None or fixed == "given", "groups needs given clients: a list, or an array of client ids")
     data = DataSet(x, y, x_test, y_test)
-    content = Content(model, objective, data, owners, test_owners, groups=clients_by_group(groups, count))
+    content = Content(model, objective, data, owners, test_owners, groups=clients_by_group(groups, count, ids))
     return content, count, fixed
 
 
@@ -283,19 +288,23 @@ def _is_number(clients: Any) -> bool:
 
 def _not_finite(values: Array) -> int | None:
     """The first sample with NaN or infinity."""
-    if values.dtype.kind != "f" or np.isfinite(values).all():
+    if values.dtype.kind != "f":
         return None
-    return int(np.argwhere(~np.isfinite(values))[0, 0])
+    finite = np.abs(values) <= np.finfo(np.float32).max  # larger numbers are infinite in a run in float32
+    return None if finite.all() else int(np.argwhere(~finite)[0, 0])
 
 
-def _owners(clients: Any, samples: int) -> tuple[Array, int]:
-    """Client ids as numbers from 0, in the order of the ids."""
+def _owners(clients: Any, samples: int) -> tuple[Array, list[Any]]:
+    """Client ids as numbers from 0, and the ids in their order."""
     ids = np.asarray(clients)
-    ids = ids.astype(str) if ids.dtype == object else ids
+    if ids.dtype == object:
+        missing = [i for i, name in enumerate(ids.tolist()) if str(name) in ("None", "nan", "<NA>", "NaT", "")]
+        require(not missing, f"clients: sample {missing[:1]} has no id: leave it out")
+        ids = ids.astype(str)
     require(ids.ndim == 1 and len(ids) == samples, f"clients has {ids.size} ids for {samples} samples: give one each")
     require(ids.dtype.kind in "iuUS", f"clients must be whole numbers or texts, not {ids.dtype}")
     names, owners = np.unique(ids, return_inverse=True)
-    return owners.astype(np.int64), len(names)
+    return owners.astype(np.int64), names.tolist()
 
 
 def _same_shapes(each: Sequence[tuple[Array, Array]], whose: str = "client") -> None:
@@ -340,6 +349,10 @@ def _stacked(dataset: Any, where: str) -> tuple[Array, Array]:
         raise FedsweError(
             f"{where}: its samples cannot be read as (input, target) ({type(error).__name__}: {error})"
         ) from None
+    for name, values in (("input", inputs), ("target", targets)):
+        shapes = [np.shape(value) for value in values]
+        other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+        require(other is None, f"{where}: the {name} of sample {other} has another shape than that of sample 0")
     return np.stack([np.asarray(x) for x in inputs]), np.stack([np.asarray(y) for y in targets])
 
 
@@ -349,6 +362,12 @@ def _array(values: Any, where: str) -> Array:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise FedsweError(f"{where} are not an array of numbers ({error})") from None
+    if array.dtype == object:  # such as the nullable columns of data frames
+        with suppress(TypeError, ValueError):
+            array = np.array(array.tolist())
+    masked = isinstance(values, np.ma.MaskedArray) and bool(np.ma.is_masked(values))
+    require(not masked, f"{where} are masked: fill or leave out what is masked")
+    require(array.dtype.itemsize <= 8, f"{where} are {array.dtype}: convert them to float64")
     require(array.dtype.kind in "biuf", f"{where} must be numbers, not {array.dtype}: convert them first")
     require(array.ndim, f"{where} must have one row per sample")
     return array

@@ -31,6 +31,7 @@ class Objective:
     """What is minimised, and what models are scored by."""
 
     loss: Function = F.cross_entropy  # of each sample, [B]
+    regression: bool = False  # whether targets are quantities, even if they are integers
     metrics: Mapping[str, Function] = field(default_factory=dict)
     cross_entropy: bool = True  # the plain one, whose gradient is known in closed form
 
@@ -39,7 +40,7 @@ class Objective:
         """From what a user gives; by default the cross-entropy comes with the accuracy."""
         plain = is_cross_entropy(loss)
         named = metrics_named(["accuracy"] if plain else []) if metrics is None else metrics_named(metrics)
-        return cls(per_sample(loss), named, plain)
+        return cls(per_sample(loss), is_regression(loss), named, plain)
 
     def total(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The sum of the losses of all samples."""
@@ -60,6 +61,9 @@ class Objective:
             return torch.autograd.grad((losses * weight.flatten()).sum(), leaf)[0].transpose(1, 2)
 
 
+_OF_NUMBERS = ("mse", "l1", "huber")
+
+
 def is_cross_entropy(loss: object) -> bool:
     """Whether a loss is the plain cross-entropy, of which the gradient is known in closed form."""
     if isinstance(loss, nn.CrossEntropyLoss):
@@ -67,10 +71,17 @@ def is_cross_entropy(loss: object) -> bool:
     return loss in ("cross_entropy", F.cross_entropy)
 
 
+def is_regression(loss: object) -> bool:
+    modules = (nn.MSELoss, nn.L1Loss, nn.HuberLoss, nn.SmoothL1Loss)
+    return isinstance(loss, modules) or loss in (*_OF_NUMBERS, *(LOSSES[name] for name in _OF_NUMBERS))
+
+
 def per_sample(loss: str | Function) -> Function:
     """The loss of each sample, [B]. torch's losses average over the batch by default; here they do not."""
     if isinstance(loss, str):
-        require(loss in LOSSES, f"unknown loss {loss!r}: {suggestion(loss, LOSSES)}, or give a function")
+        require(loss in LOSSES, f"unknown loss {loss!r}: {suggestion(loss, list(LOSSES))}, or give a function")
+        if loss != "cross_entropy":  # integers are accepted as quantities
+            return partial(_of_numbers, per_sample(LOSSES[loss]))
         loss = LOSSES[loss]
     require(callable(loss), f"loss must be a name, a function or a module, not {loss!r}")
     if isinstance(loss, nn.Module) and hasattr(loss, "reduction"):
@@ -88,6 +99,10 @@ def _averaged(loss: Function, outputs: torch.Tensor, targets: torch.Tensor) -> t
     return values.flatten(1).mean(1) if values.ndim > 1 else values
 
 
+def _of_numbers(loss: Function, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return loss(outputs, targets.to(outputs.dtype))
+
+
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
@@ -102,6 +117,10 @@ def accuracy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     require(
         single or (outputs.ndim > 1 and outputs.shape[1] > 1 and outputs[:, 0].shape == targets.shape),
         f"accuracy: outputs of shape {list(outputs.shape)} do not fit targets of shape {list(targets.shape)}",
+    )
+    require(
+        not single or bool(((targets == 0) | (targets == 1)).all()),
+        "accuracy: with one output per target, targets must be 0 or 1; use mae, rmse or r2 for quantities",
     )
     right = (outputs > 0) == (targets > 0.5) if single else outputs.argmax(1) == targets
     return right.double().flatten(1).mean(1) if right.ndim > 1 else right.double()
@@ -133,21 +152,27 @@ def _error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 METRICS: dict[str, Function] = {"accuracy": accuracy, "mae": mae, "rmse": rmse, "r2": r2}
 
 
-def metrics_named(given: Sequence[str] | Mapping[str, Function]) -> dict[str, Function]:
-    """Metrics by name: some of METRICS, or a mapping of names to functions.
+def metrics_named(given: Sequence[Any] | Mapping[str, Any]) -> dict[str, Function]:
+    """Metrics by name: a list of names of METRICS and of mappings, or a mapping of names to functions or such names.
 
     A function gives one number per sample, which is averaged, or one number for all samples together.
     """
-    if isinstance(given, str):
+    if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise FedsweError(f"metrics must be a list of names or a dict of functions: write [{given!r}]")
     if not isinstance(given, Mapping):
-        for name in given:
-            require(name in METRICS, f"unknown metric {name!r}: {suggestion(str(name), METRICS)}, or give a dict")
-        return {name: METRICS[name] for name in given}
+        found: dict[str, Function] = {}
+        for item in given:
+            found |= metrics_named(item if isinstance(item, Mapping) else {str(item): item})
+        return found
+    found = {}
     for name, function in given.items():
         require(
             isinstance(name, str) and name.isidentifier() and name != "loss",
             f"metrics: {name!r} cannot be the name of a column: use letters, digits and _, and not loss",
         )
-        require(callable(function), f"metrics: {name} must be a function of outputs and targets, not {function!r}")
-    return dict(given)
+        if isinstance(function, str):
+            known = suggestion(function, list(METRICS))
+            require(function in METRICS, f"unknown metric {function!r}: {known}, or give a function")
+        found[name] = METRICS[function] if isinstance(function, str) else function
+        require(callable(found[name]), f"metrics: {name} must be a function of outputs and targets, not {function!r}")
+    return found

@@ -20,7 +20,7 @@ from torch.nn.parameter import UninitializedParameter
 from fedswe.core import keys
 from fedswe.core.content_digest import digest
 from fedswe.core.records import Vector
-from fedswe.errors import require
+from fedswe.errors import FedsweError, first_line, located, require
 from fedswe.tasks.dropout import KeyedDropout
 
 OutputGradient = Callable[[torch.Tensor], torch.Tensor]  # of n clients' weighted losses: [n, units, B] to the same
@@ -182,9 +182,16 @@ def initial_network(make: Callable[[], object], seed: int) -> Network:
     """The network of a function, with the initial parameters of a seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keys.stream_key(seed, "initial model"))
-        module = make()
+        try:
+            module = make()
+        except FedsweError:
+            raise
+        except Exception as error:  # of a user's function
+            raise FedsweError(f"the model cannot be made ({located(error) or first_line(error)})") from None
     require(isinstance(module, nn.Module), f"the model must be a torch.nn.Module, not {type(module).__name__}")
     assert isinstance(module, nn.Module)
+    absent = [name for name, value in module.state_dict().items() if value.device.type == "meta"]
+    require(not absent, f"the model has no numbers yet ({absent[:1]} is on the meta device): initialise it first")
     return Network(module)
 
 

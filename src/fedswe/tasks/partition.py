@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -164,10 +164,18 @@ def held_out(samples: int, fraction: float) -> tuple[Indices, Indices]:
     return np.sort(order[size:]), np.sort(order[:size])
 
 
-def clients_by_group(groups: Sequence[str] | None, clients: int) -> dict[str, Indices]:
-    """The clients of each group, by its name."""
+def clients_by_group(
+    groups: Sequence[str] | Mapping[Any, str] | None, clients: int, ids: Sequence[Any] | None = None
+) -> dict[str, Indices]:
+    """The clients of each group, by its name; a mapping names the clients by their ids, or by their numbers."""
     if groups is None:
         return {}
+    require(not isinstance(groups, str), "groups must be a list with a name per client, or a mapping from client ids")
+    if isinstance(groups, Mapping):
+        known = range(clients) if ids is None else ids
+        missing = [name for name in known if name not in groups]
+        require(not missing, f"groups: client {missing[:1]} has no group")
+        groups = [groups[name] for name in known]
     require(len(groups) == clients, f"groups names {len(groups)} groups for {clients} clients: give one per client")
     names = [str(name) for name in groups]
     for name in names:

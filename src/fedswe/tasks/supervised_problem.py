@@ -99,7 +99,7 @@ class SupervisedProblem(Problem):
             # so that its result does not depend on the other clients of the stack.
             position = torch.where((size > batch_size)[:, None, None], shuffled, position)
         index = self.samples.index(clients, position)
-        weight = (inside / batch[:, None]).to(self.start.dtype)
+        weight = inside.to(self.start.dtype) / batch[:, None]
         changes = None
         if self._augmentation:
             changes = self._augmentation.draw(named("augmentation"), steps, width)
@@ -199,7 +199,7 @@ class SupervisedProblem(Problem):
         inside = position < size
         index = self.samples.index(clients, torch.where(inside, position, 0))
         held = on_host if self.samples.keeps_clients else None
-        return self.gradients(x, Batch(index, (inside / size).to(x.dtype), clients=held))
+        return self.gradients(x, Batch(index, inside.to(x.dtype) / size, clients=held))
 
     # scores --------------------------------------------------------------------------------------------
     def evaluate(self, x: Vector, logits: Logits | None = None) -> dict[str, float]:
