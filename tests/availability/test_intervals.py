@@ -238,3 +238,14 @@ def test_the_example_runs(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("test accuracy 0.") == 4  # two algorithms, two models
     assert len(example.read_text().splitlines()) < 40
+
+
+def test_a_row_without_a_device_is_named(tmp_path):
+    (tmp_path / "log.csv").write_text("device,start,end\na,0,600\n,0,600\n")
+    with pytest.raises(FedsweError, match=r"the client \(line 3, column 1\) is empty"):
+        Intervals(str(tmp_path / "log.csv")).rounds()
+
+
+def test_milliseconds_are_noticed():
+    with pytest.warns(FedsweWarning, match="look like milliseconds"):
+        Intervals.from_array([(1, 1.7e12, 1.7e12 + 6e5)], round_seconds=600)

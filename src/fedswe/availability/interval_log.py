@@ -29,6 +29,7 @@ NAMES = {  # what the header may call each column, in small letters
     "end": ("end", "end_s", "end_time", "stop", "stop_s"),
 }
 _LONGEST_ID = 64  # characters
+_MILLISECONDS = 1e11  # seconds since 1970 reach it in the year 5138, milliseconds did in 1973
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +249,8 @@ def _log(name: str, client: Array, start: Array, end: Array, place: Callable[[in
     def at_end(i: int) -> str:
         return f"{name}: the end ({place(i, 'end')})"
 
+    if client.dtype.kind in "SU":
+        _require_all(np.strings.str_len(client) > 0, lambda i: f"{name}: the client ({place(i, 'client')})", "is empty")
     first, zoned = _seconds(start, at_start)
     after, zoned_end = _seconds(end, at_end)
     dated = zoned is not None
@@ -256,6 +259,8 @@ def _log(name: str, client: Array, start: Array, end: Array, place: Callable[[in
         _require_all(~zoned, at_start, "has a zone, but other times have none")
         _require_all(~zoned_end, at_end, "has a zone, but other times have none")
         warn(f"{name}: timestamps without a zone are taken as UTC")
+    if not dated and float(np.median(first)) > _MILLISECONDS:
+        warn(f"{name}: times above {_MILLISECONDS:g} look like milliseconds: divide them by 1000")
     _require_all(after >= first, at_end, "is before the start")
     order = _order(client, first)
     client, first, after = client[order], first[order], after[order]
