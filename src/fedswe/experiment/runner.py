@@ -25,7 +25,7 @@ from fedswe.results.lines import Lines
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory
-from fedswe.sources import refuse_changed, sources
+from fedswe.sources import recorded, refuse_changed
 
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
@@ -48,7 +48,7 @@ def run(
     with ExitStack() as held:
         if out is not None:
             directory = RunDirectory(Path(out))
-            directory.create(dump(experiment), provenance(sources(experiment), threads_of([runner])))
+            directory.create(dump(experiment), provenance(recorded(experiment), threads_of([runner])))
             held.enter_context(directory.held())
             runner.keep_in(directory)
         try:
@@ -136,11 +136,11 @@ def resume(out: str | Path, watch: Watch | None = None) -> Result:
             "start a new run",
         )
         return Result(history, directory.path, directory.models(), experiment)
-    refuse_changed(directory.sources(), experiment, directory.path)
+    refuse_changed(directory.recorded(), experiment, directory.path)
     runner = Runner(experiment)
     with directory.held():
         runner.keep_in(directory, directory.load_checkpoint())
-        directory.note(provenance(sources(experiment), threads_of([runner])))
+        directory.note(provenance(recorded(experiment), threads_of([runner])))
         return _advance_one(runner, watch)
 
 

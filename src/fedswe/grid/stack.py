@@ -11,7 +11,7 @@ from fedswe.experiment.runner import Runner, advance, threads_of
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import Store
 from fedswe.results.provenance import provenance
-from fedswe.sources import sources
+from fedswe.sources import recorded
 
 RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
 
@@ -86,8 +86,7 @@ def _runners(cells: Sequence[Cell], store: Store, claims: ExitStack) -> list[Run
             raise FedsweError(f"{cell.name}: {error}") from None
     noted = provenance(threads=threads_of(runners))  # once, because it asks git; and now, when the GPU in use is known
     for cell, runner in zip(cells, runners, strict=True):
-        own = sources(cell.experiment)
-        directory = store.open_work(cell, noted | {"sources": own} if own else noted)
+        directory = store.open_work(cell, noted | recorded(cell.experiment))
         claims.enter_context(directory.held())
         runner.keep_in(directory, directory.load_checkpoint())
     return runners
