@@ -14,7 +14,7 @@ from fedswe.availability import Always
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, load, load_text
 from fedswe.registry import KINDS, find, name_of, resolve, split
-from fedswe.sources import refuse_changed, sources
+from fedswe.sources import sources
 from fedswe.tasks import Quadratic
 
 
@@ -221,31 +221,6 @@ def test_a_name_that_leads_nowhere(words, message, folder):
 def test_nothing_to_show(name, message, folder):
     with pytest.raises(FedsweError, match=message):
         find(name)
-
-
-HELPED = """
-from dataclasses import dataclass
-from beside_it import FACTOR
-from fedswe.algorithms import FedAvg
-
-
-@dataclass(frozen=True)
-class Helped(FedAvg):
-    title = "uses a file beside it"
-"""
-
-
-def test_files_that_a_plug_in_imports_are_digested_too(tmp_path, monkeypatch):
-    (tmp_path / "beside_it.py").write_text("FACTOR = 1.0\n")
-    (tmp_path / "helped.py").write_text(HELPED)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    value = load(None, ["algorithm.name=./helped.py:Helped"])
-    before = sources(value)
-    assert set(before) == {"./helped.py", "beside_it"}
-    (tmp_path / "beside_it.py").write_text("FACTOR = -5.0\n")
-    with pytest.raises(FedsweError, match="beside_it has changed since the run in"):
-        refuse_changed(before, value, tmp_path)
 
 
 CLASH = """

@@ -1,5 +1,6 @@
 """The command `fedswe export`: what it writes loads with other libraries."""
 
+import logging
 import sys
 
 import numpy as np
@@ -41,6 +42,18 @@ def test_a_state_dict_loads_into_the_network(folder, tmp_path, monkeypatch, caps
     network.load_state_dict(read(tmp_path / name))
     flat = torch.cat([p.detach().reshape(-1) for p in network.parameters()])
     assert torch.equal(flat, load(folder).models["client_mean"])
+
+
+def test_onnx_leaves_the_level_of_the_log_as_it_was(folder, monkeypatch, capsys):
+    pytest.importorskip("onnxscript")
+    before = logging.root.manager.disable
+    try:
+        for level in (logging.INFO, logging.CRITICAL):
+            logging.disable(level)
+            assert fedswe(monkeypatch, capsys, "export", folder, "--format", "onnx")[0] == 0
+            assert logging.root.manager.disable == level
+    finally:
+        logging.disable(before)
 
 
 def test_onnx_computes_what_the_network_does(folder, tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Small work gets one thread, large work all; the caller's number is restored."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from fedswe.core.local import Local
 from fedswe.engine.threads import chosen, limited_to
 from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import assemble
-from fedswe.experiment.runner import Runner, advance
+from fedswe.experiment.runner import Runner, StopRun, advance, threads_of
+from fedswe.grid.cell import Cell
+from fedswe.grid.stack import run_stack
+from fedswe.grid.store import RunStore
 from fedswe.tasks import Quadratic
 
 
@@ -88,7 +92,8 @@ def test_a_run_computes_with_the_number_and_restores_it(tmp_path):
             return problem
 
     value = Experiment(rounds=2, task=Watched(), availability=Always(), algorithm=FedAvg())
-    rounds = advance([Runner(value)])
+    runners = [Runner(value)]
+    rounds = advance(runners, threads_of(runners))
     next(rounds)
     assert set(seen) == {1}
     assert torch.get_num_threads() == 2  # while the generator waits too
@@ -101,3 +106,29 @@ def test_run_json_has_the_number(asked, used, tmp_path):
     value = Experiment(rounds=1, threads=asked, task=Quadratic(), availability=Always())
     fedswe.run(value, out=tmp_path / "out")
     assert json.loads((tmp_path / "out" / "run.json").read_text())["threads"] == used
+
+
+LOOKED = []  # at these rounds
+
+
+@dataclass(frozen=True)
+class Counted(Stationary):
+    def probabilities(self, t, base):
+        LOOKED.append(t)
+        return super().probabilities(t, base)
+
+
+def test_the_number_is_chosen_once_for_each_run(tmp_path):
+    def stop(t, _):
+        raise StopRun
+
+    # Of the ten rounds that are looked at, a run of two rounds samples only the first two itself.
+    LOOKED.clear()
+    value = Experiment(rounds=2, task=Quadratic(), availability=Counted(p=0.5), algorithm=FedAvg())
+    with pytest.raises(StopRun):
+        fedswe.run(value, out=tmp_path / "out", watch=stop)
+    assert LOOKED.count(9) == 1
+    fedswe.resume(tmp_path / "out")
+    assert LOOKED.count(9) == 2
+    assert list(run_stack([Cell("one", value)], RunStore(tmp_path / "grid"), 1e9, lambda: False)) == [0, 1, 2]
+    assert LOOKED.count(9) == 3

@@ -82,7 +82,8 @@ def _onnx(result: Result, tensors: dict[str, torch.Tensor]) -> bytes:
         raise FedsweError("the task has no network, which onnx needs: choose --format safetensors or torch")
     network, inputs = example
     network.load_state_dict(tensors)
-    logging.disable(logging.WARNING)  # torch logs which other packages are not installed
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.WARNING))  # torch logs which other packages are not installed
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch about itself
@@ -94,7 +95,7 @@ def _onnx(result: Result, tensors: dict[str, torch.Tensor]) -> bytes:
         reason = " ".join(str(error).split())[:200]
         raise FedsweError(f"torch cannot export this network as onnx ({reason}): choose --format torch") from None
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(disabled)
     assert program is not None
     content: bytes = program.model_proto.SerializeToString()
     return content

@@ -63,12 +63,16 @@ def types_of(cls: type[Any]) -> dict[str, Any]:
 def _mismatch(value: Any, hint: Any) -> tuple[Any, Any] | None:
     """The part of a value that has another type, and the type it should have."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (list, tuple) and isinstance(value, list | tuple | np.ndarray):
-        return next((wrong for item in value if (wrong := _mismatch(item, arguments[0]))), None)
+    if arguments and origin in (list, tuple) and isinstance(value, list | tuple | np.ndarray):
+        hints = arguments if _of_fixed_length(hint) else arguments[:1] * len(value)
+        if len(value) != len(hints):
+            return value, hint
+        pairs = zip(value, hints, strict=True)
+        return next((wrong for item, own in pairs if (wrong := _mismatch(item, own))), None)
     if origin in (Union, UnionType):
         fits = any(_mismatch(value, argument) is None for argument in arguments)
     elif origin is Literal:
-        fits = isinstance(value, str) and value in arguments
+        fits = any(_mismatch(value, type(argument)) is None and value == argument for argument in arguments)
     elif hint in (int, float):
         fits = isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
     elif hint is bool:
@@ -79,13 +83,19 @@ def _mismatch(value: Any, hint: Any) -> tuple[Any, Any] | None:
     return None if fits else (value, hint)
 
 
+def _of_fixed_length(hint: Any) -> bool:
+    return get_origin(hint) is tuple and Ellipsis not in get_args(hint)
+
+
 def _described(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(_described(argument) for argument in arguments)
     if origin is Literal:
         return f"one of {', '.join(map(str, arguments))}"
-    if origin in (list, tuple):
+    if arguments and _of_fixed_length(hint):
+        return f"a list of {len(arguments)}: {', '.join(map(_described, arguments))}"
+    if arguments and origin in (list, tuple):
         return f"a list, each {_described(arguments[0])}"
     known = {int: "a whole number", float: "a number", str: "text", bool: "True or False", NoneType: "None"}
     return known.get(hint) or f"an instance of {(origin or hint).__name__}"

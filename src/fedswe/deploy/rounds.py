@@ -22,7 +22,7 @@ from fedswe.results.files import write_whole
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import RunDirectory
-from fedswe.sources import refuse_changed, sources
+from fedswe.sources import recorded, refuse_changed
 
 log = logging.getLogger("fedswe.deploy")
 
@@ -44,9 +44,9 @@ class Rounds:
         """Run all rounds that are left."""
         with _log_file(self._server.directory):
             directory, experiment = RunDirectory(self._server.directory), self._server.deployment.experiment
-            refuse_changed(directory.sources(), experiment, directory.path)
+            refuse_changed(directory.recorded(), experiment, directory.path)
             # Not the command line: Flower passes a token on it.
-            known = {key: value for key, value in provenance(sources(experiment)).items() if key != "command"}
+            known = {key: value for key, value in provenance(recorded(experiment)).items() if key != "command"}
             directory.note({**known, **self._origin})
             while not self._server.finished:
                 self.step()

@@ -28,7 +28,7 @@ _LAYERS = ("linear", "conv1d", "conv2d", "conv3d")  # functions of an input and 
 def chosen(engines: Sequence[Engine], asked: int = 0) -> int:
     """The number of threads for runs that are trained as one stack: `asked`, unless it is 0.
 
-    Never more than torch has now. $OMP_NUM_THREADS is the user's choice, and stays.
+    Without `asked` it is 1 or what torch has now. $OMP_NUM_THREADS is the user's choice too, and stays.
     """
     now = torch.get_num_threads()
     if asked or now == 1 or "OMP_NUM_THREADS" in os.environ or any(engine.on_gpu for engine in engines):

@@ -25,7 +25,7 @@ from fedswe.results.lines import Lines
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory
-from fedswe.sources import refuse_changed, sources
+from fedswe.sources import recorded, refuse_changed
 
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
@@ -45,28 +45,28 @@ def run(
     runner = Runner(experiment)
     if say is not None and (needed := runner.memory()) is not None:
         say(f"memory    about {needed / 2**30:.1f} GB on the GPU")
+    threads = threads_of([runner])
     with ExitStack() as held:
         if out is not None:
             directory = RunDirectory(Path(out))
-            directory.create(dump(experiment), provenance(sources(experiment), threads_of([runner])))
+            directory.create(dump(experiment), provenance(recorded(experiment), threads))
             held.enter_context(directory.held())
             runner.keep_in(directory)
         try:
-            return _advance_one(runner, watch)
+            return _advance_one(runner, threads, watch)
         except Exception:
             if out is not None and runner.engine.t == 0:  # it failed before it had anything to keep
                 directory.discard()
             raise
 
 
-def advance(runners: Sequence[Runner]) -> Generator[list[tuple[Runner, Row | None]], None, None]:
-    """Run all rounds of several runs, the local training of each round as one stack.
+def advance(runners: Sequence[Runner], threads: int) -> Generator[list[tuple[Runner, Row | None]], None, None]:
+    """Run all rounds of several runs, the local training of each round as one stack, with so many threads.
 
     Yields after every round the runs that took part in it, with the new row of their history if there is one. A run is
     ended as soon as its own last round is done. Results are those of running them one by one, to the rounding of the
     arithmetic; the column `seconds` is the time of the whole stack.
     """
-    threads = threads_of(runners)
     try:
         with limited_to(threads):
             for runner in runners:
@@ -87,13 +87,13 @@ def advance(runners: Sequence[Runner]) -> Generator[list[tuple[Runner, Row | Non
 
 
 def threads_of(runners: Sequence[Runner]) -> int:
-    """How many threads the runs of one stack compute with."""
+    """How many threads the runs of one stack compute with. Ask once: it computes a gradient, and samples rounds."""
     asked = max((runner.experiment.threads for runner in runners), default=0)
     return chosen([runner.engine for runner in runners], asked)
 
 
-def _advance_one(runner: Runner, watch: Watch | None) -> Result:
-    rounds = advance([runner])
+def _advance_one(runner: Runner, threads: int, watch: Watch | None) -> Result:
+    rounds = advance([runner], threads)
     try:
         for ((_, row),) in rounds:
             if watch is not None:
@@ -136,12 +136,13 @@ def resume(out: str | Path, watch: Watch | None = None) -> Result:
             "start a new run",
         )
         return Result(history, directory.path, directory.models(), experiment)
-    refuse_changed(directory.sources(), experiment, directory.path)
+    refuse_changed(directory.recorded(), experiment, directory.path)
     runner = Runner(experiment)
     with directory.held():
         runner.keep_in(directory, directory.load_checkpoint())
-        directory.note(provenance(sources(experiment), threads_of([runner])))
-        return _advance_one(runner, watch)
+        threads = threads_of([runner])
+        directory.note(provenance(recorded(experiment), threads))
+        return _advance_one(runner, threads, watch)
 
 
 class Runner:

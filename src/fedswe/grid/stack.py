@@ -11,7 +11,7 @@ from fedswe.experiment.runner import Runner, advance, threads_of
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import Store
 from fedswe.results.provenance import provenance
-from fedswe.sources import sources
+from fedswe.sources import recorded
 
 RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
 
@@ -47,13 +47,15 @@ def run_stack(
                 store.keep(cell)
             else:
                 unfinished.append(cell)
-        runners = _runners(unfinished, store, claims)
+        runners = _runners(unfinished)
+        threads = threads_of(runners)
+        _keep(unfinished, runners, threads, store, claims)
         kept: set[str] = set()
         saved = time.monotonic()
         yield _position(cells, runners)
         if stopping():
             return
-        for _ in advance(runners):
+        for _ in advance(runners, threads):
             for cell, runner in zip(unfinished, runners, strict=True):
                 if not runner.going and cell.name not in kept:
                     store.keep(cell)
@@ -76,18 +78,20 @@ def _position(cells: Sequence[Cell], runners: Sequence[Runner]) -> int:
     return rounds_of(cells) - sum(runner.experiment.rounds - runner.engine.t for runner in runners)
 
 
-def _runners(cells: Sequence[Cell], store: Store, claims: ExitStack) -> list[Runner]:
-    """Each at its start, or at its last checkpoint."""
+def _runners(cells: Sequence[Cell]) -> list[Runner]:
     runners: list[Runner] = []
     for cell in cells:
         try:
             runners.append(Runner(cell.experiment))
         except FedsweError as error:
             raise FedsweError(f"{cell.name}: {error}") from None
-    noted = provenance(threads=threads_of(runners))  # once, because it asks git; and now, when the GPU in use is known
+    return runners
+
+
+def _keep(cells: Sequence[Cell], runners: Sequence[Runner], threads: int, store: Store, claims: ExitStack) -> None:
+    """Give every run its directory; each is then at its start, or at its last checkpoint."""
+    noted = provenance(threads=threads)  # once, because it asks git; and now, when the GPU in use is known
     for cell, runner in zip(cells, runners, strict=True):
-        own = sources(cell.experiment)
-        directory = store.open_work(cell, noted | {"sources": own} if own else noted)
+        directory = store.open_work(cell, noted | recorded(cell.experiment))
         claims.enter_context(directory.held())
         runner.keep_in(directory, directory.load_checkpoint())
-    return runners

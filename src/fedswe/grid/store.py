@@ -83,7 +83,7 @@ class Store(ABC):
         """The run directory of a claimed cell: a new one, or the one that a stopped process left."""
         directory = RunDirectory(self.work(cell))
         if (directory.path / "config.toml").is_file() and _same(directory, cell):
-            refuse_changed(directory.sources(), cell.experiment, directory.path)
+            refuse_changed(directory.recorded(), cell.experiment, directory.path)
             directory.note(provenance)
         else:
             self.discard(cell)
@@ -120,7 +120,7 @@ class RunStore(Store):
         if (directory.path / "config.toml").is_file() and directory.config() != dump(cell.experiment):
             stored = load_text(directory.config(), str(directory.path / "config.toml"))
             refuse_other(stored, cell.experiment, directory.path)
-        refuse_changed(directory.sources(), cell.experiment, directory.path)
+        refuse_changed(directory.recorded(), cell.experiment, directory.path)
         return directory.finished
 
     def keep(self, cell: Cell) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 from fedswe.errors import require
@@ -17,8 +18,10 @@ class Lines:
         size = path.stat().st_size if path.exists() else 0
         require(size >= keep, f"{path} is shorter than its checkpoint: the run cannot be resumed")
         try:
-            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
-            self._file.truncate(keep)
+            with ExitStack() as failed:
+                self._file = failed.enter_context(open(path, "ab", buffering=0))
+                self._file.truncate(keep)
+                failed.pop_all()  # it stays open
         except OSError as error:
             raise cannot_write(path, error) from None
         self.bytes = keep

@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 
 
-def provenance(sources: Mapping[str, str] | None = None, threads: int = 0) -> dict[str, object]:
-    """What run.json says; `sources` are the digests of the user's own source files, `threads` those of the run."""
+def provenance(recorded: Mapping[str, object] | None = None, threads: int = 0) -> dict[str, object]:
+    """What run.json says; `recorded` are the digests of the user's own files, `threads` those of the run."""
     packages = ("fedswe", "torch", "numpy")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -23,7 +23,7 @@ def provenance(sources: Mapping[str, str] | None = None, threads: int = 0) -> di
         "commit": commit(),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
-        **({"sources": dict(sources)} if sources else {}),
+        **(recorded or {}),
         "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu()},
         "threads": threads or torch.get_num_threads(),
     }

@@ -94,15 +94,16 @@ class RunDirectory:
         except UnicodeDecodeError:
             raise FedsweError(f"{self.path}/config.toml is damaged (not UTF-8 text): nothing to resume") from None
 
-    def sources(self) -> dict[str, str]:
-        """The digests of the user's own source files when the run was started."""
+    def recorded(self) -> dict[str, dict[str, str]]:
+        """The digests of the user's own files when the run was started: `sources` and `files`."""
         try:
-            found = json.loads((self.path / "run.json").read_text(encoding="utf-8")).get("sources", {})
+            noted = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+            found = {key: noted.get(key) for key in ("sources", "files")}
         except FileNotFoundError:  # stopped before it was written
             return {}
         except (OSError, ValueError, AttributeError):
             raise FedsweError(f"{self.path}/run.json is damaged: delete it to continue without its records") from None
-        return found if isinstance(found, dict) else {}
+        return {key: digests for key, digests in found.items() if isinstance(digests, dict)}
 
     @property
     def finished(self) -> bool:
