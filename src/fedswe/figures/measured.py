@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fedswe.comparison.labels import file_name
+from fedswe.comparison.labels import file_name, run_name
 from fedswe.comparison.table import Comparison
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump
@@ -106,11 +106,17 @@ def _reported(path: Path) -> dict[str, tuple[str, set[str]]] | None:
         with table.open(encoding="utf-8", newline="") as lines:
             for row in csv.DictReader(lines):
                 if row.get("tuning") != "true" and row.get("chosen") != "false":
-                    name = f"{file_name(row['algorithm'])}-lr{float(row['local_lr']):g}-seed{int(row['seed'])}"
+                    name = _directory_name(path, row["algorithm"], float(row["local_lr"]), int(row["seed"]))
                     found.setdefault(name, (row["algorithm"], set()))[1].add(row["model"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError, csv.Error):
         raise FedsweError(f"{table} is damaged: give the command of the comparison again") from None
     return found
+
+
+def _directory_name(path: Path, label: str, rate: float, seed: int) -> str:
+    name = run_name(label, rate, seed)
+    earlier = f"{file_name(label)}-lr{rate:g}-seed{seed}"  # earlier versions wrote six digits
+    return name if (path / "runs" / name).is_dir() or not (path / "runs" / earlier).is_dir() else earlier
 
 
 def _read(path: Path) -> MeasuredRun:
