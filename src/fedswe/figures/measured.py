@@ -16,6 +16,7 @@ from fedswe.comparison.table import Comparison
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import output_label
+from fedswe.figures.defaults import with_defaults
 from fedswe.results.history import History
 
 Config = dict[str, Any]
@@ -137,7 +138,7 @@ def _read(path: Path) -> MeasuredRun:
 
 
 def _checked(source: str, config: Config, history: History) -> tuple[Config, History, tuple[str, ...]]:
-    """The configuration, the history and the evaluated models, or one line that says what is wrong with them."""
+    """The complete configuration, the history and the evaluated models, or one line that says what is wrong."""
     sections = ("algorithm", "availability", "task", "local", "evaluate")
     for section in sections:
         require(isinstance(config.get(section), dict), f"{source}: the configuration has no section {section}")
@@ -154,7 +155,7 @@ def _checked(source: str, config: Config, history: History) -> tuple[Config, His
     rounds = [row["round"] for row in history.rows]
     rising = all(a < b for a, b in pairwise(rounds))
     require(rising and all(map(math.isfinite, rounds)), f"{source}: the rounds of the history do not rise")
-    return config, history, tuple(map(output_label, named))
+    return with_defaults(config), history, tuple(map(output_label, named))
 
 
 def _sizes(file: Path) -> dict[str, int]:
