@@ -190,6 +190,26 @@ def test_rates_are_chosen_by_the_score_that_the_user_names(tmp_path, monkeypatch
         assert package.compare(base, tune_by="test_loss", **options).rows[0].rate == 0.01
 
 
+def test_a_rate_with_which_the_model_diverged_is_not_chosen(tmp_path, monkeypatch):
+    """With rate 3 the model explodes: its loss is finite, and its gap the largest."""
+    (tmp_path / "exploding.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    words = ["task.name=exploding:Own", "task.kind=loss", "availability.name=always", "rounds=3", "local.steps=9"]
+    found = package.compare(load(None, words), ["fedavg"], seeds=[3], rates=[3.0, 0.01, 0.5], tune_by="max:gap", jobs=1)
+    tuning = {run.rate: run.history.last["server_gap"] for run in found.runs if run.tuning}
+    assert np.isfinite(tuning[3.0])
+    assert tuning[3.0] > 1e6 > tuning[0.5]
+    assert {row.rate for row in found.rows} == {0.5}
+
+
+def test_rates_that_agree_to_six_digits_are_different_runs(tmp_path):
+    rates = [0.1, 0.10000001, 1.0]
+    found = package.compare(load(None, QUICK), ["fedavg"], seeds=[3], rates=rates, out=tmp_path / "a", jobs=1)
+    names = {path.name for path in (tmp_path / "a" / "runs").iterdir() if path.name.endswith("seed1")}
+    assert names == {f"fedavg-lr{rate}-seed1" for rate in ("0.1", "0.10000001", "1")}
+    assert [run.rate for run in found.runs if run.tuning] == rates
+
+
 def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
     words = [
         "task.clients=10",

@@ -4,7 +4,7 @@ import pytest
 
 from fedswe import FedsweError
 from fedswe.algorithms import FedAvg, FedSWE
-from fedswe.comparison.labels import file_name, label_of, parse_label, split_labels
+from fedswe.comparison.labels import file_name, label_of, number_text, parse_label, run_name, split_labels
 from fedswe.core.transforms import Clip, Momentum
 
 
@@ -37,6 +37,7 @@ def test_a_parameter_without_value_is_one_line():
     [
         (FedSWE(), "fedswe"),
         (FedSWE(k=2.5, lr=0.5), "fedswe:lr=0.5:k=2.5"),
+        (FedSWE(k=1.00000001), "fedswe:k=1.00000001"),
         (FedAvg(chain=(Clip(5.0), Momentum(0.8))), "fedavg:chain=[clip:norm=5,momentum:beta=0.8]"),
     ],
 )
@@ -44,3 +45,12 @@ def test_the_label_of_an_instance_names_what_is_not_default(algorithm, label):
     assert label_of("algorithm", algorithm) == label
     name, parameters = parse_label(label)
     assert (name, ":".join([name, *parameters])) == (label.partition(":")[0], label)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.1, "0.1"), (1.0, "1"), (3, "3"), (1e-05, "1e-05"), (2e6, "2e+06"), (0.1 + 0.2, "0.30000000000000004")],
+)
+def test_a_number_is_written_as_short_as_it_can_be_read_back(value, text):
+    assert number_text(value) == text
+    assert run_name("fedswe:k=10", value, 3) == f"fedswe_k10-lr{text}-seed3"

@@ -52,6 +52,32 @@ def test_the_same_run_twice_is_drawn_once(tmp_path):
     assert len(group.runs) == 1
 
 
+def test_threads_and_keys_that_an_earlier_version_did_not_have_make_no_other_group(tmp_path):
+    """All from one configuration: with threads, without the key, and with a key more that has its default."""
+    paths = [write_run(tmp_path / str(seed), seed) for seed in (3, 4, 5, 6)]
+    text = (paths[0] / "config.toml").read_text().replace("seed = 3", "seed = {}").replace("[local]", "[local]\n{}")
+    assert text.count("{}") == 2
+    texts = [
+        text.format(seed, more) for seed, more in ((3, ""), (4, ""), (5, "clip = 0"), (6, 'schedule = "constant"'))
+    ]
+    texts[1] = f"threads = 2\n{texts[1]}"
+    for path, written in zip(paths, texts, strict=True):
+        (path / "config.toml").write_text(written)
+    groups = groups_of(measured_runs(paths))
+    assert [[run.seed for run in group.runs] for group in groups] == [[3, 4, 5], [6]]
+    assert [group.name for group in groups] == [
+        "fedswe local.schedule=inverse_sqrt",
+        "fedswe local.schedule=constant",
+    ]
+
+
+def test_missing_keys_of_an_algorithm_have_its_defaults(tmp_path):
+    runs = [{"algorithm": {"name": "mifa"}}, {"algorithm": {"name": "mifa", "start": "zero"}, "seed": 4}]
+    seeds = [write_run(tmp_path / str(i), **{"seed": 3, **run}) for i, run in enumerate(runs)]
+    (group,) = groups_of(measured_runs(seeds))
+    assert (group.name, len(group.runs)) == ("mifa", 2)
+
+
 def test_runs_of_a_comparison_have_the_names_of_its_table(tmp_path):
     write_run(tmp_path / "c/runs/fedswe_k100-lr0.1-seed3")
     (tmp_path / "c/compare_runs.csv").write_text("algorithm,model,local_lr,seed\nfedswe:k=100,server,0.1,3\n")

@@ -36,6 +36,25 @@ def test_a_comparison_counts_a_run_for_the_models_that_it_was_chosen_for(compari
     assert {run.label for run in measured_runs([comparison])} == {"fedswe:k=10"}
 
 
+@pytest.mark.parametrize("directory", ["fedswe-lr0.1234567-seed3", "fedswe-lr0.123457-seed3"])
+def test_a_rate_of_many_digits_is_found_also_where_an_earlier_version_wrote_six(directory, tmp_path):
+    write_run(tmp_path / "runs" / directory, local={"lr": 0.1234567})
+    table = "algorithm,seed,local_lr,tuning,chosen,round,model,score,value\n"
+    (tmp_path / "compare.csv").write_text(f"{table}fedswe,3,0.1234567,false,true,0,server,test_loss,1\n")
+    (run,) = measured_runs([tmp_path])
+    assert (run.label, run.source) == ("fedswe", str(tmp_path / "runs" / directory))
+
+
+def test_rates_that_agree_to_six_digits_are_different_runs(tmp_path):
+    table = "algorithm,seed,local_lr,tuning,chosen,round,model,score,value\n"
+    for rate, model in ((0.1, "server"), (0.10000001, "client_mean")):
+        write_run(tmp_path / f"runs/fedswe-lr{rate}-seed3", local={"lr": rate})
+        table += f"fedswe,3,{rate},false,true,0,{model},test_loss,1\n"
+    (tmp_path / "compare.csv").write_text(table)
+    found = {run.config["local"]["lr"]: run.models for run in measured_runs([tmp_path])}
+    assert found == {0.1: ("server",), 0.10000001: ("client_mean",)}
+
+
 def test_an_interrupted_comparison_is_drawn_with_a_warning(comparison):
     with pytest.warns(FedsweWarning, match="is not finished: all its runs are drawn"):
         assert len(measured_runs([comparison])) == 4

@@ -145,6 +145,13 @@ def test_the_late_range_leaves_out_the_first_quarter():
     np.testing.assert_allclose(late_range(panels), [0.877, 0.943])
 
 
+@pytest.mark.parametrize(("points", "low"), [(2, 0.1), (3, 0.1), (5, 0.1), (6, 0.864)])
+def test_a_curve_of_few_points_is_shown_as_a_whole(points, low):
+    values = [0.1, *np.linspace(0.8, 0.96, points)[1:]]
+    found = late_range([Panel("", [Series("a", range(points), [values])], "y")])
+    np.testing.assert_allclose(found, [low - 0.05 * (0.96 - low), 0.96 + 0.05 * (0.96 - low)])
+
+
 @pytest.mark.parametrize("values", [[1.0, NAN, INF], [0.0, 0.0, 0.0], [NAN, NAN, NAN]])
 @pytest.mark.parametrize("log", [False, True])
 def test_runs_that_diverged_are_drawn(values, log):

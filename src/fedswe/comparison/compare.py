@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fedswe import registry
-from fedswe.comparison.labels import file_name, label_of, parse_label
-from fedswe.comparison.table import TAIL, ComparedRun, Comparison, ComparisonRow
+from fedswe.comparison.labels import file_name, label_of, parse_label, run_name
+from fedswe.comparison.table import ComparedRun, Comparison, ComparisonRow, has_diverged, tail_score
 from fedswe.core.algorithm import Algorithm
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, experiment, override
@@ -24,6 +24,7 @@ from fedswe.grid.executor import Executor
 from fedswe.grid.runner import Watch, executor, run_cells
 from fedswe.grid.store import RunStore
 from fedswe.results.files import cannot_write, write_whole
+from fedswe.results.history import History
 
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
 
@@ -143,10 +144,15 @@ class _Criterion:
                 f"rates are chosen by {self.score}: the test data are then no longer unseen, and their scores too good"
             )
 
-    def best(self, values: Mapping[float, float]) -> float:
-        """The best rate; a diverged run is never chosen, unless all runs diverged."""
-        sign = -1 if self.highest else 1
-        return min(values, key=lambda rate: sign * values[rate] if math.isfinite(values[rate]) else math.inf)
+    def best(self, tried: Mapping[float, History], model: str) -> float:
+        """The best rate for a model; one with which it diverged is never chosen, unless it did so with all of them."""
+
+        def order(rate: float) -> tuple[bool, float]:
+            value = tail_score(tried[rate], f"{model}_{self.score}")
+            worth = (-value if self.highest else value) if math.isfinite(value) else math.inf
+            return has_diverged(tried[rate], model, self.score), worth
+
+        return min(tried, key=order)
 
 
 @dataclass(frozen=True)
@@ -196,10 +202,7 @@ class _Plan:
             tried = {key: store.history(cell) for key, cell in trials.items()}
             runs += [ComparedRun(label, self.tuning_seed, rate, True, h) for (label, rate), h in tried.items()]
             for label, model in chosen:
-                column = f"{model}_{self._criterion.score}"
-                chosen[label, model] = self._criterion.best(
-                    {rate: tried[label, rate].tail_mean(column, TAIL) for rate in self.rates}
-                )
+                chosen[label, model] = self._criterion.best({rate: tried[label, rate] for rate in self.rates}, model)
         cells = {
             (label, rate, seed): _cell(label, self.algorithms[label], rate, seed)
             for (label, _), rate in chosen.items()
@@ -249,5 +252,4 @@ def _run_all(cells: Sequence[Cell], store: RunStore, workers: Executor, watch: W
 
 
 def _cell(label: str, experiment: Experiment, rate: float, seed: int) -> Cell:
-    name = f"{file_name(label)}-lr{rate:g}-seed{seed}"
-    return Cell(name, replace(experiment, seed=seed, local=replace(experiment.local, lr=rate)))
+    return Cell(run_name(label, rate, seed), replace(experiment, seed=seed, local=replace(experiment.local, lr=rate)))

@@ -42,7 +42,18 @@ def _written(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_written, value))}]"
     kind = next((k for owner in type(value).__mro__ if (k := registry.kind_with_base(owner))), None)
-    return label_of(kind, value) if kind else f"{value:g}" if isinstance(value, float) else str(value)
+    return label_of(kind, value) if kind else number_text(value) if isinstance(value, float) else str(value)
+
+
+def number_text(value: float) -> str:
+    """The shortest text of a number that is no other number: 0.1, 1, 0.1234567."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def run_name(label: str, rate: float, seed: int) -> str:
+    """The name of a run of a comparison, which is that of its directory."""
+    return f"{file_name(label)}-lr{number_text(rate)}-seed{seed}"
 
 
 def file_name(label: str) -> str:

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fedswe.comparison.labels import number_text
+from fedswe.plotting import csv_text
 from fedswe.results.data_frame import data_frame
 from fedswe.results.divergence import divergence
 from fedswe.results.history import History, written
 
 TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 COLUMNS = ("algorithm", "seed", "local_lr", "tuning", "chosen", "round", "model", "score", "value")
+
+
+def tail_score(history: History, column: str) -> float:
+    """A score at the end of a run: its mean over the last rounds."""
+    with np.errstate(over="ignore", invalid="ignore"):  # scores of a diverged run may exceed any number
+        return history.tail_mean(column, TAIL)
+
+
+def has_diverged(history: History, model: str, score: str) -> bool:
+    """Whether the model diverged, or its score at the end is not finite. Such a run is in no mean."""
+    return bool(divergence(history, f"{model}_")) or not math.isfinite(tail_score(history, f"{model}_{score}"))
+
+
+def headline(scores: Sequence[str]) -> str | None:
+    """The score to read first: the test accuracy, or the first loss, or the first score that there is."""
+    losses = [name for name in scores if name.endswith("loss")]
+    return next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
 
 
 @dataclass(frozen=True)
@@ -48,12 +65,11 @@ class ComparisonRow:
 
     def by_seed(self, score: str) -> list[float]:
         """A score of each seed, averaged over the last rounds."""
-        return [history.tail_mean(f"{self.model}_{score}", TAIL) for history in self.histories]
+        return [tail_score(history, f"{self.model}_{score}") for history in self.histories]
 
     def diverged(self, score: str) -> int:
         """In how many runs the model diverged, or the score is not finite."""
-        signs = [divergence(history, f"{self.model}_") for history in self.histories]
-        return sum(bool(s) or not math.isfinite(v) for s, v in zip(signs, self.by_seed(score), strict=True))
+        return sum(has_diverged(history, self.model, score) for history in self.histories)
 
     def score(self, name: str) -> tuple[float, float]:
         """Mean and standard deviation over seeds; NaN is the deviation of one, and both if a run diverged."""
@@ -75,10 +91,8 @@ class Comparison:
 
     @property
     def headline(self) -> str | None:
-        """The score to read first: the test accuracy, or the first loss, or the first score that there is."""
-        scores = self.scores
-        losses = [name for name in scores if name.endswith("loss")]
-        return next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
+        """The score to read first, of those that all models have."""
+        return headline(self.scores)
 
     def best(self, model: str) -> str | None:
         """The label with the best headline score; None where nothing says whether more or less is better."""
@@ -110,7 +124,7 @@ class Comparison:
 
     def to_csv(self) -> str:
         """The table as CSV, numbers with all digits."""
-        return _csv(COLUMNS, (map(_text, row.values()) for row in self.table()))
+        return csv_text(COLUMNS, (map(_text, row.values()) for row in self.table()))
 
     def to_pandas(self) -> Any:
         """The table as a data frame of pandas."""
@@ -121,11 +135,12 @@ class Comparison:
         """A line per algorithm and model: mean and standard deviation over seeds of the last rounds of each score."""
         names = self.scores
         spread = [f"{name}_{part}" for name in names for part in ("mean", "std")]
-        return _csv(
+        return csv_text(
             ["algorithm", "model", "local_lr", "seeds", "diverged", *spread],
             (
                 [
-                    row.label, row.model, f"{row.rate:g}", len(row.seeds), max(map(row.diverged, names), default=0),
+                    row.label, row.model, number_text(row.rate), len(row.seeds),
+                    max(map(row.diverged, names), default=0),
                     *(f"{value:.6g}" for name in names for value in row.score(name)),
                 ]
                 for row in self.rows
@@ -155,14 +170,6 @@ class Comparison:
                 for row in self.rows
             ],
         }
-
-
-def _csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _text(value: Any) -> str:

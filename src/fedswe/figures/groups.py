@@ -10,7 +10,7 @@ from typing import Any
 from fedswe.errors import warn
 from fedswe.figures.measured import MeasuredRun
 
-_NOT_COMPARED = ("seed", "record", "evaluate")  # they do not change what is learned
+_NOT_COMPARED = ("seed", "threads", "record", "evaluate")  # they do not change what is learned, but by rounding
 _LONGEST = 16  # characters of a value in a name
 
 
@@ -25,7 +25,8 @@ def groups_of(runs: Sequence[MeasuredRun]) -> list[Group]:
     flat = [_flat(run.config) for run in runs]
     found: dict[str, list[int]] = {}
     for i, values in enumerate(flat):
-        found.setdefault(json.dumps(values, sort_keys=True, default=str), []).append(i)
+        same = {key: _comparable(value) for key, value in values.items()}
+        found.setdefault(json.dumps(same, sort_keys=True, default=str), []).append(i)
     first = [members[0] for members in found.values()]
     names = [runs[i].label for i in first]
     if not all(names) or len(set(names)) < len(names):  # several comparisons, or runs outside of one
@@ -55,6 +56,11 @@ def _flat(config: dict[str, Any]) -> dict[str, Any]:
                 {f"{name}.{key}": value for key, value in part.items()} if isinstance(part, dict) else {name: part}
             )
     return values
+
+
+def _comparable(value: Any) -> Any:
+    """1 and 1.0 are the same value."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else value
 
 
 def _name(own: dict[str, Any], all_: Sequence[dict[str, Any]]) -> str:

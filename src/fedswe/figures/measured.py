@@ -11,11 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fedswe.comparison.labels import file_name
+from fedswe.comparison.labels import file_name, run_name
 from fedswe.comparison.table import Comparison
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import output_label
+from fedswe.figures.defaults import with_defaults
 from fedswe.results.history import History
 
 Config = dict[str, Any]
@@ -106,11 +107,17 @@ def _reported(path: Path) -> dict[str, tuple[str, set[str]]] | None:
         with table.open(encoding="utf-8", newline="") as lines:
             for row in csv.DictReader(lines):
                 if row.get("tuning") != "true" and row.get("chosen") != "false":
-                    name = f"{file_name(row['algorithm'])}-lr{float(row['local_lr']):g}-seed{int(row['seed'])}"
+                    name = _directory_name(path, row["algorithm"], float(row["local_lr"]), int(row["seed"]))
                     found.setdefault(name, (row["algorithm"], set()))[1].add(row["model"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError, csv.Error):
         raise FedsweError(f"{table} is damaged: give the command of the comparison again") from None
     return found
+
+
+def _directory_name(path: Path, label: str, rate: float, seed: int) -> str:
+    name = run_name(label, rate, seed)
+    earlier = f"{file_name(label)}-lr{rate:g}-seed{seed}"  # earlier versions wrote six digits
+    return name if (path / "runs" / name).is_dir() or not (path / "runs" / earlier).is_dir() else earlier
 
 
 def _read(path: Path) -> MeasuredRun:
@@ -131,7 +138,7 @@ def _read(path: Path) -> MeasuredRun:
 
 
 def _checked(source: str, config: Config, history: History) -> tuple[Config, History, tuple[str, ...]]:
-    """The configuration, the history and the evaluated models, or one line that says what is wrong with them."""
+    """The complete configuration, the history and the evaluated models, or one line that says what is wrong."""
     sections = ("algorithm", "availability", "task", "local", "evaluate")
     for section in sections:
         require(isinstance(config.get(section), dict), f"{source}: the configuration has no section {section}")
@@ -148,7 +155,7 @@ def _checked(source: str, config: Config, history: History) -> tuple[Config, His
     rounds = [row["round"] for row in history.rows]
     rising = all(a < b for a, b in pairwise(rounds))
     require(rising and all(map(math.isfinite, rounds)), f"{source}: the rounds of the history do not rise")
-    return config, history, tuple(map(output_label, named))
+    return with_defaults(config), history, tuple(map(output_label, named))
 
 
 def _sizes(file: Path) -> dict[str, int]:

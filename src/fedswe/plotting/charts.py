@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 _PANEL_HEIGHT = 2.3  # inches
 _LEGEND_COLUMNS = 5
 _MARKS = 6  # markers on a curve
+_FEW = 6  # a curve with fewer points has no late part
 
 
 @dataclass(frozen=True)
@@ -287,13 +288,15 @@ def spread_note(panels: Sequence[Panel], mark: str) -> str:
 def late_range(panels: Sequence[Panel], start: float = 0.25) -> tuple[float, float] | None:
     """The range of all mean curves after the first quarter of the rounds, with a margin of 5 %.
 
-    The first rounds of a run change so much that the differences at its end would not be visible.
+    The first rounds of a run change so much that the differences at its end would not be visible. A curve of few points
+    counts as a whole.
     """
     late = []
     for panel in panels:
         for series in panel.series:
             x, mean = np.asarray(series.x, dtype=np.float64), spread(series, panel.log).mean
-            late.append(mean[np.isfinite(mean) & (x >= x.min() + start * np.ptp(x))])
+            first = x.min() + start * np.ptp(x) if len(x) >= _FEW else x.min()
+            late.append(mean[np.isfinite(mean) & (x >= first)])
     values = np.concatenate(late) if late else np.empty(0)
     if not values.size:
         return None
