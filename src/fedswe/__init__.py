@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fedswe.comparison.compare import compare
     from fedswe.comparison.table import Comparison
+    from fedswe.core.local import Local
     from fedswe.errors import FedsweError
     from fedswe.experiment.experiment import Evaluate, Experiment, Record
     from fedswe.experiment.result import Result, load
@@ -21,6 +22,7 @@ __all__ = [
     "Evaluate",
     "Experiment",
     "FedsweError",
+    "Local",
     "Record",
     "Result",
     "__version__",
@@ -36,6 +38,7 @@ _MODULES = {  # of the public names; imported when a name is first used, since m
     "Evaluate": "fedswe.experiment.experiment",
     "Experiment": "fedswe.experiment.experiment",
     "FedsweError": "fedswe.errors",
+    "Local": "fedswe.core.local",
     "Record": "fedswe.experiment.experiment",
     "Result": "fedswe.experiment.result",
     "compare": "fedswe.comparison.compare",
@@ -46,7 +49,12 @@ _MODULES = {  # of the public names; imported when a name is first used, since m
 }
 
 
+_PACKAGES = ("algorithms", "availability", "tasks")
+
+
 def __getattr__(name: str) -> object:
+    if name in _PACKAGES:
+        return import_module(f"fedswe.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -101,8 +101,8 @@ def test_the_table_as_a_data_frame():
     ("algorithms", "said"),
     [
         ([], "--algorithms is empty"),
-        ("fedavg", "algorithms must be a list, not 'fedavg'"),
-        ([FedAvg], "neither a label nor an instance"),
+        ("fedavg", "algorithms must be a list"),
+        ([FedAvg], "algorithms must be a list, each text or an instance of Algorithm"),
         ([FedSWE(k=2), "fedswe:k=2"], "algorithms has fedswe:k=2 twice"),
         (["fedsve"], "did you mean fedswe"),
     ],
@@ -241,3 +241,9 @@ def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
     rows = rows_of((out / "compare.csv").read_text())
     assert len({(row["algorithm"], row["seed"]) for row in rows}) == 3 * 2
     assert {row["round"] for row in rows} == {"0", "400"}
+
+
+def test_a_rate_at_the_edge_of_the_grid_is_said():
+    experiment = load(None, ["rounds=3", "task.clients=5", "task.alpha=1"])
+    with pytest.warns(FedsweWarning, match=r"the largest \(0.002\) for fedavg: add larger rates"):
+        fedswe.compare(experiment, ["fedavg"], seeds=[1], rates=[0.001, 0.002], tuning_seed=2, jobs=1)

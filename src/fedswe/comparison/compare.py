@@ -16,6 +16,7 @@ from fedswe import registry
 from fedswe.comparison.labels import file_name, label_of, parse_label, run_name
 from fedswe.comparison.table import ComparedRun, Comparison, ComparisonRow, has_diverged, tail_score
 from fedswe.core.algorithm import Algorithm
+from fedswe.core.checked import checked_arguments
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, experiment, override
 from fedswe.experiment.experiment import Experiment, assemble, populate
@@ -29,6 +30,7 @@ from fedswe.results.history import History
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
 
 
+@checked_arguments
 def compare(
     base: Experiment | Mapping[str, Experiment],
     algorithms: Sequence[str | Algorithm] | None = None,
@@ -192,6 +194,14 @@ class _Plan:
         for seed in [*self.seeds, *([self.tuning_seed] if self.rates else [])]:
             populate(replace(first, seed=seed))
 
+    def _warn_at_the_edge(self, chosen: Mapping[tuple[str, str], float]) -> None:
+        """A better rate may lie outside the rates to choose from."""
+        for name, edge, more in (("largest", max(self.rates), "larger"), ("smallest", min(self.rates), "smaller")):
+            labels = list(dict.fromkeys(label for (label, _), rate in chosen.items() if rate == edge))
+            if labels and len(self.rates) > 1:
+                shown = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
+                warn(f"the chosen local rate is the {name} ({edge:g}) for {shown}: add {more} rates to choose from")
+
     def run(self, store: RunStore, workers: Executor, watch: Watch | None) -> Comparison:
         models = list(next(iter(self.algorithms.values())).evaluate.outputs())
         chosen = {(label, model): e.local.lr for label, e in self.algorithms.items() for model in models}
@@ -203,6 +213,7 @@ class _Plan:
             runs += [ComparedRun(label, self.tuning_seed, rate, True, h) for (label, rate), h in tried.items()]
             for label, model in chosen:
                 chosen[label, model] = self._criterion.best({rate: tried[label, rate] for rate in self.rates}, model)
+            self._warn_at_the_edge(chosen)
         cells = {
             (label, rate, seed): _cell(label, self.algorithms[label], rate, seed)
             for (label, _), rate in chosen.items()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import wraps
 from numbers import Integral, Real
+from pathlib import PurePath
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from fedswe.errors import FedsweError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_LISTS = (list, tuple, Sequence)
 
 
 class Checked:
@@ -33,12 +39,32 @@ def _after_the_types(post_init: Callable[[Any], None]) -> Callable[[Any], None]:
     return checked
 
 
+def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse arguments of another type than the function says."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        hints = get_type_hints(function)
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            wrong = _mismatch(value, hints.get(name, Any))
+            if wrong is not None:
+                found, hint = wrong
+                where = f"{function.__name__}: {name}"
+                raise FedsweError(f"{where} must be {_described(hint)}, not {_shown(found)}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
 def check_types(part: Any, section: str = "") -> None:
-    """Refuse a value of another type than its field."""
+    """Refuse a value of another type than its field; a path becomes a text."""
     hints = types_of(type(part))
     for f in fields(part):
         if not f.init:
             continue
+        if hints.get(f.name) is str and isinstance(getattr(part, f.name), PurePath):
+            object.__setattr__(part, f.name, str(getattr(part, f.name)))
         wrong = _mismatch(getattr(part, f.name), hints.get(f.name, Any))
         if wrong is not None:
             value, hint = wrong
@@ -63,13 +89,18 @@ def types_of(cls: type[Any]) -> dict[str, Any]:
 def _mismatch(value: Any, hint: Any) -> tuple[Any, Any] | None:
     """The part of a value that has another type, and the type it should have."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if arguments and origin in (list, tuple) and isinstance(value, list | tuple | np.ndarray):
+    if arguments and origin in _LISTS and isinstance(value, list | tuple | range | np.ndarray):
         hints = arguments if _of_fixed_length(hint) else arguments[:1] * len(value)
         if len(value) != len(hints):
             return value, hint
         pairs = zip(value, hints, strict=True)
         return next((wrong for item, own in pairs if (wrong := _mismatch(item, own))), None)
-    if origin in (Union, UnionType):
+    if arguments and origin is Mapping and isinstance(value, Mapping):
+        items = [*((key, arguments[0]) for key in value), *((item, arguments[1]) for item in value.values())]
+        return next((wrong for item, own in items if (wrong := _mismatch(item, own))), None)
+    if origin in _LISTS:
+        fits = False
+    elif origin in (Union, UnionType):
         fits = any(_mismatch(value, argument) is None for argument in arguments)
     elif origin is Literal:
         fits = any(_mismatch(value, type(argument)) is None and value == argument for argument in arguments)
@@ -95,7 +126,7 @@ def _described(hint: Any) -> str:
         return f"one of {', '.join(map(str, arguments))}"
     if arguments and _of_fixed_length(hint):
         return f"a list of {len(arguments)}: {', '.join(map(_described, arguments))}"
-    if arguments and origin in (list, tuple):
+    if arguments and origin in _LISTS:
         return f"a list, each {_described(arguments[0])}"
     known = {int: "a whole number", float: "a number", str: "text", bool: "True or False", NoneType: "None"}
     return known.get(hint) or f"an instance of {(origin or hint).__name__}"

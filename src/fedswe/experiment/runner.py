@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from fedswe.core.checked import checked_arguments
 from fedswe.engine.base import Attendance
 from fedswe.engine.batched import step_together
 from fedswe.engine.memory import estimate
@@ -35,6 +36,7 @@ class StopRun(Exception):
     """Raised by a `watch` to stop a run after the current round; a checkpoint is saved first."""
 
 
+@checked_arguments
 def run(
     experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None, say: Say | None = None
 ) -> Result:
@@ -120,6 +122,7 @@ def _warn_if_diverged(runner: Runner) -> None:
     warn(f"the model diverged ({sign}): lower local.lr, or set local.clip{also}")
 
 
+@checked_arguments
 def resume(out: str | Path, watch: Watch | None = None) -> Result:
     """Continue the run in `out`; it ends with the same bits as if it had never stopped.
 

@@ -33,8 +33,8 @@ def groups_of(runs: Sequence[MeasuredRun]) -> list[Group]:
         names = [_name(flat[i], flat) for i in first]
     groups = []
     for i, members in enumerate(found.values()):
-        same = names[: i + 1].count(names[i])
-        name = names[i] if same == 1 else f"{names[i]} ({same})"
+        alike = names[: i + 1].count(names[i])
+        name = names[i] if alike == 1 else f"{names[i]} ({alike})"
         groups.append(Group(name, _one_per_seed(name, [runs[i] for i in members])))
     return groups
 

@@ -110,6 +110,6 @@ def written(value: float, digits: int = 0) -> str:
     return f"{value:.{digits}g}" if digits else repr(float(value))
 
 
-def _number(text: str) -> float:
-    """Counts stay whole numbers."""
-    return int(text) if text.isdigit() else float(text)
+def _number(text: Any) -> float:
+    """Counts stay whole numbers. A row that is too long or too short has no text here."""
+    return int(text) if isinstance(text, str) and text.isdigit() else float(text)
