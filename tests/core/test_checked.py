@@ -41,7 +41,9 @@ class Typed:
     ],
 )
 def test_values_that_fit(values):
-    check_types(Typed(**values))
+    part = Typed(**values)
+    check_types(part)
+    assert [getattr(part, key) for key in values] == list(values.values())  # nothing is converted
 
 
 @pytest.mark.parametrize(
