@@ -166,7 +166,30 @@ def test_a_curve_without_a_number_is_named():
     panel = Panel("", [Series("a", [0, 1], [[NAN, NAN]]), Series("b", [0, 1], [[0.0, 1.0]])], "y")
     axes = drawn(curves([panel])).axes[0]
     assert names(axes) == ["b"]
-    assert "no finite values: a" in [text.get_text() for text in axes.texts]
+    assert "not drawn: a (no finite values)" in [text.get_text() for text in axes.texts]
+
+
+def test_a_curve_says_how_many_of_its_seeds_diverged():
+    series = [
+        Series("a", [0, 1, 2], [[1.0, 2.0, INF], [1.0, 4.0, 5.0]]),
+        Series("b", [0, 1, 2], [[1.0, INF, INF]]),
+        Series("c", [0, 1, 2], [[INF, INF, INF], [NAN, 2.0, 3.0]]),
+        Series("d", [0, 1, 2], [[INF, INF, INF]]),
+    ]
+    axes = drawn(curves([Panel("", series, "y")])).axes[0]
+    assert set(names(axes)) == {"a (1 of 2 diverged)", "b (diverged)"}
+    np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), [1, 3, NAN])
+    assert "not drawn: c (1 of 2 diverged), d (diverged)" in [text.get_text() for text in axes.texts]
+    axes = drawn(curves([Panel("", series[3:], "y")])).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["d (diverged)"]
+
+
+def test_a_row_with_a_diverged_seed_has_no_mean():
+    panel = Panel("", [Series.by_x("server", [0, 1, 2], [[90.0, 92.0], [80.0, INF], [INF]])], "", x="accuracy, %")
+    axes = drawn(dots(["a", "b", "c"], panel)).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["server: 1 of 2 diverged", "server: diverged"]
+    shown = np.concatenate([line.get_xdata() for line in axes.get_lines() if line.get_label() == "server"])
+    assert shown.tolist() == [91]
 
 
 def test_dots_are_seeds_and_means_in_rows():

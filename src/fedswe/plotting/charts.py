@@ -31,7 +31,10 @@ _FEW = 6  # a curve with fewer points has no late part
 
 @dataclass(frozen=True)
 class Series:
-    """One curve, or one bar per group: a row per seed, a value per x. NaN is not measured, infinity never reached."""
+    """One curve, or one bar per group: a row per seed, a value per x.
+
+    NaN is not measured, infinity never reached or diverged.
+    """
 
     label: str
     x: Sequence[float]
@@ -88,6 +91,14 @@ def spread(series: Series, log: bool = False) -> Spread:
     std: Floats = known.std(0, ddof=1).filled(0.0)
     mean, low, high = (np.exp(end) if log else end for end in (mean, mean - std, mean + std))
     return Spread(mean, low, high, (~np.isnan(values)).sum(0))
+
+
+def diverged_text(values: npt.ArrayLike) -> str:
+    """How many of the seeds are infinite, in the words of the table of a comparison; empty if none is."""
+    lost, seeds = int(np.isinf(values).sum()), int((~np.isnan(values)).sum())
+    if not lost:
+        return ""
+    return "diverged" if lost == seeds else f"{lost} of {seeds} diverged"
 
 
 @dataclass(frozen=True)
@@ -155,7 +166,10 @@ def curves(
     width: float = WIDTHS["double"],
     y_range: tuple[float, float] | None = None,
 ) -> Chart:
-    """Mean curves with a band of one std over seeds, named at their right ends; `ordered` colours a family."""
+    """Mean curves with a band of one std over seeds, named at their right ends; `ordered` colours a family.
+
+    A curve has no point where a seed is infinite. If one is at the end, the name of the curve says so.
+    """
     styles = line_styles((series.label for panel in panels for series in panel.series), ordered)
     many = max((len(panel.series) for panel in panels), default=0)
     alpha = 0.15 if many <= 6 else 0.06  # many bands hide the curves
@@ -186,15 +200,17 @@ def curves(
             for series, line in zip(panel.series, axes.get_lines(), strict=True):
                 x, y = (np.asarray(values, dtype=np.float64) for values in line.get_data())
                 last = np.flatnonzero(np.isfinite(y))[-1:]
+                lost = diverged_text(np.asarray(series.seeds, dtype=np.float64)[:, -1])
                 if last.size:
-                    named.append(End(series.label, (float(x[last[0]]), float(y[last[0]])), styles[series.label]))
+                    text = f"{series.label} ({lost})" if lost else series.label
+                    named.append(End(text, (float(x[last[0]]), float(y[last[0]])), styles[series.label]))
                 else:
-                    absent.append(series.label)
+                    absent.append(f"{series.label} ({lost or 'no finite values'})")
             if absent and not named:
-                message(axes, "no finite values")
+                message(axes, "\n".join(absent))
             elif absent:
                 axes.text(
-                    0.02, 0.03, f"no finite values: {', '.join(absent)}", transform=axes.transAxes, fontsize=SMALL,
+                    0.02, 0.03, f"not drawn: {', '.join(absent)}", transform=axes.transAxes, fontsize=SMALL,
                     color=GREY, parse_math=False,
                 )  # fmt: skip
             ends.append((axes, named))
@@ -233,7 +249,10 @@ def bars(panels: Sequence[Panel]) -> Chart:
 
 
 def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTHS["double"]) -> Chart:
-    """A row per name, from the top: a dot per seed, and the mean with the std; x of a series are numbers of rows."""
+    """A row per name, from the top: a dot per seed, and the mean with the std; x of a series are numbers of rows.
+
+    Where a seed is infinite, the row says how many diverged, and nothing else.
+    """
     styles = line_styles(series.label for series in panel.series)
     apart = 0.6 / len(panel.series)
 
@@ -242,6 +261,7 @@ def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTH
 
         for place, series in enumerate(panel.series):
             style, at = styles[series.label], spread(series, panel.log)
+            lost = [diverged_text(of_row) for of_row in np.asarray(series.seeds, dtype=np.float64).T]
             y = np.asarray(series.x, dtype=np.float64) + apart * (place - (len(panel.series) - 1) / 2)
             known = np.isfinite(at.mean)
             for seed in np.asarray(series.seeds, dtype=np.float64):
@@ -259,11 +279,12 @@ def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTH
                 mean, y[known], linestyle="none", marker=style["marker"], markersize=4.4,
                 color=style["color"], label=series.label,
             )  # fmt: skip
-            for row in y[~known & (at.seeds > 0)]:
-                axes.text(
-                    0.01, row, f"{series.label}: diverged", fontsize=SMALL, color=style["color"], va="center",
-                    transform=blended_transform_factory(axes.transAxes, axes.transData), parse_math=False,
-                )  # fmt: skip
+            for row, text in zip(y, lost, strict=True):
+                if text:
+                    axes.text(
+                        0.01, row, f"{series.label}: {text}", fontsize=SMALL, color=style["color"], va="center",
+                        transform=blended_transform_factory(axes.transAxes, axes.transData), parse_math=False,
+                    )  # fmt: skip
         if panel.log:
             axes.set_xscale("log")
             log_axis(axes.xaxis)
