@@ -165,8 +165,7 @@ def test_runs_that_diverged_are_drawn(values, log):
 def test_a_curve_without_a_number_is_named():
     panel = Panel("", [Series("a", [0, 1], [[NAN, NAN]]), Series("b", [0, 1], [[0.0, 1.0]])], "y")
     axes = drawn(curves([panel])).axes[0]
-    assert names(axes) == ["b"]
-    assert "not drawn: a (no finite values)" in [text.get_text() for text in axes.texts]
+    assert names(axes) == ["b", "a\nno finite values"]
 
 
 def test_a_curve_says_how_many_of_its_seeds_diverged():
@@ -177,11 +176,19 @@ def test_a_curve_says_how_many_of_its_seeds_diverged():
         Series("d", [0, 1, 2], [[INF, INF, INF]]),
     ]
     axes = drawn(curves([Panel("", series, "y")])).axes[0]
-    assert set(names(axes)) == {"a (1 of 2 diverged)", "b (diverged)"}
+    assert names(axes)[:2] == ["a\n1 of 2 diverged", "b\ndiverged"]
+    assert set(names(axes)[2:]) == {"c\n1 of 2 diverged", "d\ndiverged"}  # without points
     np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), [1, 3, NAN])
-    assert "not drawn: c (1 of 2 diverged), d (diverged)" in [text.get_text() for text in axes.texts]
     axes = drawn(curves([Panel("", series[3:], "y")])).axes[0]
-    assert [text.get_text() for text in axes.texts] == ["d (diverged)"]
+    assert names(axes) == ["d\ndiverged"]
+    assert "nothing to draw" in [text.get_text() for text in axes.texts]
+
+
+def test_no_line_leads_to_the_end_of_a_curve_outside_the_axes():
+    series = [Series("a", [0, 1], [[0.0, 9.0]]), Series("b", [0, 1], [[0.0, 1.0]])]
+    chart = curves([Panel("", series, "y")], y_range=(8, 10))
+    leaders = [text for text in drawn(chart).axes[0].texts if not text.get_text()]
+    assert [leader.get_visible() for leader in leaders] == [True, False]
 
 
 def test_a_row_with_a_diverged_seed_has_no_mean():

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import require
-from fedswe.plotting.end_labels import LINE_HEIGHT, End, label_ends
+from fedswe.plotting.end_labels import LINE_HEIGHT, End, label_ends, line_count
 from fedswe.plotting.files import Draw, Size, csv_text, save
-from fedswe.plotting.style import GREY, SMALL, WIDTHS, caption, format_axes, line_styles, log_axis, message
+from fedswe.plotting.style import SMALL, WIDTHS, caption, format_axes, line_styles, log_axis, message
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def curves(
 ) -> Chart:
     """Mean curves with a band of one std over seeds, named at their right ends; `ordered` colours a family.
 
-    A curve has no point where a seed is infinite. If one is at the end, the name of the curve says so.
+    A curve has no point where a seed is infinite. If one is at the end, a line below the name says so.
     """
     styles = line_styles((series.label for panel in panels for series in panel.series), ordered)
     many = max((len(panel.series) for panel in panels), default=0)
@@ -196,29 +196,29 @@ def curves(
     def name(figure: Figure) -> None:
         ends = []
         for axes, panel in zip(figure.axes, panels, strict=False):
-            named, absent = [], []
+            named = []
             for series, line in zip(panel.series, axes.get_lines(), strict=True):
                 x, y = (np.asarray(values, dtype=np.float64) for values in line.get_data())
                 last = np.flatnonzero(np.isfinite(y))[-1:]
-                lost = diverged_text(np.asarray(series.seeds, dtype=np.float64)[:, -1])
-                if last.size:
-                    text = f"{series.label} ({lost})" if lost else series.label
-                    named.append(End(text, (float(x[last[0]]), float(y[last[0]])), styles[series.label]))
-                else:
-                    absent.append(f"{series.label} ({lost or 'no finite values'})")
-            if absent and not named:
-                message(axes, "\n".join(absent))
-            elif absent:
-                axes.text(
-                    0.02, 0.03, f"not drawn: {', '.join(absent)}", transform=axes.transAxes, fontsize=SMALL,
-                    color=GREY, parse_math=False,
-                )  # fmt: skip
+                at = (float(x[last[0]]), float(y[last[0]])) if last.size else None
+                named.append(End(_end_name(series, panel.log), at, styles[series.label]))
+            if panel.series and all(end.at is None for end in named):
+                message(axes, "nothing to draw")
             ends.append((axes, named))
         label_ends(figure, ends)
 
-    height = max(_PANEL_HEIGHT, many * LINE_HEIGHT / 72 + 0.7)  # 0.7: title and axis
+    lines = max((sum(line_count(_end_name(s, panel.log)) for s in panel.series) for panel in panels), default=0)
+    height = max(_PANEL_HEIGHT, lines * LINE_HEIGHT / 72 + 0.7)  # 0.7: title and axis
     note = " ".join(filter(None, [note, spread_note(panels, "Line: mean; band")]))
     return chart(panels, plot, note, width, name, height)
+
+
+def _end_name(series: Series, log: bool) -> str:
+    """The label; below it, how many seeds diverged, or that there is nothing to draw."""
+    note = diverged_text(np.asarray(series.seeds, dtype=np.float64)[:, -1])
+    if not note and not np.isfinite(spread(series, log).mean).any():
+        note = "no finite values"
+    return f"{series.label}\n{note}" if note else series.label
 
 
 def _marks(x: Floats, shift: float) -> list[int]:
@@ -292,7 +292,8 @@ def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTH
         axes.set_ylim(len(rows) - 0.4, -0.6)
 
     note = " ".join(filter(None, [note, spread_note([panel], "Filled: mean; open: seeds; whisker")]))
-    height = max(1.3, len(rows) * (0.07 + 0.08 * len(panel.series)) + 0.6)
+    apart_inches = 0.13 if any(np.isinf(series.seeds).any() for series in panel.series) else 0.08  # text is taller
+    height = max(1.3, len(rows) * (0.07 + apart_inches * len(panel.series)) + 0.6)
     return chart([panel], plot, note, width, height=height)
 
 
