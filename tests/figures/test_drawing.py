@@ -1,5 +1,6 @@
 """One figure of several runs: what is drawn, how it is named, and what is refused."""
 
+import math
 import re
 from types import SimpleNamespace
 
@@ -7,8 +8,10 @@ import numpy as np
 import pytest
 
 import fedswe
+from fedswe.comparison.table import Comparison, ComparisonRow
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.figures import plot
+from fedswe.figures.measured import measured_runs
 from tests.figures.runs import write_run
 
 
@@ -122,6 +125,99 @@ def test_an_unfinished_run_is_drawn_with_a_warning(tmp_path):
     with pytest.warns(FedsweWarning, match="not finished: it is drawn up to round 40"):
         figure = plot(run)
     assert names(figure.axes[0]) == {"fedswe"}
+
+
+def with_scores(run, **columns):
+    """The run with other scores in the last evaluations."""
+    head, *rows = ((line.split(",")) for line in (run / "history.csv").read_text().splitlines())
+    for column, values in columns.items():
+        for row, value in zip(rows[-len(values) :], values, strict=True):
+            row[head.index(column)] = str(value)
+    (run / "history.csv").write_text("\n".join(",".join(line) for line in [head, *rows]))
+    return run
+
+
+def said(axes):
+    return [text.get_text() for text in axes.texts if "diverged" in text.get_text()]
+
+
+LOST = [
+    {"server_test_loss": [math.nan]},
+    {"server_test_loss": [1e6]},  # finite, and more than a hundred times the first
+    {"server_test_loss": [math.nan, 0.5]},  # in the last rounds, though not in the last one
+]
+
+
+@pytest.mark.parametrize("columns", LOST)
+@pytest.mark.parametrize("other", ["diverged too", "survives"])
+def test_a_diverged_seed_is_in_no_mean_of_final_scores(columns, other, tmp_path):
+    runs = [write_run(tmp_path / f"fedavg-{seed}", seed, 0.5, algorithm={"name": "fedavg"}) for seed in (3, 4)]
+    runs += [with_scores(write_run(tmp_path / "3", 3), **columns), write_run(tmp_path / "4", 4)]
+    if other == "diverged too":
+        with_scores(runs[-1], **columns)
+    figure = plot(runs, y="test_loss", models=["server"], kind="final")
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["fedavg", "fedswe"]  # what diverged is last
+    means = next(line for line in axes.get_lines() if line.get_label() == "server")
+    np.testing.assert_allclose(means.get_xdata(), [0.5])
+    assert said(axes) == [f"server: {'1 of 2 ' * (other == 'survives')}diverged"]
+    assert "There is no mean where a seed diverged." in caption(figure)
+
+
+def test_the_figure_of_a_comparison_says_what_its_table_says(tmp_path):
+    """All scores of a model that diverged, and none of the other model."""
+    runs = [with_scores(write_run(tmp_path / "3", 3), server_test_loss=[1e6]), write_run(tmp_path / "4", 4)]
+    histories = [run.history for run in measured_runs(runs)]
+    row = ComparisonRow("fedswe", "server", 0.1, (3, 4), histories)
+    for score in ("test_loss", "test_accuracy"):
+        assert row.diverged(score) == 1
+        assert said(plot(runs, y=score, kind="final").axes[0]) == ["server: 1 of 2 diverged"]
+        assert [said(axes) for axes in plot(runs, y=score).axes] == [["fedswe\n1 of 2 diverged"], []]
+    comparison = Comparison([], [row])
+    assert said(plot(comparison, kind="final").axes[0]) == ["server: 1 of 2 diverged"]
+
+
+@pytest.mark.parametrize("value", [math.nan, 1e6])
+def test_a_curve_ends_where_a_seed_diverged(value, tmp_path):
+    runs = [
+        with_scores(write_run(tmp_path / "3", 3), server_test_loss=[value, value]),
+        with_scores(write_run(tmp_path / "4", 4), server_test_loss=[0.2, 0.3]),
+    ]
+    for score, mean in (("test_loss", [0.9, 0.1, 0.1]), ("test_accuracy", [10, 90, 90])):
+        figure = plot(runs, y=score)
+        np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [*mean, math.nan, math.nan])
+        assert np.isfinite(figure.axes[1].get_lines()[0].get_ydata()).all()  # the other model did not diverge
+        assert names(figure.axes[0]) == {"fedswe\n1 of 2 diverged"}
+        assert names(figure.axes[1]) == {"fedswe"}
+        assert "A curve ends where one of its seeds diverged." in caption(figure)
+    (axes,) = plot(runs, y="available").axes  # does not depend on the model
+    assert (names(axes), np.isfinite(axes.get_lines()[0].get_ydata()).all()) == ({"fedswe"}, True)
+
+
+def test_a_curve_has_a_gap_where_a_seed_has_no_finite_score(tmp_path):
+    runs = [
+        with_scores(write_run(tmp_path / "3", 3, rounds=100), server_test_loss=[math.nan, *[0.1] * 8]),
+        write_run(tmp_path / "4", 4, rounds=100),
+    ]
+    figure = plot(runs, y="test_loss", models=["server"])
+    np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [0.9, 0.1, math.nan, *[0.1] * 8])
+    assert names(figure.axes[0]) == {"fedswe"}
+    assert "diverged" not in caption(figure)
+
+
+def test_a_run_that_has_only_begun_has_no_final_score(tmp_path):
+    begun = write_run(tmp_path / "3", 3, rounds=0)
+    with pytest.warns(FedsweWarning, match="3 was not evaluated after round 0: it has no final score"):
+        axes = plot([begun, write_run(tmp_path / "4", 4)], kind="final", models=["server"]).axes[0]
+    np.testing.assert_allclose(
+        next(line for line in axes.get_lines() if line.get_label() == "server").get_xdata(), [90]
+    )
+    with (
+        pytest.warns(FedsweWarning, match="was not evaluated"),
+        pytest.raises(FedsweError, match="there are no final scores"),
+    ):
+        plot(begun, kind="final")
+    assert said(plot(begun).axes[0]) == []
 
 
 @pytest.mark.parametrize("value", ["nan", "-inf", "1e308", "-1e308", "1e-320"])

@@ -165,8 +165,38 @@ def test_runs_that_diverged_are_drawn(values, log):
 def test_a_curve_without_a_number_is_named():
     panel = Panel("", [Series("a", [0, 1], [[NAN, NAN]]), Series("b", [0, 1], [[0.0, 1.0]])], "y")
     axes = drawn(curves([panel])).axes[0]
-    assert names(axes) == ["b"]
-    assert "no finite values: a" in [text.get_text() for text in axes.texts]
+    assert names(axes) == ["b", "a\nno finite values"]
+
+
+def test_a_curve_says_how_many_of_its_seeds_diverged():
+    series = [
+        Series("a", [0, 1, 2], [[1.0, 2.0, INF], [1.0, 4.0, 5.0]]),
+        Series("b", [0, 1, 2], [[1.0, INF, INF]]),
+        Series("c", [0, 1, 2], [[INF, INF, INF], [NAN, 2.0, 3.0]]),
+        Series("d", [0, 1, 2], [[INF, INF, INF]]),
+    ]
+    axes = drawn(curves([Panel("", series, "y")])).axes[0]
+    assert names(axes)[:2] == ["a\n1 of 2 diverged", "b\ndiverged"]
+    assert set(names(axes)[2:]) == {"c\n1 of 2 diverged", "d\ndiverged"}  # without points
+    np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), [1, 3, NAN])
+    axes = drawn(curves([Panel("", series[3:], "y")])).axes[0]
+    assert names(axes) == ["d\ndiverged"]
+    assert "nothing to draw" in [text.get_text() for text in axes.texts]
+
+
+def test_no_line_leads_to_the_end_of_a_curve_outside_the_axes():
+    series = [Series("a", [0, 1], [[0.0, 9.0]]), Series("b", [0, 1], [[0.0, 1.0]])]
+    chart = curves([Panel("", series, "y")], y_range=(8, 10))
+    leaders = [text for text in drawn(chart).axes[0].texts if not text.get_text()]
+    assert [leader.get_visible() for leader in leaders] == [True, False]
+
+
+def test_a_row_with_a_diverged_seed_has_no_mean():
+    panel = Panel("", [Series.by_x("server", [0, 1, 2], [[90.0, 92.0], [80.0, INF], [INF]])], "", x="accuracy, %")
+    axes = drawn(dots(["a", "b", "c"], panel)).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["server: 1 of 2 diverged", "server: diverged"]
+    shown = np.concatenate([line.get_xdata() for line in axes.get_lines() if line.get_label() == "server"])
+    assert shown.tolist() == [91]
 
 
 def test_dots_are_seeds_and_means_in_rows():

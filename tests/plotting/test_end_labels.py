@@ -24,5 +24,10 @@ def test_labels_are_moved_as_little_as_possible(wanted, placed):
     np.testing.assert_allclose(spread_out(wanted, 10, 100), placed)
 
 
+def test_a_label_of_two_lines_takes_the_place_of_two():
+    np.testing.assert_allclose(spread_out([50, 50, 50], [10, 20, 10], 100), [35, 50, 65])
+    np.testing.assert_allclose(spread_out([52, 48], [20, 10], 100), [57.5, 42.5])
+
+
 def test_too_many_labels_extend_on_both_sides():
     np.testing.assert_allclose(spread_out([3.0, 2.0, 1.0, 0.0], 10, 20), [25, 15, 5, -5])

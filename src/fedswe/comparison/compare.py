@@ -152,7 +152,7 @@ class _Criterion:
         def order(rate: float) -> tuple[bool, float]:
             value = tail_score(tried[rate], f"{model}_{self.score}")
             worth = (-value if self.highest else value) if math.isfinite(value) else math.inf
-            return has_diverged(tried[rate], model, self.score), worth
+            return has_diverged(tried[rate], f"{model}_", f"{model}_{self.score}"), worth
 
         return min(tried, key=order)
 

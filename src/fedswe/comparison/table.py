@@ -25,9 +25,12 @@ def tail_score(history: History, column: str) -> float:
         return history.tail_mean(column, TAIL)
 
 
-def has_diverged(history: History, model: str, score: str) -> bool:
-    """Whether the model diverged, or its score at the end is not finite. Such a run is in no mean."""
-    return bool(divergence(history, f"{model}_")) or not math.isfinite(tail_score(history, f"{model}_{score}"))
+def has_diverged(history: History, model: str, column: str) -> bool:
+    """Whether columns that begin with `model` show that it diverged, or this column is not finite at the end.
+
+    Such a run is in no mean.
+    """
+    return bool(divergence(history, model)) or not math.isfinite(tail_score(history, column))
 
 
 def headline(scores: Sequence[str]) -> str | None:
@@ -69,7 +72,8 @@ class ComparisonRow:
 
     def diverged(self, score: str) -> int:
         """In how many runs the model diverged, or the score is not finite."""
-        return sum(has_diverged(history, self.model, score) for history in self.histories)
+        prefix = f"{self.model}_"
+        return sum(has_diverged(history, prefix, f"{prefix}{score}") for history in self.histories)
 
     def score(self, name: str) -> tuple[float, float]:
         """Mean and standard deviation over seeds; NaN is the deviation of one, and both if a run diverged."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.comparison.table import TAIL
-from fedswe.errors import require, suggestion
+from fedswe.comparison.table import TAIL, has_diverged, headline, tail_score
+from fedswe.errors import require, suggestion, warn
 from fedswe.figures.groups import Group, groups_of
 from fedswe.figures.measured import MeasuredRun, measured_runs
 from fedswe.figures.traffic import bytes_sent, is_exact
 from fedswe.plotting import WIDTHS, Chart, Panel, Series, check_format, curves, dots, late_range, render, spread, write
+from fedswe.results.divergence import divergence
+from fedswe.results.history import History, Tally
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +30,42 @@ _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 _OF_COMPARISONS: dict[Kind, str] = {"curves": "compare", "final": "compare_final"}
 _LARGEST = 1e100
 _LOGARITHMIC = 10.0  # losses that differ by a larger factor are drawn on a logarithmic axis
+_OF_ANY_MODEL = ("round", "seconds", *Tally().columns())  # columns that a diverged model does not change
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What a panel shows: a column of some runs, and the columns (by their beginning) that tell which runs diverged."""
+
+    groups: list[Group]
+    column: str
+    model: str
+
+    @property
+    def runs(self) -> list[MeasuredRun]:
+        return [run for group in self.groups for run in group.runs]
+
+    def values(self, run: MeasuredRun) -> npt.NDArray[np.float64]:
+        """At the evaluations; infinite where they are not finite, and from the first sign on that the run diverged."""
+        values = _drawable(run.history[self.column])
+        if self.diverged(run):
+            first, rows = run.history.rows[0], run.history.rows
+            signs = np.array([bool(divergence(History([first, row]), self.model)) for row in rows])
+            values[np.argmax(signs | ~np.isfinite(values)) :] = np.inf
+        return np.where(np.isfinite(values), values, np.inf)
+
+    def final(self, run: MeasuredRun) -> float:
+        """The mean over the last rounds; infinite if the run diverged."""
+        if self.diverged(run):
+            return np.inf
+        value = float(_drawable(np.array(tail_score(run.history, self.column))))
+        return value if np.isfinite(value) else np.inf
+
+    def diverged(self, run: MeasuredRun) -> bool:
+        """By the rule of the table of a comparison; a run that has only begun has no mean over its last rounds."""
+        if run.history.last["round"] <= 0:
+            return bool(divergence(run.history, self.model))
+        return has_diverged(run.history, self.model, self.column)
 
 
 def plot(
@@ -56,6 +95,8 @@ def plot(
         require(value in known, f"unknown {option} {value!r}: choose {', '.join(known)}")
     several = isinstance(sources, Iterable) and not isinstance(sources, str)
     runs = measured_runs(sources if several else [sources])
+    if kind == "final":
+        runs = _begun(runs)
     shown = _models(runs, models)
     score = y or _headline(runs, shown)
     per_model = _groups(runs, shown, score)
@@ -73,6 +114,15 @@ def draw_comparison(directory: Path) -> None:
 
 
 # what is drawn -----------------------------------------------------------------------------------------------
+def _begun(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
+    """Those with final scores; the model before the first round has none."""
+    for run in (run for run in runs if run.history.last["round"] <= 0):
+        warn(f"{run.source} was not evaluated after round 0: it has no final score, and is left out")
+    begun = [run for run in runs if run.history.last["round"] > 0]
+    require(begun, "no run was evaluated after round 0: there are no final scores")
+    return begun
+
+
 def _models(runs: Sequence[MeasuredRun], asked: Sequence[str]) -> list[str]:
     known = list(dict.fromkeys(model for run in runs for model in run.models))
     for name in asked:
@@ -81,10 +131,8 @@ def _models(runs: Sequence[MeasuredRun], asked: Sequence[str]) -> list[str]:
 
 
 def _headline(runs: Sequence[MeasuredRun], models: Sequence[str]) -> str:
-    """As in the table of a comparison: the test accuracy, or the first loss, or the first score."""
-    scores = _scores(runs, models)
-    losses = [name for name in scores if name.endswith("loss")]
-    found = next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
+    """As in the table of a comparison."""
+    found = headline(_scores(runs, models))
     columns = ", ".join(runs[0].history.columns)
     require(found, f"the runs have no score in common: choose a column with --y ({columns})")
     return str(found)
@@ -96,17 +144,14 @@ def _scores(runs: Sequence[MeasuredRun], models: Sequence[str]) -> list[str]:
     return [name for name in each[0] if all(name in of for of in each)]
 
 
-def _groups(runs: Sequence[MeasuredRun], models: Sequence[str], score: str) -> dict[str, tuple[list[Group], Column]]:
-    """By the name of a panel: its groups, and where its values come from."""
+def _groups(runs: Sequence[MeasuredRun], models: Sequence[str], score: str) -> dict[str, _Drawn]:
+    """By the name of a panel, what it shows."""
     if all(score in run.history.columns for run in runs):  # a column that belongs to no model, such as available
-        return {"": (groups_of(_distinct(runs)), lambda run: _drawable(run.history[score]))}
+        return {"": _Drawn(groups_of(_distinct(runs)), score, score if score in _OF_ANY_MODEL else "")}
     known = _scores(runs, models)
     require(score in known, f"unknown score {score!r}: {suggestion(score, [*known, *_other_columns(runs)])}")
     return {
-        model: (
-            groups_of([run for run in runs if model in run.models]),
-            lambda run, column=f"{model}_{score}": _drawable(run.history[column]),  # type: ignore[misc]
-        )
+        model: _Drawn(groups_of([run for run in runs if model in run.models]), f"{model}_{score}", f"{model}_")
         for model in models
     }
 
@@ -128,21 +173,21 @@ def _other_columns(runs: Sequence[MeasuredRun]) -> list[str]:
 
 
 # charts ------------------------------------------------------------------------------------------------------
-def _curves(
-    per_model: dict[str, tuple[list[Group], Column]], score: str, x: Abscissa, facts: str, width: float
-) -> Chart:
-    positions, x_name = _abscissa(x, [run for groups, _ in per_model.values() for g in groups for run in g.runs])
+def _curves(per_model: dict[str, _Drawn], score: str, x: Abscissa, facts: str, width: float) -> Chart:
+    positions, x_name = _abscissa(x, [run for drawn in per_model.values() for run in drawn.runs])
     factor, y_name = _unit(score)
-    panels = [
-        Panel(_words(model), [_series(group, column, positions, factor) for group in groups], y_name, x_name)
-        for model, (groups, column) in per_model.items()
-    ]
+    panels = []
+    for model, drawn in per_model.items():
+        series = [_series(group, drawn.values, positions, factor) for group in drawn.groups]
+        panels.append(Panel(_words(model), series, y_name, x_name))
     panels = _scaled(panels, score)
     if x == "bytes":
         facts += " Bytes count both directions"
         facts += "; they are estimated from the reports in evaluated rounds." if "estimated" in x_name else "."
-    if x != "rounds" and any(len(group.runs) > 1 for groups, _ in per_model.values() for group in groups):
+    if x != "rounds" and any(len(group.runs) > 1 for drawn in per_model.values() for group in drawn.groups):
         facts += f" The {x} are means over seeds."
+    if _any_diverged(per_model):
+        facts += " A curve ends where one of its seeds diverged."
     return curves(panels, note=facts, width=width, y_range=late_range(panels))
 
 
@@ -171,13 +216,11 @@ def _abscissa(x: Abscissa, runs: Sequence[MeasuredRun]) -> tuple[Column, str]:
     return lambda run: run.history["round"], "round"
 
 
-def _final(
-    per_model: dict[str, tuple[list[Group], Column]], score: str, x: Abscissa, facts: str, width: float
-) -> Chart:
+def _final(per_model: dict[str, _Drawn], score: str, x: Abscissa, facts: str, width: float) -> Chart:
     factor, x_name = _unit(score)
     values = {
-        model: {group.name: [factor * _tail(run, column) for run in group.runs] for group in groups}
-        for model, (groups, column) in per_model.items()
+        model: {group.name: [factor * drawn.final(run) for run in group.runs] for group in drawn.groups}
+        for model, drawn in per_model.items()
     }
     rows = _sorted(values, descending=not score.endswith("loss"))
     series = [
@@ -186,16 +229,15 @@ def _final(
     ]
     title = _words(next(iter(values))) if len(values) == 1 else ""
     panel = _scaled([Panel(title, series, "", x_name)], score)[0]
-    rounds = max(
-        run.history.last["round"] for groups, _ in per_model.values() for group in groups for run in group.runs
-    )
+    rounds = max(run.history.last["round"] for drawn in per_model.values() for run in drawn.runs)
     facts += f" Scores are means over the last {min(TAIL, rounds):g} rounds."
+    if _any_diverged(per_model):
+        facts += " There is no mean where a seed diverged."
     return dots(rows, panel, facts, width)
 
 
-def _tail(run: MeasuredRun, column: Column) -> float:
-    rounds = run.history["round"]
-    return float(np.mean(column(run)[rounds > max(rounds[-1] - TAIL, 0)] if len(rounds) > 1 else column(run)))
+def _any_diverged(per_model: dict[str, _Drawn]) -> bool:
+    return any(drawn.diverged(run) for drawn in per_model.values() for run in drawn.runs)
 
 
 def _sorted(values: dict[str, dict[str, list[float]]], descending: bool) -> list[str]:

@@ -25,8 +25,8 @@ def groups_of(runs: Sequence[MeasuredRun]) -> list[Group]:
     flat = [_flat(run.config) for run in runs]
     found: dict[str, list[int]] = {}
     for i, values in enumerate(flat):
-        same = {key: _comparable(value) for key, value in values.items()}
-        found.setdefault(json.dumps(same, sort_keys=True, default=str), []).append(i)
+        compared = {key: _comparable(value) for key, value in values.items()}
+        found.setdefault(json.dumps(compared, sort_keys=True, default=str), []).append(i)
     first = [members[0] for members in found.values()]
     names = [runs[i].label for i in first]
     if not all(names) or len(set(names)) < len(names):  # several comparisons, or runs outside of one

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import require
-from fedswe.plotting.end_labels import LINE_HEIGHT, End, label_ends
+from fedswe.plotting.end_labels import LINE_HEIGHT, End, label_ends, line_count
 from fedswe.plotting.files import Draw, Size, csv_text, save
-from fedswe.plotting.style import GREY, SMALL, WIDTHS, caption, format_axes, line_styles, log_axis, message
+from fedswe.plotting.style import SMALL, WIDTHS, caption, format_axes, line_styles, log_axis, message
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ _FEW = 6  # a curve with fewer points has no late part
 
 @dataclass(frozen=True)
 class Series:
-    """One curve, or one bar per group: a row per seed, a value per x. NaN is not measured, infinity never reached."""
+    """One curve, or one bar per group: a row per seed, a value per x.
+
+    NaN is not measured, infinity never reached or diverged.
+    """
 
     label: str
     x: Sequence[float]
@@ -88,6 +91,14 @@ def spread(series: Series, log: bool = False) -> Spread:
     std: Floats = known.std(0, ddof=1).filled(0.0)
     mean, low, high = (np.exp(end) if log else end for end in (mean, mean - std, mean + std))
     return Spread(mean, low, high, (~np.isnan(values)).sum(0))
+
+
+def diverged_text(values: npt.ArrayLike) -> str:
+    """How many of the seeds are infinite, in the words of the table of a comparison; empty if none is."""
+    lost, seeds = int(np.isinf(values).sum()), int((~np.isnan(values)).sum())
+    if not lost:
+        return ""
+    return "diverged" if lost == seeds else f"{lost} of {seeds} diverged"
 
 
 @dataclass(frozen=True)
@@ -155,7 +166,10 @@ def curves(
     width: float = WIDTHS["double"],
     y_range: tuple[float, float] | None = None,
 ) -> Chart:
-    """Mean curves with a band of one std over seeds, named at their right ends; `ordered` colours a family."""
+    """Mean curves with a band of one std over seeds, named at their right ends; `ordered` colours a family.
+
+    A curve has no point where a seed is infinite. If one is at the end, a line below the name says so.
+    """
     styles = line_styles((series.label for panel in panels for series in panel.series), ordered)
     many = max((len(panel.series) for panel in panels), default=0)
     alpha = 0.15 if many <= 6 else 0.06  # many bands hide the curves
@@ -182,27 +196,29 @@ def curves(
     def name(figure: Figure) -> None:
         ends = []
         for axes, panel in zip(figure.axes, panels, strict=False):
-            named, absent = [], []
+            named = []
             for series, line in zip(panel.series, axes.get_lines(), strict=True):
                 x, y = (np.asarray(values, dtype=np.float64) for values in line.get_data())
                 last = np.flatnonzero(np.isfinite(y))[-1:]
-                if last.size:
-                    named.append(End(series.label, (float(x[last[0]]), float(y[last[0]])), styles[series.label]))
-                else:
-                    absent.append(series.label)
-            if absent and not named:
-                message(axes, "no finite values")
-            elif absent:
-                axes.text(
-                    0.02, 0.03, f"no finite values: {', '.join(absent)}", transform=axes.transAxes, fontsize=SMALL,
-                    color=GREY, parse_math=False,
-                )  # fmt: skip
+                at = (float(x[last[0]]), float(y[last[0]])) if last.size else None
+                named.append(End(_end_name(series, panel.log), at, styles[series.label]))
+            if panel.series and all(end.at is None for end in named):
+                message(axes, "nothing to draw")
             ends.append((axes, named))
         label_ends(figure, ends)
 
-    height = max(_PANEL_HEIGHT, many * LINE_HEIGHT / 72 + 0.7)  # 0.7: title and axis
+    lines = max((sum(line_count(_end_name(s, panel.log)) for s in panel.series) for panel in panels), default=0)
+    height = max(_PANEL_HEIGHT, lines * LINE_HEIGHT / 72 + 0.7)  # 0.7: title and axis
     note = " ".join(filter(None, [note, spread_note(panels, "Line: mean; band")]))
     return chart(panels, plot, note, width, name, height)
+
+
+def _end_name(series: Series, log: bool) -> str:
+    """The label; below it, how many seeds diverged, or that there is nothing to draw."""
+    note = diverged_text(np.asarray(series.seeds, dtype=np.float64)[:, -1])
+    if not note and not np.isfinite(spread(series, log).mean).any():
+        note = "no finite values"
+    return f"{series.label}\n{note}" if note else series.label
 
 
 def _marks(x: Floats, shift: float) -> list[int]:
@@ -233,7 +249,10 @@ def bars(panels: Sequence[Panel]) -> Chart:
 
 
 def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTHS["double"]) -> Chart:
-    """A row per name, from the top: a dot per seed, and the mean with the std; x of a series are numbers of rows."""
+    """A row per name, from the top: a dot per seed, and the mean with the std; x of a series are numbers of rows.
+
+    Where a seed is infinite, the row says how many diverged, and nothing else.
+    """
     styles = line_styles(series.label for series in panel.series)
     apart = 0.6 / len(panel.series)
 
@@ -242,6 +261,7 @@ def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTH
 
         for place, series in enumerate(panel.series):
             style, at = styles[series.label], spread(series, panel.log)
+            lost = [diverged_text(of_row) for of_row in np.asarray(series.seeds, dtype=np.float64).T]
             y = np.asarray(series.x, dtype=np.float64) + apart * (place - (len(panel.series) - 1) / 2)
             known = np.isfinite(at.mean)
             for seed in np.asarray(series.seeds, dtype=np.float64):
@@ -259,11 +279,12 @@ def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTH
                 mean, y[known], linestyle="none", marker=style["marker"], markersize=4.4,
                 color=style["color"], label=series.label,
             )  # fmt: skip
-            for row in y[~known & (at.seeds > 0)]:
-                axes.text(
-                    0.01, row, f"{series.label}: diverged", fontsize=SMALL, color=style["color"], va="center",
-                    transform=blended_transform_factory(axes.transAxes, axes.transData), parse_math=False,
-                )  # fmt: skip
+            for row, text in zip(y, lost, strict=True):
+                if text:
+                    axes.text(
+                        0.01, row, f"{series.label}: {text}", fontsize=SMALL, color=style["color"], va="center",
+                        transform=blended_transform_factory(axes.transAxes, axes.transData), parse_math=False,
+                    )  # fmt: skip
         if panel.log:
             axes.set_xscale("log")
             log_axis(axes.xaxis)
@@ -271,7 +292,8 @@ def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTH
         axes.set_ylim(len(rows) - 0.4, -0.6)
 
     note = " ".join(filter(None, [note, spread_note([panel], "Filled: mean; open: seeds; whisker")]))
-    height = max(1.3, len(rows) * (0.07 + 0.08 * len(panel.series)) + 0.6)
+    apart_inches = 0.13 if any(np.isinf(series.seeds).any() for series in panel.series) else 0.08  # text is taller
+    height = max(1.3, len(rows) * (0.07 + apart_inches * len(panel.series)) + 0.6)
     return chart([panel], plot, note, width, height=height)
 
 

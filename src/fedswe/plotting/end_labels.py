@@ -23,10 +23,10 @@ _GAP, _SAMPLE, _SPACE = 10.0, 16.0, 3.0  # points: from the axes to a sample of 
 
 @dataclass(frozen=True)
 class End:
-    """The last point of a curve, its name and its style."""
+    """The last point of a curve (None: it has no points), its name and its style."""
 
-    name: str
-    at: tuple[float, float]
+    name: str  # one or several lines
+    at: tuple[float, float] | None
     style: dict[str, Any]
 
 
@@ -66,7 +66,10 @@ def _label(axes: Axes, end: End) -> _Label:
         end.name, (1, 0.5), xycoords="axes fraction", xytext=(1.2, 0.5), fontsize=SMALL, **beside,
     )  # fmt: skip
     line = {"arrowstyle": "-", "linewidth": 0.4, "alpha": 0.7, "color": end.style["color"], "shrinkA": 0, "shrinkB": 0}
-    leader = axes.annotate("", end.at, xytext=(1.1, 0.5), arrowprops=line, **beside)
+    low, high = axes.get_ylim()
+    at = end.at or (axes.get_xlim()[1], low)
+    leader = axes.annotate("", at, xytext=(1.1, 0.5), arrowprops=line, **beside)
+    leader.set_visible(end.at is not None and low <= at[1] <= high)  # a line to a point outside would leave the figure
     return _Label(sample, name, leader)
 
 
@@ -75,20 +78,26 @@ def _place(axes: Axes, labels: Sequence[_Label]) -> None:
     width, height = (72 * side / axes.figure.dpi for side in (box.width, box.height))
     at = [(axes.transData.transform(label.leader.xy)[1] - box.y0) / box.height * height for label in labels]
     left, right = 1 + _GAP / width, 1 + (_GAP + _SAMPLE) / width
-    for label, y in zip(labels, spread_out(at, LINE_HEIGHT, height) / height, strict=True):
+    heights = [LINE_HEIGHT * line_count(label.name.get_text()) for label in labels]
+    for label, y in zip(labels, spread_out(at, heights, height) / height, strict=True):
         label.sample.set_data([left, (left + right) / 2, right], [y, y, y])
         label.leader.set_position((left, y))
         label.name.set_position((right + _SPACE / width, y))
 
 
-def spread_out(positions: npt.ArrayLike, distance: float, top: float) -> npt.NDArray[np.float64]:
-    """The nearest positions (least squares) from 0 to `top` that keep their order and this distance.
+def line_count(name: str) -> int:
+    return name.count("\n") + 1
+
+
+def spread_out(positions: npt.ArrayLike, heights: npt.ArrayLike, top: float) -> npt.NDArray[np.float64]:
+    """The nearest positions (least squares) from 0 to `top` that keep their order, for labels of these heights.
 
     If there are too many, they extend above and below by the same length.
     """
     wanted = np.clip(np.asarray(positions, dtype=np.float64), 0, top)
     order = np.argsort(wanted, kind="stable")
-    steps = distance * np.arange(len(wanted))
+    tall = np.broadcast_to(np.asarray(heights, dtype=np.float64), wanted.shape)[order]
+    steps = np.cumsum(tall) - (tall + tall[:1]) / 2  # between the centres of neighbours
     blocks: list[tuple[float, int]] = []  # mean and size: neighbours that would overlap move together
     for value in wanted[order] - steps:
         mean, size = float(value), 1

@@ -90,7 +90,7 @@ def line_styles(names: Iterable[str], ordered: bool = False) -> dict[str, dict[s
 def message(axes: Axes, text: str) -> None:
     """A sentence in the middle of axes without data, which therefore have no ticks."""
     axes.set(xticks=[], yticks=[])
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=GREY)
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=GREY, parse_math=False)
 
 
 def caption(figure: Figure, text: str) -> None:
