@@ -248,4 +248,5 @@ def test_a_row_without_a_device_is_named(tmp_path):
 
 def test_milliseconds_are_noticed():
     with pytest.warns(FedsweWarning, match="look like milliseconds"):
-        Intervals.from_array([(1, 1.7e12, 1.7e12 + 6e5)], round_seconds=600)
+        log = Intervals.from_array([(1, 1.7e12, 1.7e12 + 6e5)], round_seconds=600)
+    assert log.rounds() == 1000
