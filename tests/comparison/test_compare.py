@@ -246,5 +246,5 @@ def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
 def test_a_rate_at_the_edge_of_the_grid_is_said():
     experiment = load(None, ["rounds=3", "task.clients=5", "task.alpha=1"])
     with pytest.warns(FedsweWarning, match=r"the largest \(0.002\) for fedavg: add larger rates"):
-        found = compare(experiment, ["fedavg"], seeds=[1], rates=[0.001, 0.002], tuning_seed=2, jobs=1)
+        found = package.compare(experiment, ["fedavg"], seeds=[1], rates=[0.001, 0.002], tuning_seed=2, jobs=1)
     assert {row.rate for row in found.rows} == {0.002}
