@@ -25,12 +25,12 @@ def tail_score(history: History, column: str) -> float:
         return history.tail_mean(column, TAIL)
 
 
-def has_diverged(history: History, model: str, column: str) -> bool:
-    """Whether columns that begin with `model` show that it diverged, or this column is not finite at the end.
+def has_diverged(history: History, prefix: str, column: str) -> bool:
+    """Whether columns that begin with `prefix` show that a model diverged, or this column is not finite at the end.
 
     Such a run is in no mean.
     """
-    return bool(divergence(history, model)) or not math.isfinite(tail_score(history, column))
+    return bool(divergence(history, prefix)) or not math.isfinite(tail_score(history, column))
 
 
 def headline(scores: Sequence[str]) -> str | None:
