@@ -63,6 +63,17 @@ def linear(frozen=False, dtype=torch.float32):
     return module
 
 
+def private(number):
+    module = Scaled(1)
+    module._hidden = number
+    return module
+
+
+def typed(code):
+    """A function without a file, as in a notebook."""
+    return eval(compile(code, "<ipython-input-1>", "eval"), {"__name__": "__main__"})
+
+
 DIFFERENT = {
     "closures": (closure(2), closure(3)),
     "defaults": (with_default(2), with_default(3)),
@@ -71,6 +82,8 @@ DIFFERENT = {
     "partial functions": (functools.partial(closure, 2), functools.partial(closure, 3)),
     "classes": (class_with(2), class_with(3)),
     "attributes of modules": (Scaled(1), Scaled(2)),
+    "private attributes of modules": (private(1), private(2)),
+    "functions of a notebook": (typed("lambda: 2"), typed("lambda: 3")),
     "frozen parameters": (linear(), linear(frozen=True)),
     "number formats": (linear(), linear(dtype=torch.bfloat16)),
     "parameters of losses": (nn.HuberLoss(delta=1.0), nn.HuberLoss(delta=2.0)),
@@ -96,6 +109,12 @@ def test_parameters_can_be_left_out():
     nn.init.zeros_(two.bias)
     assert digest(one) != digest(two)
     assert digest(one, without=["bias"]) == digest(two, without=["bias"])
+
+
+def test_recurrent_layers_have_one_signature_for_all_seeds():
+    one, two = nn.GRU(2, 3), nn.GRU(2, 3)
+    names = [name for name, _ in one.named_parameters()]
+    assert digest(one, without=names) == digest(two, without=names)
 
 
 def test_what_cannot_be_described_is_never_equal():

@@ -10,6 +10,7 @@ import inspect
 import pickle
 import uuid
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -83,8 +84,7 @@ class _Description:
         """A torch module: classes, attributes, parameters and buffers of all its layers."""
         for name, layer in module.named_modules(remove_duplicate=False):
             yield name, self.of(type(layer))
-            own = {key: item for key, item in vars(layer).items() if not key.startswith("_") and key != "training"}
-            yield self.of(own)
+            yield self.of({key: item for key, item in vars(layer).items() if _is_own(layer, key)})
         for name, value in [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]:
             yield name, value.requires_grad, tuple(value.shape)
             if name not in self._without:
@@ -92,10 +92,10 @@ class _Description:
 
     def _function(self, function: FunctionType) -> Iterable[Any]:
         yield function.__qualname__
-        if is_installed(function.__code__.co_filename):
+        file = function.__code__.co_filename
+        if Path(file).is_file() and is_installed(file) and "<locals>" not in function.__qualname__:
             yield function.__module__
-            if "<locals>" not in function.__qualname__:
-                return
+            return
         yield from self._code(function.__code__)
         yield from map(self.of, (function.__defaults__, function.__kwdefaults__))
         yield from (self.of(_inside(cell)) for cell in function.__closure__ or ())
@@ -120,6 +120,14 @@ class _Description:
             yield from map(self.of, cls.__bases__)
             own = {name: item for name, item in vars(cls).items() if not name.startswith("__") or callable(item)}
             yield from (f"{name} {self.of(item)}" for name, item in sorted(own.items()) if name != "_abc_impl")
+
+
+def _is_own(layer: Any, key: str) -> bool:
+    """Whether an attribute of a torch module is one that its class or its user added."""
+    from torch import nn
+
+    of_torch = type(layer).__module__.startswith("torch.nn.")
+    return key not in vars(nn.Module()) and not (of_torch and key.startswith("_"))  # torch keeps copies of parameters
 
 
 def _hash(lines: Iterable[Any]) -> str:
