@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache
 
 import torch
 from torch.func import grad, vmap
@@ -174,12 +173,7 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
     except Exception as error:
         network.vmaps, reason = False, first_line(error)
     if not network.vmaps:
-        _warn_once(reason)
-
-
-@cache  # a model is tried for every seed
-def _warn_once(reason: str) -> None:
-    warn(f"clients are trained one at a time, which is slower: torch cannot stack this model ({reason[:_SHOWN]})")
+        warn(f"clients are trained one at a time, which is slower: torch cannot stack this model ({reason[:_SHOWN]})")
 
 
 def _kind(values: torch.Tensor) -> str:
