@@ -81,6 +81,9 @@ def check(python: Path, folder: Path) -> None:
     for words in (["export", "run"], ["plot", "comparison", "--out", "figure.svg"]):
         output(fedswe, *words)
     assert (work / "server.safetensors").is_file()
+    for example in ("own_data", "own_devices", "regression", "finetune"):
+        (work / f"{example}.py").write_text((REPOSITORY / "examples" / f"{example}.py").read_text())
+        output(python, f"{example}.py")
     output(fedswe, "theory", "bias", "alternating", "availability.period=20", *QUICK[:1])
     output(fedswe, "data", "list")
     output(fedswe, "reproduce", "--list")
