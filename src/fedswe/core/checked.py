@@ -98,7 +98,7 @@ def _mismatch(value: Any, hint: Any) -> tuple[Any, Any] | None:
     if arguments and origin is Mapping and isinstance(value, Mapping):
         items = [*((key, arguments[0]) for key in value), *((item, arguments[1]) for item in value.values())]
         return next((wrong for item, own in items if (wrong := _mismatch(item, own))), None)
-    if origin in _LISTS:
+    if arguments and origin in _LISTS:
         fits = False
     elif origin in (Union, UnionType):
         fits = any(_mismatch(value, argument) is None for argument in arguments)
