@@ -80,14 +80,11 @@ def _experiments(
     if isinstance(base, Mapping):
         require(algorithms is None, "compare: give one experiment and a list of algorithms, or experiments by label")
         return dict(base)
-    require(isinstance(base, Experiment), f"compare: the first argument must be an experiment, not {base!r}")
-    require(not isinstance(algorithms, str), f"compare: algorithms must be a list, not {algorithms!r}")
     found: dict[str, Experiment] = {}
     for item in registry.names("algorithm") if algorithms is None else algorithms:
         if isinstance(item, Algorithm):
             label, algorithm = label_of("algorithm", item), item
         else:
-            require(isinstance(item, str), f"compare: {item!r} is neither a label nor an instance of an algorithm")
             label, algorithm = item, labelled(tomllib.loads(dump(base)), item).algorithm
         require(label not in found, f"compare: algorithms has {label} twice")
         found[label] = replace(base, algorithm=algorithm)

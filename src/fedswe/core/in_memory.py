@@ -45,7 +45,7 @@ def packed(configuration: str, known: Collection[str] = ()) -> dict[str, bytes]:
 
 
 def unpack(contents: dict[str, bytes]) -> None:
-    """Take what `packed` gave in the process that sent it."""
+    """Hold the contents that another process of this user packed. They are unpickled: never call it with others."""
     for digest, content in contents.items():
         if digest not in _HELD:
             _RECEIVED[digest] = hold(digest, pickle.loads(content))

@@ -72,7 +72,7 @@ def plot(
     sources: Any,
     x: Abscissa = "rounds",
     y: str | None = None,
-    models: Sequence[str] = (),
+    models: str | Sequence[str] = (),
     kind: Kind = "curves",
     size: Literal["single", "double"] = "double",
     out: str | Path | Sequence[str | Path] = (),
@@ -97,7 +97,7 @@ def plot(
     runs = measured_runs(sources if several else [sources])
     if kind == "final":
         runs = _begun(runs)
-    shown = _models(runs, models)
+    shown = _models(runs, [models] if isinstance(models, str) else models)
     score = y or _headline(runs, shown)
     per_model = _groups(runs, shown, score)
     draw = _curves if kind == "curves" else _final

@@ -129,10 +129,7 @@ class Network:
                 for layer in layers.values():
                     layer.momentum = 1 / number  # the mean over all batches
                 functional_call(module, values, (inputs,), tie_weights=False)
-        found = {
-            f"{n}.{key}": value for n, layer in layers.items() for key, value in layer.named_buffers(recurse=False)
-        }
-        return {name: value for name, value in found.items() if value is not None}
+        return {f"{n}.{key}": value for n, layer in layers.items() for key, value in layer.named_buffers(recurse=False)}
 
     # stacks of dense networks --------------------------------------------------------------------------
     @property
