@@ -16,7 +16,7 @@ def test_run_resume_and_verify(scratch, delivery):
     resumed = run_in_memory(quadratic("fedswe", rounds=8, delivery=delivery), scratch / "resumed")
     assert resumed.last["server_train_loss"] == straight.last["server_train_loss"]
     found = [
-        [(entry.merged, entry.model) for entry in ledger.read(scratch / name / ledger.FILE)[1]]
+        [(entry.merged, entry.model) for entry in ledger.read(scratch / name / ledger.FILE).entries]
         for name in ("straight", "resumed")
     ]
     assert found[0] == found[1]
@@ -48,7 +48,7 @@ def test_a_task_that_raises_is_a_failed_client(scratch, caplog):
 
             client.handle = counted
         Rounds(server, transport).run()
-    assert [set(entry.merged) for entry in ledger.read(scratch / ledger.FILE)[1]] == [{0, 2}] * 2
+    assert [set(entry.merged) for entry in ledger.read(scratch / ledger.FILE).entries] == [{0, 2}] * 2
     assert "client 1 failed: KeyError('no such column')" in caplog.text
     assert "in failing" in caplog.text  # the traceback, for the author of the task
 

@@ -9,7 +9,8 @@ import torch
 
 import fedswe
 from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, run_in_memory, verify
-from fedswe.deploy.rounds import HISTORY, LOG
+from fedswe.deploy.evaluation import HISTORY
+from fedswe.deploy.rounds import LOG
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.transport import Arrival
 from fedswe.errors import FedsweError
@@ -25,7 +26,7 @@ EVERYTHING = Evaluate(
 
 
 def entries(folder):
-    return ledger.read(folder / ledger.FILE)[1]
+    return ledger.read(folder / ledger.FILE).entries
 
 
 def saved_models(folder):

@@ -51,12 +51,10 @@ class OpenRound:
         epoch: str,
         t: int,
         down: Any,
-        moves: int,
-        farthest: float,
     ) -> None:
         self._protocol, self._clients = protocol, clients
         self._run, self._epoch, self.t, self.down = run, epoch, t, down
-        self.moves, self.farthest = moves, farthest  # of all rounds so far; includes the reports below
+        self.moves, self.farthest = 0, 0.0
         self.available: set[int] = set()  # connected, and not absent by the simulated availability
         self.asked: set[int] = set()
         self.reports: dict[int, Any] = {}

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
-from fedswe.deploy import ledger
-from fedswe.deploy.ledger import Entry
+from fedswe.deploy.evaluation import Evaluator
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
-from fedswe.engine.base import Attendance
-from fedswe.errors import FedsweError, require
-from fedswe.results.files import write_whole
-from fedswe.results.history import History, Row, Tally
+from fedswe.errors import FedsweError
+from fedswe.results.history import History
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import RunDirectory
 from fedswe.sources import recorded, refuse_changed
 
 log = logging.getLogger("fedswe.deploy")
 
-HISTORY = "history.csv"
 LOG = "server.log"
 _POLL = 0.2  # seconds that a poll waits when nothing has arrived
 
@@ -38,7 +31,7 @@ class Rounds:
         """`origin` is added to run.json, such as the version of what the transport is built on."""
         self._server, self._transport, self._origin = server, transport, origin or {}
         self._deadline = server.deployment.deadline
-        self.evaluation = Evaluation(server)
+        self.evaluation = Evaluator(server)
 
     def run(self) -> History:
         """Run all rounds that are left."""
@@ -48,6 +41,7 @@ class Rounds:
             # Not the command line: Flower passes a token on it.
             known = {key: value for key, value in provenance(recorded(experiment)).items() if key != "command"}
             directory.note({**known, **self._origin})
+            self._server.record_start()
             while not self._server.finished:
                 self.step()
         return self.evaluation.history
@@ -111,62 +105,6 @@ class Rounds:
 
     def _send(self, kind: Kind, t: int, packets: Mapping[int, Packet], connected: Mapping[int, int]) -> None:
         self._transport.send(kind, t, {client: packet for client, packet in packets.items() if client in connected})
-
-
-class Evaluation:
-    """The history of a run: the models that evaluate.model names, when Evaluate.due says so, as in a simulated run."""
-
-    def __init__(self, server: ServerEndpoint) -> None:
-        self._server, self._path = server, server.directory / HISTORY
-        self.history = _read_history(self._path)
-        rows = self.history.rows
-        rows[:] = [row for row in rows if row["round"] <= server.t]  # a restored backup may be older than history.csv
-        evaluated = int(rows[-1]["round"]) if rows else -1
-        self._began = time.monotonic() - (rows[-1]["seconds"] if rows else 0.0)
-        self._tally = Tally()
-        for entry in ledger.read(server.directory / ledger.FILE)[1][max(evaluated, 0) :]:
-            self._tally = self._tally.with_round(_attendance(entry))
-        if evaluated < server.t and self._due():  # at the start, or after a crash between commit and evaluation
-            self._evaluate()
-
-    def after_round(self) -> None:
-        assert self._server.committed is not None
-        self._tally = self._tally.with_round(_attendance(self._server.committed))
-        if self._due():
-            self._evaluate()
-
-    def _due(self) -> bool:
-        experiment = self._server.deployment.experiment
-        return experiment.evaluate.due(self._server.t, experiment.rounds)
-
-    def _evaluate(self) -> None:
-        row: Row = {"round": self._server.t, **self._tally.columns()}
-        self._tally = Tally()
-        for name, x in self._server.models().items():
-            row |= {f"{name}_{score}": value for score, value in self._server.problem.evaluate(x).items()}
-        row["seconds"] = round(time.monotonic() - self._began, 3)
-        # The configuration or the version may have changed between two starts: all rows get the present columns.
-        self.history.rows[:] = [{name: old.get(name, math.nan) for name in row} for old in self.history.rows]
-        self.history.append(row)
-        write_whole(self._path, self.history.to_csv())
-
-
-def _attendance(entry: Entry) -> Attendance:
-    echoes = np.array([entry.t - since for since in entry.merged.values()], dtype=int)
-    return Attendance(entry.available, len(entry.merged), echoes)
-
-
-def _read_history(path: Path) -> History:
-    if not path.is_file():
-        return History()
-    try:
-        history = History.from_csv(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, AttributeError):
-        history = None
-    complete = history is not None and all({"round", "seconds"} <= row.keys() for row in history.rows)
-    require(complete, f"{path} is damaged: delete it, and the run continues with a new one")
-    assert history is not None
-    return history
 
 
 @contextmanager

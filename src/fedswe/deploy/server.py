@@ -10,9 +10,11 @@ import logging
 import os
 import secrets
 import time
+from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -25,7 +27,7 @@ from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
-from fedswe.deploy.ledger import Entry, Ledger, Title
+from fedswe.deploy.ledger import Change, Entry, Evaluation, Ledger, Start, Title
 from fedswe.deploy.open_round import OpenRound
 from fedswe.deploy.packet import Header, Packet, digest, encode
 from fedswe.deploy.protocol import RunProtocol
@@ -49,25 +51,30 @@ class ServerEndpoint:
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
         self._files, self._protocol = ServerFiles(folder), protocol
-        title, entries, size = ledger.read(folder / ledger.FILE)
+        contents = ledger.read(folder / ledger.FILE)
+        title = contents.title
         require(
             title.m == protocol.m and self.deployment.continues(folder, title.plan),
             f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
             f"resume it with its own {DEPLOYMENT_FILE}, or choose another directory",
         )
         require(title.start == protocol.start_digest, f"{folder}: start.safetensors is not of this run")
-        self.run, self.t = title.run, len(entries)
+        self.run, self.t, self.evicted = title.run, len(contents.entries), contents.evicted
         self._clients = ClientTable(protocol, self._files)
-        for entry in entries:
-            self._clients.update(entry)
-            self.committed = entry
+        self._kept: deque[tuple[int, dict[int, int]]] = deque(maxlen=1 + self.deployment.keep_rounds)
+        self._kept.append((0, {}))
+        for entry in contents.entries:
+            self._files.expect(entry.files)
+            self._clients, self.committed = self._clients.after(entry), entry
+            self._kept.append((entry.t + 1, self._clients.last))
+        self._files.check(self.t, self._clients.last)
         initial = protocol.server_init()
         self._server = self._files.state(self.t, initial) if self.t else initial
         self._fsync = 0.0  # seconds of the ledger's last fsync, recorded in the next line
         self._outputs = Outputs(self, self.deployment.experiment.evaluate.outputs())
         self._load_outputs()
         self.deployment.save(folder)  # rounds, delivery and deadlines may change between two starts
-        self._ledger = Ledger(folder / ledger.FILE, size)
+        self._ledger = Ledger(folder / ledger.FILE, contents)
         self._begin()
 
     @classmethod
@@ -88,6 +95,11 @@ class ServerEndpoint:
         lock = claim(folder)
         try:
             if not (folder / ledger.FILE).exists():
+                require(
+                    files.empty(),
+                    f"{folder} holds the state of a run but no {ledger.FILE}: restore it from a backup, "
+                    "or choose another directory",
+                )
                 files.save_start(protocol.start)
                 title = Title(secrets.token_hex(8), protocol.config_digest, protocol.start_digest, protocol.m)
                 ledger.begin(folder / ledger.FILE, title)
@@ -115,34 +127,49 @@ class ServerEndpoint:
 
     def _begin(self) -> None:
         """Begin round t: all of its state is on disk, and older state is removed."""
-        moves, farthest = (0, 0.0) if self.committed is None else (self.committed.moves, self.committed.farthest)
         down = self._protocol.downlink(self._server, self.t)
-        self._round = OpenRound(self._protocol, self._clients, self.run, self.epoch, self.t, down, moves, farthest)
-        if state := self._outputs.state():
-            self._files.save_outputs(self.t, state)
-        self._files.sweep(self.t, self._clients.last)
+        self._round = OpenRound(self._protocol, self._clients, self.run, self.epoch, self.t, down)
+        self._files.sweep(dict(self._kept))
         if self.finished:
             experiment, models = self.deployment.experiment, Models.of(self.models(), self.problem.state_dict)
             self._files.save_models(models.to_bytes(experiment.task, experiment.algorithm, self.t))
 
     def _load_outputs(self) -> None:
-        """Restore averages over rounds. A crash after the last commit may have lost one update; it is repeated."""
-        if not self.t or not self._outputs.state():
+        """Restore averages over rounds."""
+        wanted = self._outputs.state()
+        if not self.t or not wanted:
             return
-        for t in (self.t, self.t - 1):
-            state = self._files.outputs(t)
-            if state is not None and state.keys() == self._outputs.state().keys():
-                self._outputs.load(state)
-                if t < self.t:
-                    self._outputs.after_round()
-                return
-        names = ", ".join(dict.fromkeys(name.split(".")[1] for name in self._outputs.state()))
+        state = self._files.outputs(self.t)
+        if state is not None and state.keys() == wanted.keys():
+            self._outputs.load(state)
+            return
+        names = ", ".join(dict.fromkeys(name.split(".")[1] for name in wanted))
         log.warning("round %d: no earlier state of %s is stored: its average begins here", self.t, names)
+
+    def record(self, line: Evaluation | Change | Start) -> None:
+        """Append a line to the ledger that is not a round."""
+        self._ledger.append(line)
+
+    def record_start(self) -> None:
+        """Append the digests of the files that this process has written at its start."""
+        names = [name for name in (DEPLOYMENT_FILE, "run.json") if (self.directory / name).is_file()]
+        files = {name: ledger.digest((self.directory / name).read_bytes()) for name in names}
+        self.record(Start(self.t, self.epoch, files))
+
+    def change(self, action: Literal["evict", "admit"], client: int, reason: str) -> None:
+        """Stop or resume asking a client, from the next round on. The open round must have no report of it."""
+        self.record(Change(action, self.t, client, reason))
+        self.evicted = self.evicted | {client} if action == "evict" else self.evicted - {client}
+
+    @property
+    def head(self) -> str:
+        """The digest of the ledger's last line."""
+        return self._ledger.head
 
     # opening a round -----------------------------------------------------------------------------------
     def jobs(self, clients: Iterable[int]) -> dict[int, Packet]:
         """Open round t, or ask more clients. Where seats are limited, only the lowest bidders get a job."""
-        connected = sorted(set(clients))
+        connected = sorted(set(clients) - self.evicted)
         for client in connected:
             require(0 <= client < self.m, f"there is no client {client}: the run has {self.m}, counted from 0")
         if self.finished:
@@ -208,8 +235,6 @@ class ServerEndpoint:
             self._files.save_client_state(client, t, settled)
         if self.deployment.trail:
             self._files.save_trail(t + 1, server.model)
-        written = time.perf_counter() - began
-
         base = digest(encode("reply", reply)) if protocol.needs_base and merged else ""
         delivery = Packet("delivery", {**self._header(), "base": base}, encode("reply", reply))
         eager = merged if base and self.deployment.delivery == "eager" else []
@@ -220,21 +245,29 @@ class ServerEndpoint:
             merged={client: self._clients.merged(client) for client in merged},
             model=digest({"x": server.model}),
             reply=base,
+            down=digest(encode("down", current.down)),
             declined=len(current.declined - set(merged)),
             rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
             traffic=dict(current.traffic),
-            seconds=round(written + self._fsync, 6),
-            moves=current.moves,
-            farthest=current.farthest,
             available=len(current.available - (current.declined - set(merged))),
         )
-        began = time.perf_counter()
-        self._ledger.append(entry)  # the commit
-        self._fsync = time.perf_counter() - began
-
-        self._clients.update(entry)
-        self._server, self.committed, self.t = server, entry, t + 1
-        self._outputs.after_round()
+        before = self._server, self._clients, self.t, self._outputs.state()
+        self._server, self._clients, self.t = server, self._clients.after(entry), t + 1
+        try:
+            self._outputs.after_round()
+            if state := self._outputs.state():
+                self._files.save_outputs(t + 1, state)
+            seconds = round(time.perf_counter() - began + self._fsync, 6)
+            entry = replace(entry, files=self._files.written(), seconds=seconds)
+            began = time.perf_counter()
+            self._ledger.append(entry)  # the commit
+            self._fsync = time.perf_counter() - began
+        except BaseException:
+            self._server, self._clients, self.t, outputs = before
+            self._outputs.load(outputs)
+            raise
+        self.committed = entry
+        self._kept.append((self.t, self._clients.last))
         self._begin()
         return dict.fromkeys(eager, delivery)
 
