@@ -76,7 +76,7 @@ def test_an_average_over_rounds_survives_a_storm(monkeypatch, seed):
 
 def check_ema(folder, decay):
     """The saved average is that over the copies of all server models, and no other state of it is left."""
-    files = ServerFiles(folder)
+    files = ServerFiles(folder, ledger.read(folder / ledger.FILE).entries)
     ema = files.start(torch.zeros(1))
     rounds = len(ledger.read(folder / ledger.FILE).entries)
     for t in range(rounds):

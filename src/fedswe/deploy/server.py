@@ -50,8 +50,8 @@ class ServerEndpoint:
         self.m = protocol.m
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
-        self._files, self._protocol = ServerFiles(folder), protocol
         contents = ledger.read(folder / ledger.FILE)
+        self._files, self._protocol = ServerFiles(folder, contents.entries), protocol
         title = contents.title
         require(
             title.m == protocol.m and self.deployment.continues(folder, title.plan),
@@ -64,7 +64,6 @@ class ServerEndpoint:
         self._kept: deque[tuple[int, dict[int, int]]] = deque(maxlen=1 + self.deployment.keep_rounds)
         self._kept.append((0, {}))
         for entry in contents.entries:
-            self._files.expect(entry.files)
             self._clients, self.committed = self._clients.after(entry), entry
             self._kept.append((entry.t + 1, self._clients.last))
         self._files.check(self.t, self._clients.last)

@@ -13,7 +13,7 @@ model.safetensors             the evaluated models at the end, as a run director
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import safetensors.torch
 from fedswe.core.aggregation import Server
 from fedswe.core.records import Vector
 from fedswe.deploy import durable_files
-from fedswe.deploy.ledger import digest
+from fedswe.deploy.ledger import Entry, digest
 from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
 from fedswe.errors import FedsweError, require
 from fedswe.results.tensors import to_bytes
@@ -31,14 +31,12 @@ _SWEPT = ("state", "outputs", "versions", "rows")
 
 
 class ServerFiles:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, entries: Iterable[Entry] = ()) -> None:
         self.directory = directory
         self._digests: dict[str, str] = {}  # of the files in the ledger, by name
+        for entry in entries:
+            self._digests |= entry.files
         self._written: dict[str, str] = {}  # of the files written since the last commit
-
-    def expect(self, files: Mapping[str, str]) -> None:
-        """Take the digests of a committed round."""
-        self._digests |= files
 
     def written(self) -> dict[str, str]:
         """The digests of the files written since the last call, for the ledger."""
