@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fedswe.core.records import Vector, parts
-from fedswe.deploy.ledger import Entry
+from fedswe.deploy.ledger import Change, Entry
 from fedswe.deploy.packet import encode
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.deploy.server_files import ServerFiles
@@ -20,18 +20,35 @@ from fedswe.deploy.server_files import ServerFiles
 class ClientTable:
     def __init__(self, protocol: RunProtocol, files: ServerFiles) -> None:
         self._protocol, self._files = protocol, files
+        self._m = protocol.membership.count(0)
         self.last: dict[int, int] = {}  # tau_i of the clients that were merged at least once
         self._replies: dict[int, str] = {}  # digests of the replies of these rounds
         self.stored: dict[int, str] = {}  # digest of the base each client says it has stored; empty after a restart
 
     def after(self, entry: Entry) -> ClientTable:
         """The table after a round. This one stays as it is: the round may not be committed."""
-        new = ClientTable(self._protocol, self._files)
-        new.last = self.last | dict.fromkeys(entry.merged, entry.t)
-        referenced = set(new.last.values())
-        replies = {**self._replies, entry.t: entry.reply}
+        new = self._with(self.last | dict.fromkeys(entry.merged, entry.t), {**self._replies, entry.t: entry.reply})
+        for change in self._protocol.membership.begin_at(entry.t + 1):
+            new = new.changed(change)
+        return new
+
+    def changed(self, change: Change) -> ClientTable:
+        """The table after a client has joined or left.
+
+        One that joins starts as if it had been merged with the members that were merged last: it has their reply, and
+        its echo counts from their round. If no member was merged yet, it starts from x^0 as they do.
+        """
+        last = {client: t for client, t in self.last.items() if client != change.client}
+        if change.action == "join" and last:
+            last[change.client] = max(last.values())
+        new = self._with(last, self._replies)
+        new._m += 1 if change.action == "join" else -1
+        return new
+
+    def _with(self, last: dict[int, int], replies: dict[int, str]) -> ClientTable:
+        new, referenced = ClientTable(self._protocol, self._files), set(last.values())
+        new._m, new.last, new.stored = self._m, last, self.stored
         new._replies = {t: name for t, name in replies.items() if t in referenced}
-        new.stored = self.stored
         return new
 
     def merged(self, client: int) -> int:
@@ -64,12 +81,12 @@ class ClientTable:
         return protocol.rebuilt_state(protocol.start, merged, self._reply(merged))
 
     def mean(self) -> Vector:
-        """The mean over all clients of the model each last received: x^0, or the model of its last merged round."""
+        """The mean over all members of the model each last received: x^0, or the model of its last merged round."""
         start = self._protocol.start
-        mean = start.double() * (self._protocol.m - len(self.last))
+        mean = start.double() * (self._m - len(self.last))
         for t, clients in sorted(Counter(self.last.values()).items()):
             mean += clients * self._files.received(t).to(mean)
-        return (mean / self._protocol.m).to(start.dtype)
+        return (mean / self._m).to(start.dtype)
 
     def _reply(self, t: int) -> Any:
         return self._files.reply(t, self._protocol.reply)

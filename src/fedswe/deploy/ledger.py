@@ -14,8 +14,9 @@ import hashlib
 import json
 import math
 import os
+import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ from fedswe.results.history import Row
 FILE = "ledger.jsonl"
 VERSION = 2
 
-Action = Literal["evict", "admit", "join", "leave", "rollback"]
+Action = Literal["evict", "admit", "join", "leave", "pause", "resume", "stop", "rollback"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Entry:
     traffic: dict[str, int] = field(default_factory=dict)  # "down job", "up report", ... -> bytes since the last commit
     seconds: float = 0.0  # durable writes of this round, and the fsync of the line before
     available: int = 0  # clients that were connected and did not decline
+    took: float = 0.0  # seconds from the first job to the commit
+    time: float = 0.0  # of the commit, in seconds since 1970 by the server's clock
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Change:
     t: int  # the first round it applies to; for rollback the round that is run next
     client: int = -1
     reason: str = ""
+    time: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class Start:
     t: int  # the first round it runs
     epoch: str
     files: dict[str, str]  # name -> digest of the files it wrote at its start
+    time: float = 0.0
 
 
 Line = Title | Entry | Evaluation | Change | Start
@@ -113,6 +118,8 @@ class Contents:
     heads: list[str] = field(default_factory=list)  # the digest of every line, in order
     unsealed: list[int] = field(default_factory=list)  # lines without a seal that this machine's key can check
     size: int = 0  # bytes of all complete lines
+    paused: bool = False
+    stopped: bool = False  # an operator has ended the last server
 
     @property
     def evicted(self) -> set[int]:
@@ -139,9 +146,16 @@ class Contents:
                 self.entries = self.entries[: line.t]
                 self.rows = [row for row in self.rows if row["round"] <= line.t]
                 self.changes = [change for change in self.changes if change.t <= line.t] + [line]
+            case Change(action="pause" | "resume"):  # also holds after rounds were taken back
+                self.paused = line.action == "pause"
+            case Change(action="stop"):
+                self.stopped = True
             case Change():
+                joined = sum(change.action == "join" for change in self.changes)
+                _demand(line.action != "join" or line.client == self.title.m + joined, "a client joins out of order")
                 self.changes.append(line)
             case Start():
+                self.stopped = False
                 self.starts.append(line)
 
 
@@ -221,6 +235,8 @@ class Ledger:
 
     def append(self, line: Line) -> None:
         """Commit a line."""
+        if isinstance(line, Entry | Change | Start):
+            line = replace(line, time=round(time.time(), 3))
         text = _line(line, self.head, self._key)
         self._size = durable_files.append(self._path, self._handle, self._size, text + b"\n")
         self.head = digest(text)

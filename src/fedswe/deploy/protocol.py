@@ -19,6 +19,7 @@ from fedswe.core.aggregation import Server, aggregate, begin
 from fedswe.core.algorithm import ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
 from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import digest
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
@@ -32,6 +33,7 @@ class RunProtocol:
         self.deployment, self.config_digest = deployment, deployment.digest()
         self.algorithm, self.local, self.seed = experiment.algorithm, experiment.local, experiment.seed
         self.m, self.start = problem.m, problem.start if start is None else start
+        self.membership = Membership(self.m)  # at the server: as the ledger says
         self.schedule = deployment.schedule(problem)
         name = type(self.algorithm).__name__
         if self.algorithm.needs_probabilities:
@@ -63,7 +65,7 @@ class RunProtocol:
         return aggregate(self.algorithm, server, total, count, self._at_server(t))
 
     def _at_server(self, t: int) -> ServerView:
-        return ServerView(t, self.m, self.local.lr_at(t))
+        return ServerView(t, self.membership.count(t), self.local.lr_at(t))
 
     # the clients ---------------------------------------------------------------------------------------
     def at_client(self, client: int, t: int) -> ClientView:

@@ -8,7 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from fedswe.deploy import ledger
 from fedswe.deploy.evaluation import Evaluator
+from fedswe.deploy.metrics import serve_metrics
+from fedswe.deploy.monitor import Activity, Doing, Monitor
+from fedswe.deploy.operator import Operator
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
@@ -32,30 +36,61 @@ class Rounds:
         self._server, self._transport, self._origin = server, transport, origin or {}
         self._deadline = server.deployment.deadline
         self.evaluation = Evaluator(server)
+        self._operator = Operator(server)
+        self._monitor = Monitor(server.directory, server.deployment, ledger.read(server.directory / ledger.FILE))
 
     def run(self) -> History:
         """Run all rounds that are left."""
-        with _log_file(self._server.directory):
+        with _log_file(self._server.directory), serve_metrics(self._monitor, self._server.deployment.metrics_port):
             directory, experiment = RunDirectory(self._server.directory), self._server.deployment.experiment
             refuse_changed(directory.recorded(), experiment, directory.path)
             # Not the command line: Flower passes a token on it.
             known = {key: value for key, value in provenance(recorded(experiment)).items() if key != "command"}
             directory.note({**known, **self._origin})
             self._server.record_start()
-            while not self._server.finished:
+            while not self._server.finished and not self._server.stopped:
                 self.step()
+            self._note("stopped" if self._server.stopped else "finished")
         return self.evaluation.history
 
     def step(self) -> None:
-        """Run one round."""
-        while len(self._transport.connected()) < self._server.deployment.min_clients:
+        """Run one round, or end without one if an operator has stopped the server."""
+        while not self._ready():
             self._receive("job", -1)
+        if self._server.stopped:
+            return
         t = self._server.t
         self._gather(t)
         deliveries, connections = self._server.close(), self._transport.connected()
         self._send("delivery", t, deliveries, connections)
         self.evaluation.after_round()  # while the deliveries are on their way
+        self._note_commit()
         self._await_deliveries(t, set(deliveries), connections)
+
+    def _ready(self) -> bool:
+        """Whether a round opens, or the server was stopped."""
+        self._operator.apply()
+        if self._server.stopped:
+            return True
+        enough = len(self._connected()) >= self._server.deployment.min_clients
+        self._note("paused" if self._server.paused else "gathering reports" if enough else "waiting for clients")
+        return enough and not self._server.paused
+
+    def _connected(self) -> dict[int, int]:
+        """The connected clients that may be asked."""
+        return {
+            client: link for client, link in self._transport.connected().items() if client in self._server.participants
+        }
+
+    def _note(self, doing: Doing) -> None:
+        server, connected = self._server, tuple(sorted(self._connected()))
+        self._monitor.m, self._monitor.evicted = server.m, len(server.evicted)
+        self._monitor.now(Activity(doing, server.t, connected, server.deployment.min_clients))
+
+    def _note_commit(self) -> None:
+        assert self._server.committed is not None
+        self._monitor.committed(self._server.committed, self.evaluation.history.rows)
+        self._note("delivering")
 
     def _gather(self, t: int) -> None:
         """Ask every client that is connected, connects or reconnects, until all have answered or the time is up."""
@@ -63,7 +98,8 @@ class Rounds:
         asked: dict[int, int] = {}  # client -> the connection over which it was asked
         waiting, answered = set[int](), set[int]()
         while time.monotonic() < ends:
-            connected = self._transport.connected()
+            connected = self._connected()
+            self._note("gathering reports")
             asked = {client: link for client, link in asked.items() if connected.get(client) == link}
             if new := [client for client in connected if client not in asked and client not in answered]:
                 jobs = self._server.jobs(new)

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +24,12 @@ from fedswe.core.algorithm import Algorithm, Done, received
 from fedswe.core.records import Vector, add
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
+from fedswe.deploy.control import Control
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
-from fedswe.deploy.ledger import Change, Entry, Evaluation, Ledger, Start, Title
+from fedswe.deploy.ledger import Action, Change, Entry, Evaluation, Ledger, Start, Title
+from fedswe.deploy.membership import Membership, require_joining, require_leaving
 from fedswe.deploy.open_round import OpenRound
 from fedswe.deploy.packet import Header, Packet, digest, encode
 from fedswe.deploy.protocol import RunProtocol
@@ -47,19 +49,28 @@ class ServerEndpoint:
     def __init__(self, folder: Path, protocol: RunProtocol, problem: Problem) -> None:
         self.directory, self.deployment, self.problem = folder, protocol.deployment, problem
         self.algorithm: Algorithm = protocol.algorithm
-        self.m = protocol.m
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
         contents = ledger.read(folder / ledger.FILE)
         self._files, self._protocol = ServerFiles(folder, contents.entries), protocol
         title = contents.title
+        protocol.membership = Membership.of(contents)
+        numbers = protocol.membership.numbers
         require(
-            title.m == protocol.m and self.deployment.continues(folder, title.plan),
+            protocol.m >= numbers and self.deployment.continues(folder, title.plan),
             f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
             f"resume it with its own {DEPLOYMENT_FILE}, or choose another directory",
         )
+        require(
+            protocol.m <= numbers + Control(folder).joining(),
+            f"the task has {protocol.m} clients, the run in {folder} {numbers}: set the number back, or let each new client "
+            f"join with `fedswe deploy join {folder}`",
+        )
+        if protocol.m > numbers:
+            require_joining(self.algorithm, problem.loads_by_client, self.deployment.simulate_absence)
         require(title.start == protocol.start_digest, f"{folder}: start.safetensors is not of this run")
         self.run, self.t, self.evicted = title.run, len(contents.entries), contents.evicted
+        self.paused, self.stopped = contents.paused, False
         self._clients = ClientTable(protocol, self._files)
         self._kept: deque[tuple[int, dict[int, int]]] = deque(maxlen=1 + self.deployment.keep_rounds)
         self._kept.append((0, {}))
@@ -126,6 +137,7 @@ class ServerEndpoint:
 
     def _begin(self) -> None:
         """Begin round t: all of its state is on disk, and older state is removed."""
+        self._opened: float | None = None  # when its first job was made, by the monotonic clock
         down = self._protocol.downlink(self._server, self.t)
         self._round = OpenRound(self._protocol, self._clients, self.run, self.epoch, self.t, down)
         self._files.sweep(dict(self._kept))
@@ -155,10 +167,53 @@ class ServerEndpoint:
         files = {name: ledger.digest((self.directory / name).read_bytes()) for name in names}
         self.record(Start(self.t, self.epoch, files))
 
-    def change(self, action: Literal["evict", "admit"], client: int, reason: str) -> None:
-        """Stop or resume asking a client, from the next round on. The open round must have no report of it."""
-        self.record(Change(action, self.t, client, reason))
-        self.evicted = self.evicted | {client} if action == "evict" else self.evicted - {client}
+    def change(self, action: Action, client: int = -1, reason: str = "") -> None:
+        """Record and apply a decision, from round t on, which has no reports yet."""
+        self.require_possible(action, client)
+        change = Change(action, self.t, client, reason)
+        self.record(change)
+        match action:
+            case "evict":
+                self.evicted = self.evicted | {client}
+            case "admit":
+                self.evicted = self.evicted - {client}
+            case "pause" | "resume":
+                self.paused = action == "pause"
+            case "stop":
+                self.stopped = True
+            case "join" | "leave":
+                self._protocol.membership = self._protocol.membership.after([change])
+                self._clients = self._clients.changed(change)
+                self._kept[-1] = (self.t, self._clients.last)
+                self._begin()
+
+    def require_possible(self, action: Action, client: int) -> None:
+        """Refuse a decision that has no meaning in this run."""
+        membership, needed = self._protocol.membership, max(self.deployment.min_clients, 1)
+        if action in ("evict", "admit", "leave"):
+            require(client in membership.members(self.t), f"client {client} is not a member of the run")
+        if action == "leave":
+            require_leaving(self.algorithm)
+            require(
+                self.m > needed, f"client {client} cannot leave: a round needs {needed} clients, the run has {self.m}"
+            )
+        if action == "join":
+            require_joining(self.algorithm, self.problem.loads_by_client, self.deployment.simulate_absence)
+            require(
+                client == membership.numbers < self.problem.m,
+                f"client {client} cannot join: the next number is {membership.numbers}, "
+                f"and the task has {self.problem.m} clients",
+            )
+
+    @property
+    def m(self) -> int:
+        """Members in round t."""
+        return self._protocol.membership.count(self.t)
+
+    @property
+    def participants(self) -> frozenset[int]:
+        """The clients that may be asked: the members that are not evicted."""
+        return self._protocol.membership.members(self.t) - self.evicted
 
     @property
     def head(self) -> str:
@@ -168,13 +223,15 @@ class ServerEndpoint:
     # opening a round -----------------------------------------------------------------------------------
     def jobs(self, clients: Iterable[int]) -> dict[int, Packet]:
         """Open round t, or ask more clients. Where seats are limited, only the lowest bidders get a job."""
-        connected = sorted(set(clients) - self.evicted)
-        for client in connected:
-            require(0 <= client < self.m, f"there is no client {client}: the run has {self.m}, counted from 0")
+        clients, numbers = set(clients), self.problem.m
+        for client in clients:
+            require(0 <= client < numbers, f"there is no client {client}: the run has {numbers}, counted from 0")
+        connected = sorted(clients & self.participants)
         if self.finished:
             return {}
         self._round.available.update(self._protocol.available(connected, self.t))
         chosen = self._seated(connected)
+        self._opened = time.monotonic() if self._opened is None else self._opened
         self._round.asked.update(chosen)
         return {client: self._job(client, self._clients.lacks_base(client)) for client in chosen}
 
@@ -257,7 +314,8 @@ class ServerEndpoint:
             if state := self._outputs.state():
                 self._files.save_outputs(t + 1, state)
             seconds = round(time.perf_counter() - began + self._fsync, 6)
-            entry = replace(entry, files=self._files.written(), seconds=seconds)
+            took = 0.0 if self._opened is None else round(time.monotonic() - self._opened, 3)
+            entry = replace(entry, files=self._files.written(), seconds=seconds, took=took)
             began = time.perf_counter()
             self._ledger.append(entry)  # the commit
             self._fsync = time.perf_counter() - began
