@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from typing import Literal
 
-from fedswe import __version__
 from fedswe.deploy.monitor import Monitor
 
 log = logging.getLogger("fedswe.deploy")
@@ -46,7 +46,7 @@ def metrics(monitor: Monitor) -> list[Metric]:
     totals, activity, scores = monitor.totals, monitor.activity, monitor.scores
     scored = {name: value for name, value in scores.items() if name not in _NOT_SCORES}
     return [
-        Metric("fedswe_info", "gauge", "The version of the server.", None, "version", {__version__: 1}),
+        Metric("fedswe_info", "gauge", "The version of the server.", None, "version", {version("fedswe"): 1}),
         Metric("fedswe_rounds_committed", "gauge", "Rounds of the run, also those of earlier servers.", totals.rounds),
         Metric("fedswe_round_seconds_last", "gauge", "From the first job to the commit.", totals.last_seconds),
         Metric("fedswe_round_seconds_total", "counter", "The same, of all rounds.", totals.seconds),

@@ -63,8 +63,8 @@ class ServerEndpoint:
         )
         require(
             protocol.m <= numbers + Control(folder).joining(),
-            f"the task has {protocol.m} clients, the run in {folder} {numbers}: set the number back, or let each new client "
-            f"join with `fedswe deploy join {folder}`",
+            f"the task has {protocol.m} clients, the run in {folder} {numbers}: set the number back, or let each new "
+            f"client join with `fedswe deploy join {folder}`",
         )
         if protocol.m > numbers:
             require_joining(self.algorithm, problem.loads_by_client, self.deployment.simulate_absence)
