@@ -50,6 +50,14 @@ class Gated(Digits):
 """
 
 
+def name_of(process):
+    """Of a process that may have ended."""
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
+
+
 class Federation:
     """An app in `folder`, and the process that runs it."""
 
@@ -57,7 +65,7 @@ class Federation:
         self.app, self.run, self.gates = folder / "app", folder / "app" / "run", folder / "gates"
         self.home, self.output = folder / "home", folder / "up.log"
         write_app(self.app, clients, tls)
-        self.gates.mkdir()
+        self.gates.mkdir(parents=True)
         self.home.mkdir()
         (self.app / "federation" / "task.py").write_text(TASK)
         table = tomllib.loads((self.app / "deployment.toml").read_text())
@@ -140,8 +148,16 @@ class Federation:
         return found
 
     def supernode(self, client):
-        (process,) = self.program("flower-supernode", f"partition-id={client} ")
+        (process,) = self.program("node.supernode", f"client-{client}.toml")
         return process
+
+    def launchers(self):
+        """The launcher of every node."""
+        return self.program("deploy", "node", "--superlink")
+
+    def clientapps(self):
+        """ClientApps at work: forks, which have the command line of the process they come from."""
+        return [process for process in self.alive() if name_of(process) == "flwr-clientapp"]
 
     def messages_sent(self, client):
         """How many messages a SuperNode has sent back, by its own log."""

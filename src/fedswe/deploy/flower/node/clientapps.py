@@ -43,35 +43,20 @@ class _Running:
             self.closed = True
 
 
-class PreloadedClientApps:
-    """An executor of Flower's SuperExec (`flwr.supercore.superexec.executor.types.Executor`)."""
+class PreloadedClientApps(SubprocessExecutor):
+    """An executor for Flower's SuperExec. Tasks other than ClientApps are new processes, as usual."""
 
     def __init__(self, life: Sender) -> None:
-        self._life, self._others = life, SubprocessExecutor()
+        self._life = life
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(_PRELOADED)
         forkserver.ensure_running()  # it imports while the SuperNode connects
         self._running: list[_Running] = []
         self._worked = time.monotonic()
 
-    def get_eligible_capacity(
-        self, supported_task_types: set[TaskType], *, insecure: bool = False, root_certificates_path: str | None = None
-    ) -> tuple[set[TaskType], set[str]]:
-        return supported_task_types, set()
-
-    def wait_for_capacity(
-        self,
-        task_type: TaskType | None = None,
-        *,
-        fab_hash: str | None = None,
-        insecure: bool = False,
-        root_certificates_path: str | None = None,
-    ) -> None:
-        return
-
     def launch(self, spec: ExecutionSpec) -> LaunchResult:
         if spec.task_type is not TaskType.CLIENT_APP or spec.runtime_dependency_install:
-            return self._others.launch(spec)
+            return super().launch(spec)
         news, sender = self._context.Pipe(duplex=False)
         process = self._context.Process(target=answer, args=(spec, sender))
         process.start()

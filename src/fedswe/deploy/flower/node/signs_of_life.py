@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 
 _INTERVAL = 1.0  # seconds between two signs of a thread
 
@@ -19,10 +20,8 @@ class Sender:
 
     def send(self) -> None:
         """Raises BrokenPipeError if the parent has ended."""
-        try:
+        with suppress(BlockingIOError):  # the parent is suspended, and the pipe is full
             os.write(self._handle, b".")
-        except BlockingIOError:
-            pass  # the parent is suspended, and the pipe is full
 
     def send_from_thread(self) -> None:
         """Send as long as this process runs; SIGTERM to this process when the parent has ended."""
@@ -54,11 +53,9 @@ class Receiver:
 
     def silent(self) -> bool:
         """Whether the child should have shown a sign by now."""
-        try:
+        with suppress(BlockingIOError):
             if os.read(self._read, 65536):
                 self._until = time.monotonic() + self._further
-        except BlockingIOError:
-            pass
         return time.monotonic() > self._until
 
     def close(self) -> None:
