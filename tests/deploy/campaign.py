@@ -81,5 +81,3 @@ class Campaign:
                 victim.send_signal(signal.SIGCONT)
             except psutil.Error:
                 return
-
-

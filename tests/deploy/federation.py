@@ -58,6 +58,13 @@ def name_of(process):
         return ""
 
 
+def words_of(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 class Federation:
     """An app in `folder`, and the process that runs it."""
 
@@ -139,10 +146,7 @@ class Federation:
         """The process whose command line has all these words."""
         found = []
         for process in self.alive():
-            try:
-                line = process.cmdline()
-            except psutil.Error:
-                continue
+            line = words_of(process)
             if all(any(word in part for part in line) for word in words):
                 found.append(process)
         return found
@@ -152,8 +156,8 @@ class Federation:
         return process
 
     def launchers(self):
-        """The launcher of every node."""
-        return self.program("deploy", "node", "--superlink")
+        """The launcher of every node: `fedswe deploy node`."""
+        return [process for process in self.program("--superlink") if "node" in words_of(process)]
 
     def clientapps(self):
         """ClientApps at work: forks, which have the command line of the process they come from."""

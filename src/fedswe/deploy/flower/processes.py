@@ -127,12 +127,21 @@ class ProcessSupervisor:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the stopping
         try:
-            stop_marked(self._mark)
+            stop_marked(self._mark, self._own())
             for program in self.programs:
                 if program.process is not None:
                     program.process.wait()
         finally:
             self._signals.close()
+
+    def _own(self) -> list[psutil.Process]:
+        """The programs themselves: Flower's SuperExec hides its environment from everybody but root."""
+        own = []
+        for program in self.programs:
+            with suppress(psutil.Error):
+                if program.process is not None:
+                    own.append(psutil.Process(program.process.pid))
+        return own
 
     def start(self, program: Program) -> Program:
         self.programs.append(program)
@@ -152,7 +161,8 @@ class ProcessSupervisor:
         if now - self._looked < _CHECK_SUSPENDED:
             return
         self._looked, before = now, self._suspended
-        self._suspended = {p: before.get(p, now) for p in marked(self._mark) if _status(p) == psutil.STATUS_STOPPED}
+        processes = {*marked(self._mark), *self._own()}
+        self._suspended = {p: before.get(p, now) for p in processes if _status(p) == psutil.STATUS_STOPPED}
         for process, since in self._suspended.items():
             if now - since >= _SUSPENDED:
                 with suppress(psutil.Error):
@@ -169,22 +179,26 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def stop_marked(mark: str) -> None:
-    """Send SIGTERM to all processes of a trial, then SIGKILL to those that are still running.
+def stop_marked(mark: str, also: Sequence[psutil.Process] = ()) -> None:
+    """Send SIGTERM to all processes of a trial and to `also`, then SIGKILL to those that are still running.
 
     The SuperLink is stopped last: it counts a node that could not deregister as online for another minute.
     """
     for last in (False, True):
-        stopping = [process for process in marked(mark) if last or not _is_superlink(process)]
+        stopping = [process for process in {*marked(mark), *also} if last or not _is_superlink(process)]
         for process in stopping:
             with suppress(psutil.Error):
                 process.terminate()
         psutil.wait_procs(stopping, timeout=_GRACE)
-    while stopping := marked(mark):  # also processes that were started meanwhile
+    while stopping := [*marked(mark), *filter(_running, also)]:  # also processes that were started meanwhile
         for process in stopping:
             with suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(stopping, timeout=1.0)
+
+
+def _running(process: psutil.Process) -> bool:
+    return _status(process) not in ("", psutil.STATUS_ZOMBIE)
 
 
 def _status(process: psutil.Process) -> str:

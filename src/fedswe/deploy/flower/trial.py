@@ -195,7 +195,9 @@ class Federation:
 
     def _superexec(self) -> Program:
         keys = self.trial.keys
+        # With the number of this process: it ends if this process is killed, also where nobody else can stop it.
         command = ["flower-superexec", "--runtime-api-address", self._address, *self._trust()]
+        command += ["--parent-pid", str(os.getpid())]
         if keys:
             command += ["--superexec-auth-secret-file", str(keys / "superexec.secret")]
         return self._program("superexec", command, restart=1.0)
