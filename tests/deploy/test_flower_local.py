@@ -115,7 +115,8 @@ def test_pauses_grow_while_a_program_ends_right_after_its_start(tmp_path):
 
 
 def test_child_processes_of_a_program_that_has_ended_are_gone_before_it_starts_again(tmp_path):
-    leaves = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {STUBBORN!r}], stdout=-1); p.stdout.read(1)"
+    stays = f"subprocess.Popen([sys.executable, '-c', {STUBBORN!r}], stdout=subprocess.PIPE)"
+    leaves = f"import subprocess, sys; {stays}.stdout.read(1)"
     with ProcessSupervisor(str(tmp_path)) as supervisor:
         started = supervisor.start(program(tmp_path, leaves, restart=600))
         until(supervisor.check)
@@ -166,7 +167,7 @@ def test_a_broken_client_is_named_once_and_the_others_go_on(capsys):
         "see 1.log; the others go on without it\n"
     )
     nodes[2].failing = True
-    with pytest.raises(FedsweError, match="needs 2 clients and only 1 of 3 can run: client-1 stops.*; client-2 stops"):
+    with pytest.raises(FedsweError, match=r"needs 2 clients and only 1 of 3 can run: client-1 stops.*; client-2 stops"):
         needed.check()
 
 
@@ -197,8 +198,9 @@ def test_a_superlink_that_is_killed_while_it_starts_is_started_again(tmp_path, m
     with ProcessSupervisor(str(tmp_path)) as supervisor:
         federation = Federation(trial, supervisor)
         listens = f"import socket, time; s = socket.create_server(('127.0.0.1', {federation.port})); time.sleep(600)"
-        superlink = program(tmp_path, f"import os; os.kill(os.getpid(), 9) if not os.path.exists({str(tmp_path / 'x')!r})"
-            f" else exec({listens!r})", restart=0.1)  # fmt: skip
+        allowed = f"os.path.exists({str(tmp_path / 'x')!r})"
+        code = f"import os; exec({listens!r}) if {allowed} else os.kill(os.getpid(), 9)"
+        superlink = program(tmp_path, code, restart=0.1)
         monkeypatch.setattr(federation, "_superlink", lambda: superlink)
         monkeypatch.setattr(federation, "_superexec", lambda: program(tmp_path, SLEEP))
         monkeypatch.setattr(federation, "_supernode", lambda client: program(tmp_path, SLEEP))
