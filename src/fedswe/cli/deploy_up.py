@@ -61,7 +61,7 @@ def up_command(
     )
     if (directory / ledger.FILE).is_file():
         require(
-            deployment.continues(directory, ledger.read(directory / ledger.FILE)[0].plan),
+            deployment.continues(directory, ledger.read(directory / ledger.FILE).title.plan),
             f"{directory} holds a run of another algorithm, local training, seed or dtype: choose another with --run",
         )
     trial = Trial(folder, directory, clients, simulation)
@@ -116,7 +116,8 @@ class Progress:
     """Prints the rounds of a run as they appear in the ledger and the history of its directory."""
 
     def __init__(self, directory: Path, rounds: int, evaluate: Evaluate) -> None:
-        from fedswe.deploy.rounds import HISTORY, LOG
+        from fedswe.deploy.evaluation import HISTORY
+        from fedswe.deploy.log_file import LOG
 
         self._directory, self._rounds, self._evaluate = directory, rounds, evaluate
         self._log, self._history = directory / LOG, directory / HISTORY
@@ -163,7 +164,7 @@ class Progress:
         from fedswe.deploy import ledger
 
         path = self._directory / ledger.FILE
-        return ledger.read(path)[1] if path.is_file() else []
+        return ledger.read(path).entries if path.is_file() else []
 
     def _scores(self) -> dict[int, Row]:
         from fedswe.results.history import History

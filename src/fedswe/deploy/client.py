@@ -69,8 +69,8 @@ class ClientEndpoint:
             log.warning("client %d declines: %s", self.client, error)
             reason = str(error)
         except Exception as error:  # of the user's task, or set off by the message
-            log.warning("client %d declines", self.client, exc_info=True)
             reason = first_line(error)
+            log.warning("client %d declines: %s", self.client, reason, exc_info=True)
         header = packet.header if isinstance(packet, Packet) else {}
         return self._answer("decline", header, {"reason": printable(reason)[:200]})
 

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from fedswe.errors import FedsweError
 
-FILE = "server.log"
+LOG = "server.log"
 _BYTES, _COPIES = 5_000_000, 3  # of the file before it is renamed to server.log.1, and of such copies
 _LONGEST = 1000  # characters of a message
 
@@ -35,7 +35,7 @@ class _Printable(logging.Filter):
 
 
 class _Lines(logging.Formatter):
-    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - a method of logging.Formatter
+    def formatException(self, ei: _ExcInfo) -> str:
         """Indented, so that a line of a traceback is not taken for a message."""
         return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).splitlines())
 
@@ -48,7 +48,7 @@ log.addFilter(_Printable())
 @contextmanager
 def log_file(directory: Path) -> Iterator[None]:
     """Write what the server logs to server.log as well."""
-    path = directory / FILE
+    path = directory / LOG
     try:
         handler = RotatingFileHandler(path, maxBytes=_BYTES, backupCount=_COPIES, encoding="utf-8")
     except OSError as error:

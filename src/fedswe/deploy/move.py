@@ -75,7 +75,7 @@ def distance(a: Any, b: Any) -> float:
 
 def _squares(a: torch.Tensor, b: torch.Tensor) -> float:
     total = 0.0
-    for x, y in zip(a.split(_CHUNK), b.split(_CHUNK), strict=True):
+    for x, y in zip(torch.split(a, _CHUNK), torch.split(b, _CHUNK), strict=True):
         change = (x - y).double()
         total += float(change.dot(change))
     return total

@@ -64,7 +64,8 @@ class OpenRound:
         self._moves, self._bound = Moves(protocol, clients, t, down), limit.bound(model)
         self.available: set[int] = set()  # connected, and not absent by the simulated availability
         self.asked: set[int] = set()
-        self.starts: dict[int, Vector] = {}  # where clients start, where that is (a part of) `down`
+        self.jobs: dict[int, str] = {}  # digests of the jobs that the server has planned
+        self._starts: dict[int, Vector] = {}  # where clients start, if that is a vector of `down`
         self.reports: dict[int, Report] = {}
         self.declined: set[int] = set()
         self.rejected: dict[int, Counter[str]] = {}
@@ -75,6 +76,12 @@ class OpenRound:
     def count_sent(self, packet: Packet) -> Packet:
         self.traffic[f"down {packet.kind}"] += packet.size
         return packet
+
+    def note_job(self, client: int, start: Vector, digest: str) -> None:
+        """Remember the job of a client whose state is kept here."""
+        self.jobs[client] = digest
+        if any(start is vector for vector in parts(self.down).values()):  # another vector is computed when needed
+            self._starts[client] = start
 
     def receive(self, client: int, packet: Packet | bytes) -> bool:
         """Accept a message, or reject, count and log it; true if the client's base must be sent to it."""
@@ -186,7 +193,7 @@ class OpenRound:
             require(len(packet.arrays) == len(parts(report)), "there are arrays that do not belong to a report")
         except FedsweError as error:
             raise Rejection("schema", str(error)) from None
-        move = float("nan") if self._limit.off else self._moves.of(client, report, self.starts.get(client))
+        move = float("nan") if self._limit.off else self._moves.of(client, report, self._starts.get(client))
         if not move < float("inf"):  # a finite distance shows that all coefficients are
             _demand(is_finite(packet.arrays), "not finite", "it holds NaN or infinity")
         if not self._limit.off:

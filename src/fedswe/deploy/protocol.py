@@ -63,7 +63,7 @@ class RunProtocol:
             jobs = [down]
             if self.needs_base:  # attached before the first merge, and after it
                 jobs += [{**down, "start": start}, {**down, **reply}]
-        to_server = {"report": [report], "decline": [{}], "need_state": [{}], "ack": [{}]}
+        to_server: Schemas = {"report": [report], "decline": [{}], "need_state": [{}], "ack": [{}]}
         return to_server, {"job": jobs, "delivery": [reply]}
 
     # the server's half of the algorithm ----------------------------------------------------------------
