@@ -166,7 +166,7 @@ class Progress:
 
     def __init__(self, directory: Path, rounds: int, evaluate: Evaluate) -> None:
         from fedswe.deploy import ledger
-        from fedswe.deploy.rounds import LOG
+        from fedswe.deploy.log_file import LOG
 
         self._rounds, self._evaluate = rounds, evaluate
         self._log, self._path = FollowedFile(directory / LOG), directory / ledger.FILE
