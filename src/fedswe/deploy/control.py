@@ -8,7 +8,6 @@ one does it. A request that is damaged, too large or not of the owner of the run
 from __future__ import annotations
 
 import json
-import logging
 import os
 import secrets
 import stat
@@ -18,10 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from fedswe.deploy.log_file import log
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write, write_whole
-
-log = logging.getLogger("fedswe.deploy")
 
 FOLDER, _REFUSED = "control", "refused"
 _LARGEST = 4096  # bytes of a request

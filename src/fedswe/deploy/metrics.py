@@ -6,7 +6,6 @@ GET /healthz     200 while rounds are committed in time (or the run is paused), 
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,9 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from typing import Literal
 
+from fedswe.deploy.log_file import log
 from fedswe.deploy.monitor import Monitor
-
-log = logging.getLogger("fedswe.deploy")
 
 _NOT_SCORES = ("round", "seconds", "available", "reported", "echo_mean", "echo_max")
 

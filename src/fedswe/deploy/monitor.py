@@ -26,7 +26,7 @@ from fedswe.results.history import Row
 _PROGRESS = f"{FOLDER}/progress"
 _WRITE_EVERY = 5.0  # seconds between two writes of the same activity
 _LARGEST = 100_000  # bytes of control/progress
-_SLACK = 60.0  # seconds of a round besides its two deadlines: merging, writing, evaluating
+_SLACK = 60.0  # seconds of a round besides its deadlines: merging, writing, evaluating
 
 Doing = Literal["starting", "waiting for clients", "gathering reports", "delivering", "paused", "finished", "stopped"]
 
@@ -96,7 +96,7 @@ class Monitor:
         self.scores = _latest(contents.rows)
         self.activity = Activity()
         self.m = self.evicted = 0
-        self.bound = 2 * deployment.deadline + _SLACK  # seconds that a round can take
+        self.bound = longest_round(deployment.deadline)
         self._began = self._written = time.monotonic()  # of the last commit, start or resume
 
     @property
@@ -138,6 +138,11 @@ class Monitor:
     def disk_free(self) -> int:
         """Bytes that are free where the run is stored."""
         return shutil.disk_usage(self.directory).free
+
+
+def longest_round(deadline: float) -> float:
+    """Seconds that a round can take: until its reports and its deliveries are there, and some for the rest."""
+    return 2 * deadline + _SLACK
 
 
 def _latest(rows: list[Row]) -> Row:

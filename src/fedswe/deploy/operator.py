@@ -3,15 +3,13 @@ ledger, pause and resume too: a server that is restarted must stay paused."""
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from pathlib import Path
 
 from fedswe.deploy.control import Control, Request
+from fedswe.deploy.log_file import log
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.errors import FedsweError
-
-log = logging.getLogger("fedswe.deploy")
 
 
 class Operator:
