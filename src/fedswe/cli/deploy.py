@@ -1,12 +1,11 @@
-"""fedswe deploy init, status, verify, trace, export; all but init work without Flower."""
+"""fedswe deploy init, verify, trace, export; all but init work without Flower."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +16,6 @@ from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
     from fedswe.deploy.ledger import Entry
-
-_SHOWN = 5  # latest rounds that `status` prints
 
 AppFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the app")]
 OwnTasks = Annotated[
@@ -47,7 +44,7 @@ def verify_command(run: RunFolder, own: OwnTasks = None, as_json: Json = False) 
 
     from fedswe.deploy.audit import TOLERANCE, verify
 
-    _find_tasks(run, own)
+    find_tasks(run, own)
     torch.set_num_threads(1)  # as in the processes of a trial: sums depend on the number of threads
     found = verify(run)
     if as_json:
@@ -77,7 +74,7 @@ def trace_command(
     from fedswe.deploy.deployment import FILE, Deployment
     from fedswe.experiment.configuration import dump
 
-    _find_tasks(run, own)
+    find_tasks(run, own)
     replay = out.with_suffix(".toml")
     require(replay != out, f"--out is the mask, its configuration goes to {replay}: choose {out.with_suffix('.csv')}")
     mask = trace(run, out)
@@ -86,46 +83,6 @@ def trace_command(
     share = f"{100 * mask.mean():.0f} % available"
     console.print(f"mask      {out}: {mask.shape[0]} rounds, {mask.shape[1]} clients, {share}")
     console.print(f"replay    fedswe run {replay}")
-
-
-def status_command(run: RunFolder, as_json: Json = False) -> None:
-    """Say how far a run is, which clients reported, and how many bytes were sent."""
-    from fedswe.deploy import ledger
-
-    contents = ledger.read(run / ledger.FILE)
-    title, entries = contents.title, contents.entries
-    rounds = _rounds(run)
-    traffic, refused, last = Counter[str](), Counter[tuple[int, str]](), dict[int, int]()
-    for entry in entries:
-        traffic.update(entry.traffic)
-        last |= dict.fromkeys(entry.merged, entry.t)
-        for client, why in entry.rejected.items():
-            refused.update({(client, reason): times for reason, times in why.items()})
-    absent = {i: len(entries) - 1 - last.get(i, -1) for i in range(title.m)}
-    absent = {client: n for client, n in absent.items() if n}
-    write_ms = 1000 * sum(entry.seconds for entry in entries) / len(entries) if entries else None
-    if as_json:
-        print_json(
-            {
-                "rounds": rounds,
-                "committed": len(entries),
-                "clients": title.m,
-                "bytes": dict(sorted(traffic.items())),
-                "write_ms_per_round": write_ms,
-                "absent_rounds": absent,
-                "rejected": [{"client": c, "reason": reason, "times": n} for (c, reason), n in refused.items()],
-            }
-        )
-        return
-    console.print(f"rounds    {len(entries)} of {rounds} committed")
-    for entry in entries[-_SHOWN:]:
-        console.print(round_line(entry, rounds))
-    console.print("traffic   " + (", ".join(f"{kind} {size(n)}" for kind, n in sorted(traffic.items())) or "nothing"))
-    if write_ms is not None:
-        console.print(f"writes    {write_ms:.1f} ms per round for ledger, models and fsync")
-    console.print("absent    " + (", ".join(f"client {i} for {n} rounds" for i, n in absent.items()) or "none"))
-    who = ", ".join(f"client {client}, {reason} ({n})" for (client, reason), n in refused.items())
-    console.print("rejected  " + (who or "nothing"))
 
 
 def export_command(
@@ -145,7 +102,7 @@ def export_command(
     from fedswe.deploy.server_files import ServerFiles
     from fedswe.results.tensors import to_bytes
 
-    _find_tasks(run, own)
+    find_tasks(run, own)
     title = ledger.read(run / ledger.FILE).title
     deployment = Deployment.load(run / FILE)
     # FedSWE's server model fluctuates from round to round; its client mean is the better model.
@@ -188,16 +145,6 @@ def size(count: float) -> str:
     return f"{count:.3g} GB"
 
 
-def _find_tasks(run: Path, app: Path | None) -> None:
+def find_tasks(run: Path, app: Path | None) -> None:
     """Make the user's own task importable: it is in the app, which holds the run directory of a trial."""
     sys.path.insert(0, str((app or run.resolve().parent).resolve()))
-
-
-def _rounds(run: Path) -> int:
-    """Read without building the experiment, whose task may not be installed here."""
-    from fedswe.deploy.deployment import FILE
-    from fedswe.experiment.configuration import read
-
-    rounds: Any = read(run / FILE).get("rounds")
-    require(type(rounds) is int, f"{run / FILE} does not say how many rounds: restore it from a backup")
-    return int(rounds)

@@ -41,7 +41,9 @@ def status_command(run: RunFolder, as_json: Json = False) -> None:
     traffic = ", ".join(f"{kind} {size(n)}" for kind, n in sorted(totals.traffic.items()))
     console.print(printable(f"traffic   {traffic or 'nothing'}"))
     if totals.rounds:
-        console.print(f"writes    {1000 * totals.write_seconds / totals.rounds:.1f} ms per round, {size(status.disk_free)} free")
+        console.print(
+            f"writes    {1000 * totals.write_seconds / totals.rounds:.1f} ms per round, {size(status.disk_free)} free"
+        )
     console.print(f"clients   {status.members} members")
     all_ = len(status.clients) <= _CLIENTS
     for client in status.clients:
@@ -79,8 +81,12 @@ def _client(client: ClientStatus) -> str:
 
 def _ago(then: float) -> str:
     seconds = max(time.time() - then, 0.0)
-    return f"{seconds:.0f} s ago" if seconds < 120 else f"{seconds / 60:.0f} min ago" if seconds < 7200 else (
-        f"{seconds / 3600:.0f} h ago"
+    return (
+        f"{seconds:.0f} s ago"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min ago"
+        if seconds < 7200
+        else (f"{seconds / 3600:.0f} h ago")
     )
 
 

@@ -167,7 +167,9 @@ def _alarms(status: Status, refused: int, age: float, bound: float) -> list[Alar
     if status.disk_free < _LITTLE_SPACE:
         found.append(Alarm("little disk space", f"{status.disk_free / 1e6:.0f} MB are free"))
     if refused:
-        found.append(Alarm("request refused", f"{refused} requests were not applied: see control/refused and server.log"))
+        found.append(
+            Alarm("request refused", f"{refused} requests were not applied: see control/refused and server.log")
+        )
     return found
 
 
