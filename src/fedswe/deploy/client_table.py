@@ -12,6 +12,7 @@ import torch
 
 from fedswe.core.records import Vector, parts
 from fedswe.deploy.ledger import Change, Entry
+from fedswe.deploy.membership import last_merges
 from fedswe.deploy.packet import encode
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.deploy.server_files import ServerFiles
@@ -33,15 +34,8 @@ class ClientTable:
         return new
 
     def changed(self, change: Change) -> ClientTable:
-        """The table after a client has joined or left.
-
-        One that joins starts as if it had been merged with the members that were merged last: it has their reply, and
-        its echo counts from their round. If no member was merged yet, it starts from x^0 as they do.
-        """
-        last = {client: t for client, t in self.last.items() if client != change.client}
-        if change.action == "join" and last:
-            last[change.client] = max(last.values())
-        new = self._with(last, self._replies)
+        """The table after a client has joined or left."""
+        new = self._with(last_merges(self.last, change), self._replies)
         new._m += 1 if change.action == "join" else -1
         return new
 

@@ -6,7 +6,7 @@ again. An evicted client stays a member, which is absent: it is not asked, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fedswe.core.algorithm import Algorithm
@@ -50,6 +50,18 @@ class Membership:
     def begin_at(self, t: int) -> list[Change]:
         """The changes whose first round is t."""
         return [change for change in self.changes if change.t == t]
+
+
+def last_merges(last: Mapping[int, int], change: Change) -> dict[int, int]:
+    """The last merge of each member after a change.
+
+    A client that joins starts as if it had been merged with the members that were merged last: it has their reply, and
+    its echo counts from their round. If no member was merged yet, it starts from x^0 as they do.
+    """
+    after = {client: t for client, t in last.items() if client != change.client}
+    if change.action == "join" and after:
+        after[change.client] = max(after.values())
+    return after
 
 
 def require_leaving(algorithm: Algorithm) -> None:
