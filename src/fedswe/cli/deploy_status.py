@@ -70,7 +70,7 @@ def _server(status: Status) -> str:
 
 
 def _client(client: ClientStatus) -> str:
-    words = [client.state] if client.state != "member" else []
+    words: list[str] = [client.state] if client.state != "member" else []
     words += ["silent"] if client.silent else ["connected"] if client.connected else []
     merged = "never merged" if client.last_merge is None else f"last merged in round {client.last_merge + 1}"
     absent = f"absent for {client.absent_rounds} rounds" if client.absent_rounds and client.state != "left" else ""

@@ -16,13 +16,13 @@ class Operator:
     def __init__(self, server: ServerEndpoint) -> None:
         self._server, self._control = server, Control(server.directory)
         self._said: set[str] = set()
-        for path, request in self._pending():
-            if request.action == "stop":  # it was for the server before this one
-                path.unlink()
 
     def apply(self) -> None:
         """Apply the requests that have arrived. No round may be open."""
         for path, request in self._pending():
+            if request.action == "stop" and path.stat().st_mtime < self._server.began:
+                path.unlink()  # it was for the server before this one
+                continue
             if request.action == "join" and request.client >= self._server.problem.m:
                 needed = request.client + 1
                 self._warn_once(f"client {request.client} joins when the server starts with a task of {needed} clients")

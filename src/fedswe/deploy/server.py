@@ -50,6 +50,7 @@ class ServerEndpoint:
     def __init__(self, folder: Path, protocol: RunProtocol, problem: Problem) -> None:
         self.directory, self.deployment, self.problem = folder, protocol.deployment, problem
         self.algorithm: Algorithm = protocol.algorithm
+        self.began = time.time()
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
         contents = ledger.read(folder / ledger.FILE)
