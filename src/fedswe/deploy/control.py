@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from fedswe.deploy.log_file import log
+from fedswe.deploy.log_file import fields, log
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import cannot_write, write_whole
 
@@ -93,7 +93,14 @@ class Control:
 
     def refuse(self, path: Path, reason: str) -> None:
         """Set a file aside and say why."""
-        log.warning("a request in %s is not applied (%s): see %s/%s", self._folder, reason, _REFUSED, path.name)
+        log.warning(
+            "a request in %s is not applied (%s): see %s/%s",
+            self._folder,
+            reason,
+            _REFUSED,
+            path.name,
+            extra=fields("request refused"),
+        )
         try:
             (self._folder / _REFUSED).mkdir(mode=0o700, exist_ok=True)
             os.replace(path, self._folder / _REFUSED / path.name)

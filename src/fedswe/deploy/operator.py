@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedswe.deploy.control import Control, Request
-from fedswe.deploy.log_file import log
+from fedswe.deploy.log_file import fields, log
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.errors import FedsweError
 
@@ -34,7 +34,8 @@ class Operator:
                 continue
             if self._has_effect(request):
                 self._server.change(request.action, request.client, request.reason)
-                log.warning("round %d: %s", self._server.t, _said(request))
+                about = fields(request.action, self._server.t, request.client)
+                log.warning("round %d: %s", self._server.t, _said(request), extra=about)
             with suppress(FileNotFoundError):
                 path.unlink()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from fedswe.deploy import ledger
 from fedswe.deploy.evaluation import Evaluator
-from fedswe.deploy.log_file import log, log_file
+from fedswe.deploy.log_file import fields, log, log_file
 from fedswe.deploy.metrics import serve_metrics
 from fedswe.deploy.monitor import Activity, Doing, Monitor
 from fedswe.deploy.operator import Operator
@@ -39,7 +39,7 @@ class Rounds:
     def run(self) -> History:
         """Run all rounds that are left."""
         with (
-            log_file(self._server.directory),
+            log_file(self._server.directory, self._server.deployment.log_format),
             serve_metrics(self._monitor, self._server.deployment.metrics_port),
         ):
             directory, experiment = RunDirectory(self._server.directory), self._server.deployment.experiment
@@ -48,9 +48,12 @@ class Rounds:
             known = {key: value for key, value in provenance(recorded(experiment)).items() if key != "command"}
             directory.note({**known, **self._origin})
             self._server.record_start()
+            log.info("the server starts at round %d", self._server.t, extra=fields("start", self._server.t))
             while not self._server.finished and not self._server.stopped:
                 self.step()
-            self._note("stopped" if self._server.stopped else "finished", self._connected())
+            end: Doing = "stopped" if self._server.stopped else "finished"
+            log.info("the run is %s after %d rounds", end, self._server.t, extra=fields(end, self._server.t))
+            self._note(end, self._connected())
         return self.evaluation.history
 
     def step(self) -> None:
@@ -65,6 +68,7 @@ class Rounds:
         self._send("delivery", t, deliveries, connections)
         self.evaluation.after_round()  # while the deliveries are on their way
         assert self._server.committed is not None
+        log.info("round %d: %d reports merged", t, len(self._server.committed.merged), extra=fields("commit", t))
         self._monitor.committed(self._server.committed, self.evaluation.history.rows)
         self._note("delivering", connections)
         self._await_deliveries(t, set(deliveries), connections)
@@ -124,7 +128,7 @@ class Rounds:
         self._unanswered[client] += 1
         silent = self._unanswered[client] == _SILENT
         more = "; from now on it is asked, but not waited for until it answers" if silent else ""
-        log.warning("round %d: client %d %s%s", t, client, what, more)
+        log.warning("round %d: client %d %s%s", t, client, what, more, extra=fields("no answer", t, client))
 
     def _await_deliveries(self, t: int, waiting: set[int], connections: Mapping[int, int]) -> None:
         """Wait for the clients that are still connected; the others get their reply with their next job."""

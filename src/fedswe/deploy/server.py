@@ -29,7 +29,7 @@ from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
 from fedswe.deploy.ledger import Action, Change, Entry, Evaluation, Ledger, Start, Title
-from fedswe.deploy.log_file import log
+from fedswe.deploy.log_file import fields, log
 from fedswe.deploy.membership import Membership, require_joining, require_leaving
 from fedswe.deploy.move import is_finite
 from fedswe.deploy.move_limit import REFUSALS, MoveLimit
@@ -382,6 +382,7 @@ class ServerEndpoint:
             log.warning(
                 "round %d: client %d was %s and is set aside: bring it back with `fedswe deploy admit %s %d`",
                 *(self.t, client, reason, self.directory, client),
+                extra=fields("evict", self.t, client),
             )
 
     # models --------------------------------------------------------------------------------------------
