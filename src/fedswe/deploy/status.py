@@ -103,7 +103,8 @@ def read_status(run: Path) -> Status:
         alarms=[],
     )
     began = max([last_commit or 0.0, *(start.time for start in contents.starts[-1:])])
-    status.alarms.extend(_alarms(status, control.refused(), time.time() - began, longest_round(deadline)))
+    age = time.time() - began if began else 0.0
+    status.alarms.extend(_alarms(status, control.refused(), age, longest_round(deadline)))
     return status
 
 
