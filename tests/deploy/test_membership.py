@@ -253,10 +253,12 @@ def test_taking_rounds_back_takes_back_who_joined_and_left_since(scratch):
         contents.add(ledger.Entry(t, {0: t - 1}, "", ""))
     contents.add(Change("pause", 3))
     contents.add(Change("join", 3, 2))
+    contents.add(Change("evict", 3, 1))
     assert Membership.of(contents).count(3) == 3
     contents.add(Change("rollback", 2))
     assert Membership.of(contents).count(2) == 2
     assert contents.paused
+    assert contents.evicted == {1}  # what it did may be why the rounds were taken back
 
 
 def test_the_deployment_of_the_client_that_joins_is_the_same(scratch):

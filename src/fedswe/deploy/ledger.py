@@ -145,7 +145,9 @@ class Contents:
                 _demand(0 <= line.t <= len(self.entries), "a rollback to a round that does not exist")
                 self.entries = self.entries[: line.t]
                 self.rows = [row for row in self.rows if row["round"] <= line.t]
-                self.changes = [change for change in self.changes if change.t <= line.t] + [line]
+                # Whoever is evicted stays so: what it did may be why the rounds are taken back.
+                kept = [c for c in self.changes if c.t <= line.t or c.action in ("evict", "admit")]
+                self.changes = [replace(change, t=min(change.t, line.t)) for change in kept] + [line]
             case Change(action="pause" | "resume"):  # also holds after rounds were taken back
                 self.paused = line.action == "pause"
             case Change(action="stop"):
