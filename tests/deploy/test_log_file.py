@@ -5,7 +5,7 @@ from datetime import datetime
 
 from fedswe.deploy import InMemoryTransport, Rounds
 from fedswe.deploy.control import Control, Request
-from fedswe.deploy.log_file import LOG, fields, log, log_file
+from fedswe.deploy.log_file import LOG, fields, log, log_file, warning_text
 from fedswe.deploy.packet import Packet
 from tests.deploy.parts import Network, quadratic
 
@@ -55,6 +55,10 @@ def test_a_run_as_json(scratch):
         ("commit", "info", 1, None),
         ("finished", "info", 2, None),
     ]
+    shown = [warning_text(line) for line in (net.server.directory / LOG).read_text().splitlines()]
+    assert [bool(text) for text in shown] == [line["level"] == "warning" for line in found]
+    assert shown[1] == f"{found[1]['time']} {found[1]['message']}"
+    assert warning_text("a line of text") == "a line of text"
     assert found[1]["message"] == "round 0: client 0 is evicted by an operator: why"
     assert r"no\"\n" in json.dumps(found[4]["message"]) or r"\n" in found[4]["message"]
 

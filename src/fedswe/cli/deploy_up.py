@@ -200,8 +200,11 @@ class Progress:
 
     def look(self) -> bool:
         """Print the rounds committed since the last look; whether there were any."""
+        from fedswe.deploy.log_file import warning_text
+
         for line in self._log.new_lines()[0]:
-            console.print(f"warning   {printable(line.decode(errors='replace'))}")
+            if text := warning_text(line.decode(errors="replace")):
+                console.print(f"warning   {printable(text)}")
         contents = self._contents()
         if contents is None or len(contents.entries) == self._printed:
             return False

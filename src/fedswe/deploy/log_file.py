@@ -70,6 +70,15 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 log.addFilter(_Printable())
 
 
+def warning_text(line: str) -> str:
+    """A line of the log as text with its time; empty for one that needs no attention."""
+    try:
+        found = json.loads(line)
+        return "" if found["level"] == "info" else f"{found['time']} {found['message']}"
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return line
+
+
 @contextmanager
 def log_file(directory: Path, form: Literal["text", "json"] = "text") -> Iterator[None]:
     """Write what the server logs to server.log as well; in JSON also what needs no attention, such as every commit."""
