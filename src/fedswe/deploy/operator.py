@@ -64,7 +64,7 @@ class Operator:
 def _said(request: Request) -> str:
     done = {
         "evict": "is evicted", "admit": "is admitted again", "leave": "has left for good", "join": "has joined",
-        "pause": "the run is paused", "resume": "the run is resumed", "stop": "the server stops",
+        "pause": "the run is paused", "resume": "the run is resumed", "stop": "the server is stopped",
     }[request.action]  # fmt: skip
     who = f"client {request.client} " if request.client >= 0 else ""
     return f"{who}{done} by an operator" + (f": {request.reason}" if request.reason else "")
