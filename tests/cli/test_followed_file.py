@@ -2,7 +2,7 @@
 
 import os
 
-from fedswe.cli.followed_file import FollowedFile, FollowedLedger
+from fedswe.cli.followed_file import FollowedFile
 from fedswe.deploy import ledger
 from tests.deploy.parts import Network, quadratic
 
@@ -63,13 +63,13 @@ def test_only_what_is_new_is_read(tmp_path):
 def test_the_ledger_of_a_run_and_one_that_was_cut_back(tmp_path):
     net = Network(tmp_path, quadratic("fedswe", rounds=4, m=2))
     path = tmp_path / "server" / ledger.FILE
-    followed = FollowedLedger(path)
-    assert followed.entries() == []
+    reader = ledger.Reader(path)
+    assert reader.read().entries == []
     while not net.server.finished:
         net.round()
-        assert followed.entries() == ledger.read(path)[1]
+        assert reader.read() == ledger.read(path)
     net.server.release()
     lines = path.read_bytes().splitlines(keepends=True)
     os.truncate(path, sum(map(len, lines[:3])))
-    assert followed.entries() == ledger.read(path)[1]
-    assert len(followed.entries()) == 2
+    assert reader.read() == ledger.read(path)
+    assert len(reader.read().entries) == 2

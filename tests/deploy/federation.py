@@ -116,7 +116,7 @@ class Federation:
     # what is there -------------------------------------------------------------------------------------
     def entries(self):
         path = self.run / ledger.FILE
-        return ledger.read(path)[1] if path.is_file() else []
+        return ledger.read(path).entries if path.is_file() else []
 
     def until(self, condition, what, seconds=240):
         """Wait for something to come true while the command runs."""

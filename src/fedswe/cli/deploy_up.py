@@ -13,16 +13,15 @@ import typer
 
 from fedswe.cli.console import console, printable
 from fedswe.cli.deploy import AppFolder, need_flower, round_line
-from fedswe.cli.followed_file import FollowedFile, FollowedLedger
+from fedswe.cli.followed_file import FollowedFile
 from fedswe.cli.run import headline
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
     from fedswe.deploy.flower.processes import ProcessSupervisor, Program
     from fedswe.deploy.flower.trial import Federation, Trial
-    from fedswe.deploy.ledger import Entry
+    from fedswe.deploy.ledger import Contents, Entry
     from fedswe.experiment.experiment import Evaluate
-    from fedswe.results.history import Row
 
 _ATTEMPTS = 5  # submissions without a committed round between them
 _STALLED = 120.0  # seconds without a committed round, besides the deadline, after which the reasons are printed
@@ -62,7 +61,7 @@ def up_command(
     )
     if (directory / ledger.FILE).is_file():
         require(
-            deployment.continues(directory, ledger.read(directory / ledger.FILE)[0].plan),
+            deployment.continues(directory, ledger.read(directory / ledger.FILE).title.plan),
             f"{directory} holds a run of another algorithm, local training, seed or dtype: choose another with --run",
         )
     trial = Trial(folder, directory, clients, simulation)
@@ -167,12 +166,13 @@ class Progress:
 
     def __init__(self, directory: Path, rounds: int, evaluate: Evaluate) -> None:
         from fedswe.deploy import ledger
-        from fedswe.deploy.rounds import HISTORY, LOG
+        from fedswe.deploy.log_file import LOG
 
         self._rounds, self._evaluate = rounds, evaluate
-        self._log, self._history = FollowedFile(directory / LOG), directory / HISTORY
-        self._ledger = FollowedLedger(directory / ledger.FILE)
-        self._printed, self._began = len(self._ledger.entries()), time.monotonic()
+        self._log, self._path = FollowedFile(directory / LOG), directory / ledger.FILE
+        self._ledger = ledger.Reader(self._path)
+        contents = self._contents()
+        self._printed, self._began = len(contents.entries) if contents else 0, time.monotonic()
         self._log.new_lines()  # those of earlier starts
         if self._printed and not self.finished:
             console.print(f"resuming  at round {self._printed} of {rounds}")
@@ -185,10 +185,10 @@ class Progress:
         """Print the rounds committed since the last look; whether there were any."""
         for line in self._log.new_lines()[0]:
             console.print(f"warning   {printable(line.decode(errors='replace'))}")
-        entries = self._ledger.entries()
-        if len(entries) == self._printed:
+        contents = self._contents()
+        if contents is None or len(contents.entries) == self._printed:
             return False
-        scores = self._read_scores()
+        entries, scores = contents.entries, {int(row["round"]): row for row in contents.rows}
         before = min(self._printed, len(entries))  # fewer than before if rounds were taken back
         self._printed = before
         for entry in entries[before:]:
@@ -204,8 +204,5 @@ class Progress:
     def _due(self, entry: Entry) -> bool:
         return self._evaluate.due(entry.t + 1, self._rounds)
 
-    def _read_scores(self) -> dict[int, Row]:
-        from fedswe.results.history import History
-
-        rows = History.from_csv(self._history.read_text()).rows if self._history.is_file() else []
-        return {int(row["round"]): row for row in rows}
+    def _contents(self) -> Contents | None:
+        return self._ledger.read() if self._path.is_file() else None

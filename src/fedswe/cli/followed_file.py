@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fedswe.deploy.ledger import Entry
 
 
 class FollowedFile:
@@ -44,23 +39,3 @@ class FollowedFile:
         lines = whole.split(b"\n")[:-1]
         self._last = lines[-1] + b"\n" if lines else (self._last if same else b"")
         return lines, begins
-
-
-class FollowedLedger:
-    """The committed rounds of a run, read once each."""
-
-    def __init__(self, path: Path) -> None:
-        self._file, self._titled = FollowedFile(path), False
-        self._entries: list[Entry] = []
-
-    def entries(self) -> list[Entry]:
-        from fedswe.deploy import ledger
-
-        lines, begins = self._file.new_lines()
-        if begins:
-            self._entries, self._titled = [], False
-        for line in lines:
-            if self._titled:
-                self._entries.append(ledger._entry(json.loads(line)))
-            self._titled = True
-        return self._entries
