@@ -177,7 +177,7 @@ class OpenRound:
             _demand(named == expected, "base", "it did not start from the reply to its last merged report")
             move = self._checked_move(client, packet)
             self._files.save_report(self.t, client, packet.arrays)
-            self.reports[client] = Report(move, digest(packet.arrays))
+            self.reports[client] = Report(float(f"{move:.6g}"), digest(packet.arrays))  # the ledger has six digits
         return False
 
     def _form(self) -> tuple[str, Any]:

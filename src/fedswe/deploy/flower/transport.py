@@ -45,7 +45,7 @@ def unwrap(message: Message, limit: int) -> bytes:
         require(len(array.data) <= limit + _NPY_HEADER, f"a message of {len(array.data)} bytes, the limit is {limit}")
         file = BytesIO(array.data)
         require(np.lib.format.read_magic(file) == (1, 0), "a message whose packet is not an array")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         require(dtype == np.uint8 and len(shape) == 1, "a message whose packet is not bytes")
         data = file.read()
         require(shape == (len(data),), "a message whose packet is incomplete")
