@@ -27,7 +27,7 @@ class FollowedFile:
                 same = found.st_ino == self._seen[0] and found.st_size >= self._read
                 file.seek(self._read - len(self._last) if same else 0)
                 text = file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             text, same, now = b"", False, (0, 0, 0)
         if same and not text.startswith(self._last):  # cut back and grown again
             self._seen = (0, 0, 0)
