@@ -13,7 +13,8 @@ model.safetensors             the evaluated models at the end, as a run director
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,16 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.tensors import to_bytes
 
 _SWEPT = ("state", "outputs", "versions", "rows")
+_NAMED_BY_ROUND = ("versions", "rows", "reports")  # the others are named by the number of rounds before them
+PATTERNS = {
+    folder: re.compile(pattern)
+    for folder, pattern in {
+        **dict.fromkeys(("state", "outputs", "versions", "trail"), r"(?P<t>\d{1,18})"),
+        "rows": r"\d{1,18}-(?P<t>\d{1,18})",
+        "reports": r"(?P<t>\d{1,18})-\d{1,18}",
+    }.items()
+}
+RESTORE = "restore the directory from a backup (`fedswe deploy restore`)"
 
 
 class ServerFiles:
@@ -55,6 +66,21 @@ class ServerFiles:
         """Refuse files that round t needs and that are not those in the ledger."""
         for name in sorted(needed(t, last) & self._digests.keys()):
             self._read(name)
+
+    def refuse_later(self, rounds: int) -> None:
+        """Refuse files of rounds that the ledger does not have, beyond the one that was under way."""
+        for name, t in self.stored():
+            require(
+                t <= rounds + 1,
+                f"{self._path(name)} is of a later round than the {rounds} in the ledger, which was cut: {RESTORE}",
+            )
+
+    def stored(self) -> Iterator[tuple[str, int]]:
+        """The files of rounds, each with the number of rounds after which it is valid."""
+        for folder, pattern in PATTERNS.items():
+            for path in sorted((self.directory / folder).glob("*.safetensors")):
+                if found := pattern.fullmatch(path.stem):
+                    yield f"{folder}/{path.stem}", int(found["t"]) + (folder in _NAMED_BY_ROUND)
 
     # x^0 -----------------------------------------------------------------------------------------------
     def save_start(self, x: Vector) -> None:
@@ -85,6 +111,9 @@ class ServerFiles:
 
     def save_models(self, content: bytes) -> None:
         durable_files.write_whole(self._path("model"), content)
+
+    def remove_models(self) -> None:
+        self._path("model").unlink(missing_ok=True)
 
     # replies, and the models that clients received -----------------------------------------------------
     def save_version(self, t: int, reply: Any, received: Vector) -> None:
@@ -160,13 +189,14 @@ class ServerFiles:
             content = self._path(name).read_bytes()
         except OSError:
             raise self._damaged(name) from None
-        known = self._digests.get(name)
-        require(known is None or digest(content) == known, str(self._damaged(name)))
+        # x^0 is identified by the digest in the first line of the ledger.
+        require(name == "start" or digest(content) == self._digests.get(name), str(self._damaged(name)))
         return content
 
     def _damaged(self, name: str) -> FedsweError:
-        way_out = "restore the directory from a backup, or take rounds back with `fedswe deploy rollback`"
-        return FedsweError(f"{self._path(name)} is missing or not the file that the ledger names: {way_out}")
+        problem = "missing" if not self._path(name).is_file() else "not the file that the ledger names"
+        way_out = f"{RESTORE}, or take rounds back with `fedswe deploy rollback`"
+        return FedsweError(f"{self._path(name)} is {problem}: {way_out}")
 
 
 def needed(t: int, last: Mapping[int, int]) -> set[str]:
