@@ -10,7 +10,7 @@ import torch
 import fedswe
 from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, run_in_memory, verify
 from fedswe.deploy.evaluation import HISTORY
-from fedswe.deploy.rounds import LOG
+from fedswe.deploy.log_file import LOG
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.transport import Arrival
 from fedswe.experiment.experiment import Evaluate

@@ -117,7 +117,7 @@ class Progress:
 
     def __init__(self, directory: Path, rounds: int, evaluate: Evaluate) -> None:
         from fedswe.deploy.evaluation import HISTORY
-        from fedswe.deploy.rounds import LOG
+        from fedswe.deploy.log_file import LOG
 
         self._directory, self._rounds, self._evaluate = directory, rounds, evaluate
         self._log, self._history = directory / LOG, directory / HISTORY

@@ -1,17 +1,16 @@
 """The server: it opens a round, receives reports, merges them, commits the round, and answers.
 
 Reports are summed in the order of client numbers, as in the loop engine: the result depends on which clients are
-merged and not on the order of arrival. They are held in memory until the round closes.
+merged and not on the order of arrival. They are in files until the round closes, and are read one at a time.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +19,18 @@ import numpy as np
 import torch
 
 from fedswe.core import keys
+from fedswe.core.aggregation import Server
 from fedswe.core.algorithm import Algorithm, Done, received
-from fedswe.core.records import Vector, add
+from fedswe.core.records import Vector, add, parts
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
 from fedswe.deploy.ledger import Change, Entry, Evaluation, Ledger, Start, Title, require_own_seals
+from fedswe.deploy.log_file import log
+from fedswe.deploy.move import is_finite
+from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 from fedswe.deploy.open_round import OpenRound
 from fedswe.deploy.packet import Header, Packet, digest, encode
 from fedswe.deploy.protocol import RunProtocol
@@ -37,8 +40,6 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.locks import Claim
 from fedswe.results.model_file import Models
 from fedswe.tasks.problem import Problem
-
-log = logging.getLogger("fedswe.deploy")
 
 
 class ServerEndpoint:
@@ -68,7 +69,9 @@ class ServerEndpoint:
         for entry in contents.entries:
             self._clients, self.committed = self._clients.after(entry), entry
             self._kept.append((entry.t + 1, self._clients.last))
+        self._limit = MoveLimit.of_run(self.deployment, contents.entries, contents.changes, protocol.needs_base)
         self._files.check(self.t, self._clients.last)
+        self._files.remove_uncommitted_reports(self.t)
         initial = protocol.server_init()
         self._server = self._files.state(self.t, initial) if self.t else initial
         self._fsync = 0.0  # seconds of the ledger's last fsync, recorded in the next line
@@ -144,7 +147,10 @@ class ServerEndpoint:
     def _begin(self) -> None:
         """Begin round t: all of its state is on disk, and older state is removed."""
         down = self._protocol.downlink(self._server, self.t)
-        self._round = OpenRound(self._protocol, self._clients, self.run, self.epoch, self.t, down)
+        names = self.run, self.epoch, self.t
+        self._round = OpenRound(
+            self._protocol, self._clients, self._files, self._limit, *names, down, self._server.model
+        )
         self._files.sweep(dict(self._kept))
         if not self.finished:
             self._files.remove_models()  # of a run to which rounds were added
@@ -192,6 +198,7 @@ class ServerEndpoint:
         """Stop or resume asking a client, from the next round on. The open round must have no report of it."""
         self.record(Change(action, self.t, client, reason))
         self.evicted = self.evicted | {client} if action == "evict" else self.evicted - {client}
+        self._limit.forget_refusals(client)
 
     @property
     def head(self) -> str:
@@ -199,8 +206,11 @@ class ServerEndpoint:
         return self._ledger.head
 
     # opening a round -----------------------------------------------------------------------------------
-    def jobs(self, clients: Iterable[int]) -> dict[int, Packet]:
-        """Open round t, or ask more clients. Where seats are limited, only the lowest bidders get a job."""
+    def jobs(self, clients: Iterable[int]) -> Mapping[int, Packet]:
+        """Open round t, or ask more clients. Where seats are limited, only the lowest bidders get a job.
+
+        A packet is made when it is read from the mapping: those of all clients may not fit in memory.
+        """
         connected = sorted(set(clients) - self.evicted)
         for client in connected:
             require(0 <= client < self.m, f"there is no client {client}: the run has {self.m}, counted from 0")
@@ -209,7 +219,7 @@ class ServerEndpoint:
         self._round.available.update(self._protocol.available(connected, self.t))
         chosen = self._seated(connected)
         self._round.asked.update(chosen)
-        return {client: self._job(client, self._clients.lacks_base(client)) for client in chosen}
+        return _Jobs(chosen, lambda client: self._job(client, self._clients.lacks_base(client)))
 
     def _seated(self, clients: list[int]) -> list[int]:
         """The rule of the simulator, among the connected clients (available ones, where absence is simulated)."""
@@ -231,6 +241,7 @@ class ServerEndpoint:
         if protocol.home == "server":
             job = self.algorithm.plan(clients.state(client), down, protocol.at_client(client, self.t))
             arrays = {"job.start": job.start} | ({} if job.drift is None else {"job.drift": job.drift})
+            self._round.note_job(client, job.start, digest(arrays))
         else:
             arrays = encode("down", down) | (clients.base_arrays(client) if attach_base else {})
         header: Header = {"client": client, "merged": clients.merged(client), "base": clients.base(client)}
@@ -245,6 +256,11 @@ class ServerEndpoint:
         """Receive a message; an unusable one is rejected, counted and logged. May return a packet to send back."""
         return self._job(client, attach_base=True) if self._round.receive(client, packet) else None
 
+    @property
+    def reported(self) -> int:
+        """Reports accepted in the open round."""
+        return len(self._round.reports)
+
     # closing a round -----------------------------------------------------------------------------------
     def close(self) -> dict[int, Packet]:
         """Merge the reports and commit the round; returns the eager deliveries. An error before the commit leaves the
@@ -252,23 +268,25 @@ class ServerEndpoint:
         if self.finished:
             return {}
         protocol, t, current = self._protocol, self.t, self._round
-        merged, total, after = sorted(current.reports), protocol.no_report, {}
-        for client in merged:
-            report = current.reports[client]
-            if protocol.home == "server":
-                after[client], report = self._report_of(client, end=report.x)
-            total = add(total, report)
-        server, reply = protocol.merge(self._server, total, len(merged), t)
+        current.refuse_far_moves()
+        server, reply = self._merged()
+        while not is_finite({**server.tensors(), **parts(reply)}):
+            require(current.reports, "the model without any report is not finite: lower the rates and start a new run")
+            current.refuse(current.farthest(), "not finite", "with its report the merged model is not finite")
+            server, reply = self._merged()
+        merged = sorted(current.reports)
 
         began = time.perf_counter()
         self._files.save_state(t + 1, server)
         if merged:
             self._files.save_version(t, reply, received(current.down, reply))
-        for client, state in after.items():
+        for client in merged if protocol.home == "server" else ():
+            state = self._state_and_report(client)[0]  # computed again: the states of all clients may not fit in memory
             settled = self.algorithm.settle(state, reply, protocol.at_client(client, t))
             self._files.save_client_state(client, t, settled)
         if self.deployment.trail:
             self._files.save_trail(t + 1, server.model)
+            self._files.sync_reports(t, merged)
         base = digest(encode("reply", reply)) if protocol.needs_base and merged else ""
         delivery = Packet("delivery", {**self._header(), "base": base}, encode("reply", reply))
         eager = merged if base and self.deployment.delivery == "eager" else []
@@ -280,6 +298,9 @@ class ServerEndpoint:
             model=digest({"x": server.model}),
             reply=base,
             down=digest(encode("down", current.down)),
+            jobs={client: current.jobs[client] for client in merged if client in current.jobs},
+            reports={client: current.reports[client].digest for client in merged},
+            moves={} if self._limit.off else {client: float(f"{current.reports[client].move:.6g}") for client in merged},
             declined=len(current.declined - set(merged)),
             rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
             traffic=dict(current.traffic),
@@ -303,17 +324,41 @@ class ServerEndpoint:
         self.committed = entry
         self.unevaluated.append(entry)
         self._kept.append((self.t, self._clients.last))
+        self._limit.update(entry)
+        for client in () if self.deployment.trail else merged:
+            self._files.remove_report(t, client)
         self._begin()
         # The head of the ledger now: the line that has committed the merge.
-        return dict.fromkeys(eager, replace(delivery, header={**delivery.header, "head": self.head}))
+        delivery = replace(delivery, header={**delivery.header, "head": self.head})
+        self._set_aside()
+        return dict.fromkeys(eager, delivery)
 
-    def _report_of(self, client: int, end: Vector) -> tuple[Any, Any]:
-        """State and report of a client whose state is kept at the server, from the end of its training."""
-        protocol, down = self._protocol, self._round.down
+    def _merged(self) -> tuple[Server, Any]:
+        """The server after the round and the reply, from the accepted reports in the order of client numbers."""
+        reports, total = sorted(self._round.reports), self._protocol.no_report
+        for client in reports:
+            total = add(total, self._state_and_report(client)[1])
+        return self._protocol.merge(self._server, total, len(reports), self.t)
+
+    def _state_and_report(self, client: int) -> tuple[Any, Any]:
+        """The client's state after its training, if it is kept at the server, and its report."""
+        protocol, received = self._protocol, self._round.report(client)
+        if protocol.home == "client":
+            return None, received
         state, at = self._clients.state(client), protocol.at_client(client, self.t)
-        job = self.algorithm.plan(state, down, at)
-        done = Done(end, protocol.local.steps, protocol.local.lr_at(self.t))
-        return self.algorithm.report(state, down, job, done, at)
+        job = self.algorithm.plan(state, self._round.down, at)
+        done = Done(received.x, protocol.local.steps, protocol.local.lr_at(self.t))
+        return self.algorithm.report(state, self._round.down, job, done, at)
+
+    def _set_aside(self) -> None:
+        """Evict the clients that were refused again and again."""
+        for client in self._limit.refused_often() - self.evicted:
+            reason = f"refused in {REFUSALS} rounds in a row"
+            self.change("evict", client, reason)
+            log.warning(
+                "round %d: client %d was %s and is set aside: bring it back with `fedswe deploy admit %s %d`",
+                *(self.t, client, reason, self.directory, client),
+            )
 
     # models --------------------------------------------------------------------------------------------
     def server_model(self) -> Vector:
@@ -327,3 +372,21 @@ class ServerEndpoint:
     def models(self) -> dict[str, Vector]:
         """The models named by evaluate.model."""
         return self._outputs.models()
+
+
+class _Jobs(Mapping[int, Packet]):
+    """Packets that are made when they are read."""
+
+    def __init__(self, clients: list[int], job: Callable[[int], Packet]) -> None:
+        self._clients, self._job = clients, job
+
+    def __getitem__(self, client: int) -> Packet:
+        if client not in self._clients:
+            raise KeyError(client)
+        return self._job(client)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)

@@ -7,12 +7,14 @@ state/T.safetensors           the server's state before round T
 outputs/T.safetensors         state of evaluated models that are averages over rounds (ema), after T rounds
 versions/T.safetensors        the reply of round T and the model its clients received, for clients last merged there
 rows/CLIENT-T.safetensors     the state of a client last merged in round T, where client state is kept at the server
-trail/T.safetensors           the server model after T rounds, with deploy.trail = true
+reports/T-CLIENT.safetensors  what a client reported in round T, until the round is committed
+trail/T.safetensors           the server model after T rounds, with deploy.trail = true, which also keeps the reports
 model.safetensors             the evaluated models at the end, as a run directory has it
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,6 +28,7 @@ from fedswe.deploy import durable_files
 from fedswe.deploy.ledger import Entry, digest
 from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
 from fedswe.errors import FedsweError, require
+from fedswe.results.files import sync_folder
 from fedswe.results.tensors import to_bytes
 
 _SWEPT = ("state", "outputs", "versions", "rows")
@@ -55,7 +58,7 @@ class ServerFiles:
         return written
 
     def create(self) -> None:
-        for folder in (*_SWEPT, "trail"):
+        for folder in (*_SWEPT, "reports", "trail"):
             (self.directory / folder).mkdir(parents=True, exist_ok=True)
 
     def empty(self) -> bool:
@@ -79,7 +82,7 @@ class ServerFiles:
         """The files of rounds, each with the number of rounds after which it is valid."""
         for folder, pattern in PATTERNS.items():
             for path in sorted((self.directory / folder).glob("*.safetensors")):
-                if found := pattern.fullmatch(path.stem):
+                if (found := pattern.fullmatch(path.stem)) and path.is_file():
                     yield f"{folder}/{path.stem}", int(found["t"]) + (folder in _NAMED_BY_ROUND)
 
     # x^0 -----------------------------------------------------------------------------------------------
@@ -136,6 +139,34 @@ class ServerFiles:
     def client_state(self, client: int, t: int, like: Any) -> Any:
         return decode("client", self._load(f"rows/{client}-{t}", "row").arrays, like)
 
+    # reports -------------------------------------------------------------------------------------------
+    def save_report(self, t: int, client: int, arrays: Arrays) -> None:
+        """Not synced: if it is lost in a crash, its round was not committed and is repeated."""
+        self._report_path(t, client).write_bytes(Packet("report", {}, dict(arrays)).to_bytes())
+
+    def report(self, t: int, client: int) -> Arrays:
+        return self._load(f"reports/{t}-{client}", "report").arrays
+
+    def sync_reports(self, t: int, clients: Iterable[int]) -> None:
+        """Make reports durable that are kept after their round."""
+        for client in clients:
+            with open(self._report_path(t, client), "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(self.directory / "reports")
+
+    def remove_report(self, t: int, client: int) -> None:
+        self._report_path(t, client).unlink(missing_ok=True)
+
+    def remove_uncommitted_reports(self, t: int) -> None:
+        """Remove the reports of round t and later ones, which a process has left that did not commit them."""
+        for path in (self.directory / "reports").glob("*-*.safetensors"):
+            begin = path.name.split("-")[0]
+            if begin.isdecimal() and int(begin) >= t:
+                path.unlink()
+
+    def _report_path(self, t: int, client: int) -> Path:
+        return self._path(f"reports/{t}-{client}")
+
     # copies of all server models -----------------------------------------------------------------------
     def save_trail(self, t: int, x: Vector) -> None:
         self._save(f"trail/{t}", Packet("model", {}, {"x": x}))
@@ -150,20 +181,19 @@ class ServerFiles:
 
         `kept`: the rounds that can be run next, each with the last merge of every client before it.
         """
-        wanted = set[Path]()
+        wanted = set[str]()
         for t, last in kept.items():
-            wanted |= {self._path(name) for name in needed(t, last)}
-        for folder in _SWEPT:
-            for path in (self.directory / folder).glob("*.safetensors"):
-                if path not in wanted:
-                    path.unlink()
+            wanted |= needed(t, last)
+        for name, _ in self.stored():
+            if name.split("/")[0] in _SWEPT and name not in wanted:
+                self._path(name).unlink()
         for folder in ("", *_SWEPT, "trail"):
             for incomplete in (self.directory / folder).glob(".*.part"):
                 incomplete.unlink()
         self._digests = {
             name: known
             for name, known in self._digests.items()
-            if name.split("/")[0] not in _SWEPT or self._path(name) in wanted
+            if name.split("/")[0] not in _SWEPT or name in wanted
         }
 
     def _path(self, name: str) -> Path:
@@ -189,8 +219,9 @@ class ServerFiles:
             content = self._path(name).read_bytes()
         except OSError:
             raise self._damaged(name) from None
-        # x^0 is identified by the digest in the first line of the ledger.
-        require(name == "start" or digest(content) == self._digests.get(name), str(self._damaged(name)))
+        # The arrays of x^0 and of reports have digests of their own in the ledger.
+        own = name == "start" or name.startswith("reports/")
+        require(own or digest(content) == self._digests.get(name), str(self._damaged(name)))
         return content
 
     def _damaged(self, name: str) -> FedsweError:
