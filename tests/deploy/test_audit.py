@@ -7,7 +7,8 @@ import safetensors.torch
 import torch
 
 from fedswe.deploy import ServerEndpoint, ledger
-from fedswe.deploy.audit import snapshot, trace, verify
+from fedswe.deploy.audit import verify
+from fedswe.deploy.stored_run import snapshot, trace
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.errors import FedsweError

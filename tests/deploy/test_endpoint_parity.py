@@ -7,7 +7,8 @@ import pytest
 
 from fedswe.availability import Mask
 from fedswe.deploy import ledger
-from fedswe.deploy.audit import trace, verify
+from fedswe.deploy.audit import verify
+from fedswe.deploy.stored_run import trace
 from fedswe.experiment.experiment import assemble
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, algorithm, digits, quadratic

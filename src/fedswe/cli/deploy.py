@@ -73,7 +73,7 @@ def trace_command(
 ) -> None:
     """Export the availability that happened as a mask for the simulator."""
     from fedswe.availability import Mask
-    from fedswe.deploy.audit import trace
+    from fedswe.deploy.stored_run import trace
     from fedswe.deploy.deployment import FILE, Deployment
     from fedswe.experiment.configuration import dump
 
@@ -139,7 +139,7 @@ def export_command(
     """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
     from fedswe.algorithms import FedSWE
     from fedswe.deploy import ledger
-    from fedswe.deploy.audit import snapshot
+    from fedswe.deploy.stored_run import snapshot
     from fedswe.deploy.deployment import FILE, Deployment
     from fedswe.deploy.protocol import RunProtocol
     from fedswe.deploy.server_files import ServerFiles

@@ -32,6 +32,7 @@ from fedswe.results.files import sync_folder
 from fedswe.results.tensors import to_bytes
 
 _SWEPT = ("state", "outputs", "versions", "rows")
+FOLDERS = (*_SWEPT, "reports", "trail")
 _NAMED_BY_ROUND = ("versions", "rows", "reports")  # the others are named by the number of rounds before them
 PATTERNS = {
     folder: re.compile(pattern)
@@ -58,7 +59,7 @@ class ServerFiles:
         return written
 
     def create(self) -> None:
-        for folder in (*_SWEPT, "reports", "trail"):
+        for folder in FOLDERS:
             (self.directory / folder).mkdir(parents=True, exist_ok=True)
 
     def empty(self) -> bool:
