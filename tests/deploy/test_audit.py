@@ -8,9 +8,9 @@ import torch
 
 from fedswe.deploy import ServerEndpoint, ledger
 from fedswe.deploy.audit import verify
-from fedswe.deploy.stored_run import snapshot, trace
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
+from fedswe.deploy.stored_run import snapshot, trace
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
 from tests.cli.command import fedswe

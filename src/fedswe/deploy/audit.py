@@ -43,7 +43,9 @@ class Scope:
     replay: bool | None = None  # the whole run in the simulator; by default if the data of all clients are here
 
 
-def verify(directory: Path | str, watch: Callable[[int], None] | None = None, scope: Scope | None = None) -> Verification:
+def verify(
+    directory: Path | str, watch: Callable[[int], None] | None = None, scope: Scope | None = None
+) -> Verification:
     """Check the run in `directory`; `watch` is called with the number of rounds replayed in the simulator."""
     folder, scope = Path(directory), scope or Scope()
     for _ in range(_ATTEMPTS):
@@ -93,7 +95,9 @@ def _verify(
         parts.append(part)
     found = Verification(rounds, reports, parts, result, checks.recomputed, replayed)
     if not found.complete and found.passed:
-        parts.append(Part("proof", skipped=["that the reports follow from the data: `fedswe deploy verify --client I`"]))
+        parts.append(
+            Part("proof", skipped=["that the reports follow from the data: `fedswe deploy verify --client I`"])
+        )
     return found
 
 

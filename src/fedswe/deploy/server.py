@@ -300,7 +300,9 @@ class ServerEndpoint:
             down=digest(encode("down", current.down)),
             jobs={client: current.jobs[client] for client in merged if client in current.jobs},
             reports={client: current.reports[client].digest for client in merged},
-            moves={} if self._limit.off else {client: float(f"{current.reports[client].move:.6g}") for client in merged},
+            moves={}
+            if self._limit.off
+            else {client: float(f"{current.reports[client].move:.6g}") for client in merged},
             declined=len(current.declined - set(merged)),
             rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
             traffic=dict(current.traffic),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -192,9 +192,7 @@ class ServerFiles:
             for incomplete in (self.directory / folder).glob(".*.part"):
                 incomplete.unlink()
         self._digests = {
-            name: known
-            for name, known in self._digests.items()
-            if name.split("/")[0] not in _SWEPT or name in wanted
+            name: known for name, known in self._digests.items() if name.split("/")[0] not in _SWEPT or name in wanted
         }
 
     def _path(self, name: str) -> Path:
@@ -237,3 +235,20 @@ def needed(t: int, last: Mapping[int, int]) -> set[str]:
     for client, merged in last.items():
         names |= {f"versions/{merged}", f"rows/{client}-{merged}"}
     return names
+
+
+def last_merges(entries: Sequence[Entry]) -> dict[int, int]:
+    """The last merge of each client in these rounds."""
+    last = dict[int, int]()
+    for entry in entries:
+        last |= dict.fromkeys(entry.merged, entry.t)
+    return last
+
+
+def restorable(entries: Sequence[Entry], there: Set[str]) -> dict[int, set[str]]:
+    """The numbers of rounds after which a run can continue with the files that are there, each with the files."""
+    found, known = {0: set[str]()}, {name for entry in entries for name in entry.files}
+    for t in range(1, len(entries) + 1):
+        if f"state/{t}" in there and (names := needed(t, last_merges(entries[:t])) & known) <= there:
+            found[t] = names
+    return found

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from fedswe.deploy import ledger
 from fedswe.deploy.client import ClientEndpoint
 from fedswe.deploy.client_trail import ClientTrail, Record
@@ -109,7 +111,9 @@ class ClientCheck:
         part, view, found, seen = self.part, self._view, list[Record](), 0
         lost = set[int]()
         for record in records:
-            where = f"client {self._client}: the {'job' if record.kind == 'report' else 'reply'} of round {record.round}"
+            where = (
+                f"client {self._client}: the {'job' if record.kind == 'report' else 'reply'} of round {record.round}"
+            )
             moment = view.moments.get(record.head)
             if moment is None:
                 if any(line > seen and left <= record.round for line, left in view.restores):
@@ -158,17 +162,22 @@ class ClientCheck:
         if self._protocol.home == "client":
             wanted = {"down": entry.down, "base": sent[-1].base}
         for name, known in wanted.items():
-            part.require(inputs[name] == known, f"{where}: the client trained from another {name} than the ledger names")
+            part.require(
+                inputs[name] == known, f"{where}: the client trained from another {name} than the ledger names"
+            )
         answer = endpoint.handle(job)
         if not part.require(
-            answer.kind == "report", f"{where}: the report cannot be replayed: {answer.header.get('reason', answer.kind)}"
+            answer.kind == "report",
+            f"{where}: the report cannot be replayed: {answer.header.get('reason', answer.kind)}",
         ):
             return
         if digest(answer.arrays) == named:
             self.replayed += 1
             return
-        far = max(difference(answer.arrays[name], value) for name, value in report.items())
-        if part.require(far <= TOLERANCE, f"{where}: the replayed report differs by {far:.2g} from the one in the ledger"):
+        far = float(np.max([difference(answer.arrays[name], value) for name, value in report.items()]))
+        if part.require(
+            far <= TOLERANCE, f"{where}: the replayed report differs by {far:.2g} from the one in the ledger"
+        ):
             rounded.append(far)
 
     def _digests(self, arrays: Arrays) -> dict[str, str]:

@@ -10,7 +10,7 @@ from fedswe.core.records import Vector, parts
 from fedswe.deploy.evaluation import tally
 from fedswe.deploy.packet import digest, encode
 from fedswe.deploy.protocol import RunProtocol
-from fedswe.deploy.server_files import ServerFiles, needed
+from fedswe.deploy.server_files import ServerFiles, restorable
 from fedswe.deploy.stored_run import StoredRun
 from fedswe.deploy.verification.chain import Chronicle
 from fedswe.deploy.verification.recomputation import Recomputation, kept_everything
@@ -65,53 +65,42 @@ class ModelChecks:
             self.recomputed += 1
             run.files.sweep({run.t: run.last})
             self._evaluate(run.t, run.outputs.models())
-        part.checked = f"{self.recomputed} of {len(self._entries)} rounds have the sums, models and replies of their reports"
+        part.checked = (
+            f"{self.recomputed} of {len(self._entries)} rounds have the sums, models and replies of their reports"
+        )
 
     # stored models -------------------------------------------------------------------------------------
     def _stored_models(self) -> None:
-        part, entries, protocol = self.models, self._entries, self._protocol
+        part, entries = self.models, self._entries
         files, compared = ServerFiles(self._folder, entries), set[int]()
         for name, t in files.stored():
             if name not in self._sound:
                 continue
-            folder, entry = name.split("/")[0], entries[t - 1]
-            if folder == "trail":
-                part.attempt(lambda name, known, t: self._same(name, files.trail(t), known), name, entry.model, t)
+            part.attempt(self._check_stored, files, name, t)
+            if name.startswith(("trail/", "state/")):
                 compared.add(t)
-            elif folder == "state":
-                like = protocol.server_init()
-                part.attempt(lambda name, known, t: self._same(name, files.state(t, like).model, known), name, entry.model, t)
-                compared.add(t)
-            elif folder == "versions" and protocol.needs_base:
-                part.attempt(self._reply, files, t - 1, entry.reply)
-        for t in sorted(self._restorable()):
+        for t in restorable(entries, self._sound):
             if t not in self._scored and t in self._rows:
                 self.scores.attempt(lambda t: self._evaluate(t, self._models_after(t)), t)
         part.checked = f"{len(compared)} of {len(entries)} server models are stored and have the digests in the ledger"
         if len(compared) < len(entries):
             part.skipped.append("the models that were not kept: deploy.trail = true keeps all of them")
 
-    def _restorable(self) -> set[int]:
-        """The numbers of rounds after which all that the server needs is there."""
-        last, known, found = dict[int, int](), set[str](), {0}
-        for entry in self._entries:
-            last |= dict.fromkeys(entry.merged, entry.t)
-            known |= entry.files.keys()
-            if f"state/{entry.t + 1}" in self._sound and needed(entry.t + 1, last) & known <= self._sound:
-                found.add(entry.t + 1)
-        return found
+    def _check_stored(self, files: ServerFiles, name: str, t: int) -> None:
+        """The content of a file agrees with the digests of models and replies, not only with its own."""
+        entry, protocol, part = self._entries[t - 1], self._protocol, self.models
+        if name.startswith("versions/") and protocol.needs_base:
+            found = digest(encode("reply", files.reply(t - 1, protocol.reply)))
+            part.require(found == entry.reply, f"{name}.safetensors is not the reply that the ledger names")
+        elif name.startswith(("trail/", "state/")):
+            x = files.trail(t) if name.startswith("trail/") else files.state(t, protocol.server_init()).model
+            assert x is not None
+            part.require(
+                digest({"x": x}) == entry.model, f"{name}.safetensors is not the model that the ledger names"
+            )
 
     def _models_after(self, t: int) -> dict[str, Vector]:
         return StoredRun(self._folder, self._protocol, self._entries[:t]).outputs(self._protocol).models()
-
-    def _same(self, name: str, x: Vector | None, known: str) -> None:
-        self.models.require(
-            x is not None and digest({"x": x}) == known, f"{name}.safetensors is not the model that the ledger names"
-        )
-
-    def _reply(self, files: ServerFiles, t: int, known: str) -> None:
-        found = digest(encode("reply", files.reply(t, self._protocol.reply)))
-        self.models.require(found == known, f"versions/{t}.safetensors is not the reply that the ledger names")
 
     def _final(self) -> None:
         """model.safetensors is written when the last round is committed."""
@@ -122,12 +111,14 @@ class ModelChecks:
             return
         if not self.models.require(path.is_file(), "model.safetensors is missing: the next start writes it"):
             return
-        if t not in self._restorable():
+        if t not in restorable(self._entries, self._sound):
             self.models.skipped.append("model.safetensors: the files of the last round are damaged")
             return
         models = Models.of(self._models_after(t), self._problem.state_dict)
         expected = models.to_bytes(experiment.task, experiment.algorithm, t)
-        self.models.require(path.read_bytes() == expected, "model.safetensors does not hold the models of the last round")
+        self.models.require(
+            path.read_bytes() == expected, "model.safetensors does not hold the models of the last round"
+        )
 
     # evaluations ---------------------------------------------------------------------------------------
     def _evaluate(self, t: int, models: Mapping[str, Vector]) -> None:

@@ -111,7 +111,9 @@ class Recomputation:
         ledger |= {f"report of client {client}": known for client, known in entry.reports.items()}
         ledger |= {f"job of client {client}": known for client, known in entry.jobs.items()}
         wrong = [name for name, value in found.items() if ledger.get(name) != value]
-        return wrong + [f"{name}.safetensors" for name, value in self.files.written().items() if entry.files.get(name) != value]
+        return wrong + [
+            f"{name}.safetensors" for name, value in self.files.written().items() if entry.files.get(name) != value
+        ]
 
 
 def kept_everything(entries: Sequence[Entry]) -> bool:
