@@ -40,7 +40,7 @@ def test_deployment_equals_simulation(scratch, name, delivery):
     assert away > 5 or name == "f3ast"  # its server asks only those it gives a seat
     result = verify(scratch / "server")
     assert result.exact
-    assert result.difference == 0
+    assert result.replay.difference == 0
     assert result.passed
     net.server.release()
 
