@@ -9,13 +9,16 @@ import torch
 from torch import nn
 
 from fedswe.core.algorithm import Job
-from fedswe.deploy import ledger
+from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, verify
+from fedswe.deploy.backup import backup, restore
 from fedswe.deploy.control import Control, Request
 from fedswe.deploy.ledger import Change
-from fedswe.deploy.membership import Membership, last_merges
+from fedswe.deploy.membership import Membership, last_after
 from fedswe.deploy.operator import Operator
+from fedswe.deploy.rollback import rollback
 from fedswe.engine.work import Work, train_one
 from fedswe.errors import FedsweError
+from fedswe.experiment.experiment import Evaluate
 from fedswe.tasks import CustomTask
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import LOCAL, Network, algorithm, deployment, quadratic
@@ -40,6 +43,10 @@ def sites(name, clients, **options):
     return deployment(name, Sites(clients=clients), 12, simulate_absence=False, **{"delivery": "eager", **options})
 
 
+def contents(run):
+    return ledger.read(run / ledger.FILE)
+
+
 def change(action, t, client):
     return Change(action, t, client)
 
@@ -55,9 +62,9 @@ def test_members_of_each_round():
 
 
 def test_a_client_that_joins_continues_from_the_members_that_were_merged_last():
-    assert last_merges({0: 3, 1: 5}, change("join", 7, 2)) == {0: 3, 1: 5, 2: 5}
-    assert last_merges({}, change("join", 7, 2)) == {}
-    assert last_merges({0: 3, 1: 5}, change("leave", 7, 1)) == {0: 3}
+    assert last_after({0: 3, 1: 5}, change("join", 7, 2)) == {0: 3, 1: 5, 2: 5}
+    assert last_after({}, change("join", 7, 2)) == {}
+    assert last_after({0: 3, 1: 5}, change("leave", 7, 1)) == {0: 3}
 
 
 # against loops written by hand ------------------------------------------------------------------------------
@@ -154,6 +161,47 @@ def test_a_client_that_joins_does_not_echo_the_rounds_before(scratch):
     Operator(net.server).apply()
     net.round([0, 1, 2])
     assert net.server.committed.merged == {0: 2, 1: 2, 2: 2}
+
+
+@pytest.mark.parametrize("name", ["fedswe", "fedavg_all", "f3ast"])
+def test_a_run_whose_members_change_can_be_verified_taken_back_and_restored(scratch, name):
+    joins = name != "f3ast"
+    options = {"trail": True, "evaluate": Evaluate(every=1, model=["server", "client_mean", "augmented_mean"])}
+    net = Network(scratch, sites(name, 3, **options))
+    net.transport = InMemoryTransport(net.deployment, net.server.directory / "clients", net.problem)
+    rounds, control = Rounds(net.server, net.transport), Control(net.server.directory)
+    rounds.step()
+    rounds.step()
+    control.submit(Request("leave", 1))
+    rounds.step()
+    if joins:
+        control.submit(Request("join", 3))
+        net.server.release()
+        net = Network(scratch, sites(name, 4, **options))
+        net.transport = InMemoryTransport(net.deployment, net.server.directory / "clients", net.problem)
+        rounds = Rounds(net.server, net.transport)
+    rounds.step()
+    rounds.step()
+    net.server.record_start()
+    net.server.release()
+    run, members = net.server.directory, {0, 2, 3} if joins else {0, 2}
+    assert contents(run).entries[-1].merged.keys() <= members
+    found = verify(run)
+    assert [failure for part in found.parts for failure in part.failures] == []
+    assert found.passed
+    assert found.exact
+
+    backup(run, scratch / "run.tar")
+    restore(scratch / "run.tar", scratch / "restored")
+    assert verify(scratch / "restored").passed
+    rollback(run, 3)
+    assert verify(run).passed
+    after = Membership.of(contents(run)).members(3)
+    assert after == members  # who joined and left before round 3 is not taken back
+    rollback(run, 1)
+    assert Membership.of(contents(run)).members(1) == {0, 1, 2}
+    with ServerEndpoint.open(run, sites(name, 3, **options)) as server:
+        assert server.m == 3
 
 
 def test_a_join_waits_for_a_task_of_more_clients(scratch, caplog):

@@ -53,9 +53,13 @@ COMMANDS = {
     "deploy.admit": "fedswe.cli.deploy_control:admit_command",
     "deploy.leave": "fedswe.cli.deploy_control:leave_command",
     "deploy.join": "fedswe.cli.deploy_control:join_command",
-    "deploy.verify": "fedswe.cli.deploy:verify_command",
-    "deploy.trace": "fedswe.cli.deploy:trace_command",
-    "deploy.export": "fedswe.cli.deploy:export_command",
+    "deploy.verify": "fedswe.cli.deploy_verify:verify_command",
+    "deploy.ledger": "fedswe.cli.deploy_verify:ledger_command",
+    "deploy.rollback": "fedswe.cli.deploy_backup:rollback_command",
+    "deploy.backup": "fedswe.cli.deploy_backup:backup_command",
+    "deploy.restore": "fedswe.cli.deploy_backup:restore_command",
+    "deploy.trace": "fedswe.cli.deploy_export:trace_command",
+    "deploy.export": "fedswe.cli.deploy_export:export_command",
 }
 ENTRY_POINTS = "fedswe.commands"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.cli.deploy import OwnTasks, RunFolder, find_tasks
+from fedswe.cli.deploy_verify import OwnTasks, RunFolder, find_tasks
 from fedswe.errors import require
 
 if TYPE_CHECKING:

@@ -7,9 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from fedswe.cli.arguments import Json
-from fedswe.cli.console import console, print_json, printable
-from fedswe.cli.deploy import RunFolder, round_line, size
+from fedswe.cli.console import console, print_json
+from fedswe.cli.deploy import round_line, size
+from fedswe.cli.deploy_verify import RunFolder
 from fedswe.cli.run import headline
+from fedswe.errors import printable
 
 if TYPE_CHECKING:
     from fedswe.deploy.status import ClientStatus, Status

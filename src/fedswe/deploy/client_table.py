@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from fedswe.core.records import Vector, parts
-from fedswe.deploy.ledger import Change, Entry
-from fedswe.deploy.membership import last_merges
+from fedswe.deploy.ledger import Entry
+from fedswe.deploy.membership import last_after
 from fedswe.deploy.packet import encode
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.deploy.server_files import ServerFiles
@@ -21,27 +21,29 @@ from fedswe.deploy.server_files import ServerFiles
 class ClientTable:
     def __init__(self, protocol: RunProtocol, files: ServerFiles) -> None:
         self._protocol, self._files = protocol, files
-        self._m = protocol.membership.count(0)
+        self.m, self._changes = protocol.membership.m, 0  # members, and how many of them have joined or left
         self.last: dict[int, int] = {}  # tau_i of the clients that were merged at least once
         self._replies: dict[int, str] = {}  # digests of the replies of these rounds
         self.stored: dict[int, str] = {}  # digest of the base each client says it has stored; empty after a restart
 
-    def after(self, entry: Entry) -> ClientTable:
-        """The table after a round. This one stays as it is: the round may not be committed."""
-        new = self._with(self.last | dict.fromkeys(entry.merged, entry.t), {**self._replies, entry.t: entry.reply})
-        for change in self._protocol.membership.begin_at(entry.t + 1):
-            new = new.changed(change)
+    def opened(self, t: int) -> ClientTable:
+        """The table when round t opens: clients have joined and left."""
+        new = self
+        for change in self._protocol.membership.changes[self._changes :]:
+            if change.t <= t:
+                new = new._with(last_after(new.last, change), new._replies)
+                new._changes += 1
+                new.m += 1 if change.action == "join" else -1
         return new
 
-    def changed(self, change: Change) -> ClientTable:
-        """The table after a client has joined or left."""
-        new = self._with(last_merges(self.last, change), self._replies)
-        new._m += 1 if change.action == "join" else -1
-        return new
+    def after(self, entry: Entry) -> ClientTable:
+        """The table after a round. This one stays as it is: the round may not be committed."""
+        table = self.opened(entry.t)
+        return table._with(table.last | dict.fromkeys(entry.merged, entry.t), {**table._replies, entry.t: entry.reply})
 
     def _with(self, last: dict[int, int], replies: dict[int, str]) -> ClientTable:
         new, referenced = ClientTable(self._protocol, self._files), set(last.values())
-        new._m, new.last, new.stored = self._m, last, self.stored
+        new.m, new._changes, new.last, new.stored = self.m, self._changes, last, self.stored
         new._replies = {t: name for t, name in replies.items() if t in referenced}
         return new
 
@@ -77,10 +79,10 @@ class ClientTable:
     def mean(self) -> Vector:
         """The mean over all members of the model each last received: x^0, or the model of its last merged round."""
         start = self._protocol.start
-        mean = start.double() * (self._m - len(self.last))
+        mean = start.double() * (self.m - len(self.last))
         for t, clients in sorted(Counter(self.last.values()).items()):
             mean += clients * self._files.received(t).to(mean)
-        return (mean / self._m).to(start.dtype)
+        return (mean / self.m).to(start.dtype)
 
     def _reply(self, t: int) -> Any:
         return self._files.reply(t, self._protocol.reply)

@@ -6,11 +6,11 @@ again. An evicted client stays a member, which is absent: it is not asked, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedswe.core.algorithm import Algorithm
-from fedswe.deploy.ledger import Change, Contents
+from fedswe.deploy.ledger import Change, Contents, Entry
 from fedswe.errors import require
 
 
@@ -51,8 +51,19 @@ class Membership:
         """The changes whose first round is t."""
         return [change for change in self.changes if change.t == t]
 
+    def last_merges(self, entries: Sequence[Entry]) -> dict[int, int]:
+        """The last merge of each member when the round after these opens."""
+        last = dict[int, int]()
+        for entry in entries:
+            for change in self.begin_at(entry.t):
+                last = last_after(last, change)
+            last |= dict.fromkeys(entry.merged, entry.t)
+        for change in self.begin_at(len(entries)):
+            last = last_after(last, change)
+        return last
 
-def last_merges(last: Mapping[int, int], change: Change) -> dict[int, int]:
+
+def last_after(last: Mapping[int, int], change: Change) -> dict[int, int]:
     """The last merge of each member after a change.
 
     A client that joins starts as if it had been merged with the members that were merged last: it has their reply, and

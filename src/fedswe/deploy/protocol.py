@@ -28,12 +28,19 @@ NEVER = -1  # stands for the round of the last merge of a client that was never 
 
 
 class RunProtocol:
-    def __init__(self, deployment: Deployment, problem: Problem, start: Vector | None = None) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        problem: Problem,
+        start: Vector | None = None,
+        membership: Membership | None = None,
+    ) -> None:
+        """`membership`: as the ledger says; default: all clients of the task, in all rounds."""
         experiment = deployment.experiment
         self.deployment, self.config_digest = deployment, deployment.digest()
         self.algorithm, self.local, self.seed = experiment.algorithm, experiment.local, experiment.seed
         self.m, self.start = problem.m, problem.start if start is None else start
-        self.membership = Membership(self.m)  # at the server: as the ledger says
+        self.membership = membership or Membership(self.m)
         self.schedule = deployment.schedule(problem)
         name = type(self.algorithm).__name__
         if self.algorithm.needs_probabilities:
