@@ -46,9 +46,13 @@ COMMANDS = {
     "deploy.up": "fedswe.cli.deploy_up:up_command",
     "deploy.node": "fedswe.cli.deploy_node:node_command",
     "deploy.status": "fedswe.cli.deploy:status_command",
-    "deploy.verify": "fedswe.cli.deploy:verify_command",
-    "deploy.trace": "fedswe.cli.deploy:trace_command",
-    "deploy.export": "fedswe.cli.deploy:export_command",
+    "deploy.verify": "fedswe.cli.deploy_verify:verify_command",
+    "deploy.ledger": "fedswe.cli.deploy_verify:ledger_command",
+    "deploy.rollback": "fedswe.cli.deploy_backup:rollback_command",
+    "deploy.backup": "fedswe.cli.deploy_backup:backup_command",
+    "deploy.restore": "fedswe.cli.deploy_backup:restore_command",
+    "deploy.trace": "fedswe.cli.deploy_export:trace_command",
+    "deploy.export": "fedswe.cli.deploy_export:export_command",
 }
 ENTRY_POINTS = "fedswe.commands"
 

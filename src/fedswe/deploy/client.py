@@ -13,6 +13,7 @@ import torch
 from fedswe.core.algorithm import Done, Job
 from fedswe.core.records import Model
 from fedswe.deploy import durable_files
+from fedswe.deploy.client_trail import ClientTrail
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.log_file import log
 from fedswe.deploy.packet import HEAD, Header, Packet, decode, digest, encode, read_header, size_limit
@@ -38,6 +39,7 @@ class ClientEndpoint:
     def __init__(self, path: Path, protocol: RunProtocol, client: int, problem: Problem) -> None:
         self.client, self._path = client, path
         self._protocol, self._problem = protocol, problem
+        self._trail = ClientTrail(path.parent, client)
         self._base = self._stored_base()
 
     @classmethod
@@ -97,7 +99,7 @@ class ClientEndpoint:
             return self._answer("decline", header, {"reason": "absent"})
         if protocol.home == "server":
             done = self._train(self._planned_job(packet), t)
-            return self._answer("report", header, {}, encode("trained", Model(done.end)))
+            return self._report(header, packet.arrays, encode("trained", Model(done.end)))
         down = decode("down", packet.arrays, protocol.down)
         base = self._base_for(packet)
         if base is None:
@@ -107,7 +109,12 @@ class ClientEndpoint:
             for missed in range(merged + 1, t):
                 state = self._round(state, down, missed)[0]
         report = self._round(state, down, t)[1]
-        return self._answer("report", header, {}, encode("report", report))
+        return self._report(header, {**encode("down", down), **base}, encode("report", report))
+
+    def _report(self, header: Header, inputs: _Arrays, report: _Arrays) -> Packet:
+        if self._protocol.deployment.trail:
+            self._trail.add_report(header, inputs, report)
+        return self._answer("report", header, {}, report)
 
     def _state_from(self, merged: int, base: _Arrays) -> Any:
         protocol = self._protocol
@@ -173,6 +180,8 @@ class ClientEndpoint:
         base = Base(str(header["run"]), int(header["round"]), str(header["base"]))
         if self._base is None or self._base.run != base.run or self._base.merged < base.merged:
             self._store(base, arrays)
+        if self._protocol.deployment.trail:
+            self._trail.add_delivery(header)
         return self._answer("ack", header, {})
 
     def _store(self, base: Base, arrays: _Arrays) -> None:
