@@ -44,6 +44,7 @@ COMMANDS = {
     "theory.bias": "fedswe.cli.theory:bias",
     "deploy.init": "fedswe.cli.deploy:init_command",
     "deploy.up": "fedswe.cli.deploy_up:up_command",
+    "deploy.node": "fedswe.cli.deploy_node:node_command",
     "deploy.status": "fedswe.cli.deploy:status_command",
     "deploy.verify": "fedswe.cli.deploy_verify:verify_command",
     "deploy.ledger": "fedswe.cli.deploy_verify:ledger_command",

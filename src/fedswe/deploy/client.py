@@ -15,11 +15,11 @@ from fedswe.core.records import Model
 from fedswe.deploy import durable_files
 from fedswe.deploy.client_trail import ClientTrail
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.log_file import log, printable
-from fedswe.deploy.packet import HEAD, Header, Packet, decode, digest, encode, read_header
+from fedswe.deploy.log_file import log
+from fedswe.deploy.packet import HEAD, Header, Packet, decode, digest, encode, read_header, size_limit
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.engine.work import Work, train_one
-from fedswe.errors import FedsweError, first_line, require
+from fedswe.errors import FedsweError, first_line, printable, require
 from fedswe.results.files import aside_of
 from fedswe.tasks.problem import Problem
 
@@ -57,6 +57,11 @@ class ClientEndpoint:
         except OSError as error:
             raise FedsweError(f"cannot make {folder}: {error.strerror}; choose another directory") from None
         return cls(folder / f"client-{client}.safetensors", protocol, client, problem)
+
+    @property
+    def largest_message(self) -> int:
+        """Bytes of the largest message from the server; a transport need not read larger ones."""
+        return size_limit(self._protocol.to_client)
 
     def handle(self, packet: Packet | bytes) -> Packet:
         """The answer to a message of the server. A message that cannot be used is declined with the reason."""

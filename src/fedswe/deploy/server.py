@@ -32,7 +32,7 @@ from fedswe.deploy.log_file import log
 from fedswe.deploy.move import is_finite
 from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 from fedswe.deploy.open_round import OpenRound
-from fedswe.deploy.packet import Header, Packet, digest, encode
+from fedswe.deploy.packet import Header, Packet, digest, encode, size_limit
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import RESTORE, ServerFiles
 from fedswe.engine.outputs import Outputs
@@ -257,6 +257,11 @@ class ServerEndpoint:
         return self._job(client, attach_base=True) if self._round.receive(client, packet) else None
 
     @property
+    def largest_message(self) -> int:
+        """Bytes of the largest message from a client; a transport need not read larger ones."""
+        return size_limit(self._protocol.to_server)
+
+    @property
     def reported(self) -> int:
         """Reports accepted in the open round."""
         return len(self._round.reports)
@@ -300,9 +305,7 @@ class ServerEndpoint:
             down=digest(encode("down", current.down)),
             jobs={client: current.jobs[client] for client in merged if client in current.jobs},
             reports={client: current.reports[client].digest for client in merged},
-            moves={}
-            if self._limit.off
-            else {client: float(f"{current.reports[client].move:.6g}") for client in merged},
+            moves={} if self._limit.off else {client: current.reports[client].move for client in merged},
             declined=len(current.declined - set(merged)),
             rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
             traffic=dict(current.traffic),

@@ -13,9 +13,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -26,12 +26,12 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
 CONNECTION = "trial"
-_START_LIMIT = 60.0  # seconds a SuperLink may take until it listens
+_START_LIMIT = 90.0  # seconds a SuperLink may take until it listens
+_START_ATTEMPTS = 4  # starts in a row that a SuperLink may fail before it has ever listened
 _SERVER_LIMIT = 90.0  # seconds a submitted server may take until its process runs
 _ANSWER_LIMIT = 120.0  # seconds a command of Flower may take
 _CHECK_INTERVAL = 2.0  # seconds between two checks that the server process runs
 _END_LIMIT = 20.0  # seconds a ServerApp may take to end after the last round
-_IDENTITY_IN_USE = 15.0  # pause before a node with a key restarts: Flower refuses a killed node's key for a minute
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,9 @@ class Federation:
 
     def __init__(self, trial: Trial, supervisor: ProcessSupervisor) -> None:
         self.trial, self._supervisor = trial, supervisor
-        self.port, *self._node_ports = free_ports(1 + trial.clients)
+        (self.port,) = free_ports(1)
         self._address = f"127.0.0.1:{self.port}"
+        self._superlink_program: Program | None = None
         self._submitted = self._seen = self._checked = 0.0  # times: server submitted, last seen running, last checked
         connection: dict[str, object] = {"address": self._address}
         if trial.keys:
@@ -102,13 +103,8 @@ class Federation:
 
     def start(self) -> None:
         """Start the SuperLink, then the programs that connect to it."""
-        superlink = self._supervisor.start(self._superlink())
-        limit = time.monotonic() + _START_LIMIT
-        while not self.listening():
-            ended = superlink.check() is not None
-            if ended or time.monotonic() > limit:
-                raise FedsweError(f"the SuperLink did not start: see {superlink.log}")
-            time.sleep(0.1)
+        self._superlink_program = self._supervisor.start(self._superlink())
+        self._await_superlink(self._superlink_program)
         self._supervisor.start(self._superexec())
         if self.trial.simulation:
             return
@@ -121,6 +117,15 @@ class Federation:
         """Whether the SuperLink can be reached."""
         return listening(self.port)
 
+    def _await_superlink(self, superlink: Program) -> None:
+        """Until it listens; it is started again if it ends meanwhile."""
+        limit = time.monotonic() + _START_LIMIT
+        while not self.listening():
+            self._supervisor.check()
+            if superlink.failures >= _START_ATTEMPTS or time.monotonic() > limit:
+                raise FedsweError(f"the SuperLink did not start: see {superlink.log}")
+            time.sleep(0.1)
+
     def submit(self, overrides: Sequence[str]) -> str:
         """Send the app to the SuperLink; returns the id of the run."""
         settings = {
@@ -131,7 +136,7 @@ class Federation:
         }
         arguments = [
             "run", str(self.trial.app), CONNECTION,
-            "--run-config", " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+            "--run-config", self._settings("run", settings),
         ]  # fmt: skip
         if self.trial.simulation:
             arguments += ["--federation-config", f"num-supernodes={self.trial.clients} client-resources-num-cpus=1"]
@@ -190,21 +195,29 @@ class Federation:
 
     def _superexec(self) -> Program:
         keys = self.trial.keys
+        # With the number of this process: it ends if this process is killed, also where nobody else can stop it.
         command = ["flower-superexec", "--runtime-api-address", self._address, *self._trust()]
+        command += ["--parent-pid", str(os.getpid())]
         if keys:
             command += ["--superexec-auth-secret-file", str(keys / "superexec.secret")]
         return self._program("superexec", command, restart=1.0)
 
     def _supernode(self, client: int) -> Program:
-        keys, state = self.trial.keys, json.dumps(str(self.trial.state(client)))
+        keys, name = self.trial.keys, f"client-{client}"
+        place = {"partition-id": client, "num-partitions": self.trial.clients}
+        file = self._settings(name, {**place, "state-dir": str(self.trial.state(client))})
         command = [
-            "flower-supernode", "--superlink", self._address, "--port", str(self._node_ports[client]),
-            "--node-config", f"partition-id={client} num-partitions={self.trial.clients} state-dir={state}",
-            *self._trust(),
+            "fedswe", "deploy", "node", "--", "--superlink", self._address, "--node-config", file, *self._trust()
         ]  # fmt: skip
         if keys:
             command += ["--auth-supernode-private-key", str(keys / f"client-{client}.key")]
-        return self._program(f"client-{client}", command, restart=_IDENTITY_IN_USE if keys else 1.0)
+        return replace(self._program(name, command, restart=1.0), essential=False)
+
+    def _settings(self, name: str, settings: Mapping[str, object]) -> str:
+        """A file for --node-config or --run-config: on the command line, Flower does not read every path."""
+        path = self.trial.home / f"{name}.toml"
+        write_whole(path, tomli_w.dumps(settings))
+        return str(path)
 
     def _trust(self) -> list[str]:
         keys = self.trial.keys
@@ -221,7 +234,13 @@ class Federation:
             self._flwr("supernode", "register", str(keys / f"client-{client}.pub"), CONNECTION)
 
     def _flwr(self, *arguments: str) -> dict[str, object]:
+        """Run a command of Flower; once more if the SuperLink was killed meanwhile."""
         done = self._flower(*arguments, "--format", "json")
+        if done.returncode and self._superlink_program is not None:
+            self._supervisor.check()
+            if not self.listening():
+                self._await_superlink(self._superlink_program)
+                done = self._flower(*arguments, "--format", "json")
         try:
             answer = json.loads(done.stdout)
         except json.JSONDecodeError:
