@@ -53,9 +53,6 @@ def renew_command(
     certificate = keys / "server.crt"
     names = list(dict.fromkeys([*(server or []), *(certificate_names(certificate) if certificate.is_file() else [])]))
     write_server_certificate(keys, names)
-    console.print(
-        f"renewed   {certificate}: {', '.join(certificate_names(certificate))}, {days_left(certificate)} days"
-    )
-    console.print(
-        "next      restart `fedswe deploy up`; at an installation copy server.crt and server.key, and restart"
-    )
+    names = certificate_names(certificate)
+    console.print(f"renewed   {certificate}: valid for {', '.join(names)} and {days_left(certificate)} days")
+    console.print("next      restart `fedswe deploy up`, or copy server.crt and server.key to the server and restart")

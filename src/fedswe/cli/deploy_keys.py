@@ -87,7 +87,7 @@ def rotate_command(
         require("\n" not in line, f"{key} must hold one public key, e.g. of ssh-keygen -t ecdsa -b 384")
         new = canonical_key(line)
         taken = [number for number, other in enumerate(read_keys(folder)) if other == new]
-        require(not taken, f"{key} is already the key of client {taken[:1]}: make a new one with ssh-keygen")
+        require(not taken, f"{key} is already the key of client {taken and taken[0]}: make a new one with ssh-keygen")
         lines[client] = line
     else:
         require((folder / "keys").is_dir(), f"{folder} has no folder keys: give the client's public key with --key")

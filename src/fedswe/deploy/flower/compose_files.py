@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import shlex
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from fedswe import __version__
 from fedswe.deploy.flower import install_scripts
 
 if TYPE_CHECKING:
     from fedswe.deploy.flower.installation import Places
 
+_VERSION = version("fedswe")
 PROGRAMS, CONFIG, STATE = "/usr/local/bin", "/etc/fedswe", "/var/lib/fedswe"  # in the containers
 _USER = 10001  # of the containers
 
@@ -27,14 +28,14 @@ ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN apt-get update && apt-get install -y --no-install-recommends nginx-light && rm -rf /var/lib/apt/lists/*
 COPY wheels/ /wheels/
 RUN pip install --no-cache-dir --index-url "$TORCH_INDEX" torch \\
- && pip install --no-cache-dir --find-links /wheels 'fedswe[flower]=={__version__}'
+ && pip install --no-cache-dir --find-links /wheels 'fedswe[flower]=={_VERSION}'
 RUN useradd --uid {_USER} --home-dir {STATE} --shell /usr/sbin/nologin fedswe \\
  && install -d -m 0700 -o fedswe -g fedswe {STATE} {STATE}/nginx
 USER {_USER}
 """
 _HEAD = f"""\
 x-service: &service
-  image: fedswe:{__version__}
+  image: fedswe:{_VERSION}
   build: .
   restart: always
   init: true

@@ -46,7 +46,8 @@ cat "@config@/client-$client.key.pub"
 
 def systemd_server(places: Places) -> str:
     script = _head("Puts the files of the server in place.") + _USER
-    script += "install -m 0640 config/*.* @config@/\n" + _SECRET + "cp -r config/app @config@/\n" + _UNITS
+    script += "install -m 0640 config/*.* @config@/\n[ -e @config@/app ] || cp -r config/app @config@/\n"
+    script += _SECRET + _UNITS
     script += (
         'echo "next: systemctl enable --now fedswe-superlink fedswe-superexec fedswe-forward.socket fedswe-proxy '
         'fedswe-submit.timer"\n'
