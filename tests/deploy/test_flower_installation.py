@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import ssl
 import stat
 import subprocess
@@ -20,7 +19,7 @@ from fedswe.deploy.audit import verify
 from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.installation import Places, write_installation
 from fedswe.deploy.flower.node_keys import read_lines, write_lines
-from fedswe.deploy.flower.processes import free_ports, marked, stop_marked
+from fedswe.deploy.flower.processes import free_ports, listening, marked, stop_marked
 from fedswe.deploy.flower.proxy import find_nginx
 from tests.deploy.units import Machine, possible
 
@@ -90,8 +89,6 @@ def test_a_run_under_the_units_of_server_and_client(tmp_path):
         try:
             for name in ("superlink.service", "superexec.service", "forward.socket", "proxy.service"):
                 server.start(f"fedswe-{name}")
-            for name in ("supernode@.service", "clientapps@.service"):
-                client.start(f"fedswe-{name}")
             trust = ssl.create_default_context(cafile=str(tmp_path / "client" / "config" / "ca.crt"))
 
             def fleet():
@@ -104,21 +101,20 @@ def test_a_run_under_the_units_of_server_and_client(tmp_path):
             until(lambda: fleet() not in (0, 502), "SuperLink behind nginx", both)
 
             # A user of the server's machine reaches nginx, and nothing else.
-            for outside in (8000, 9094):
-                with socket.socket() as probe:
-                    reached = probe.connect_ex(("127.0.0.1", outside)) == 0
-                    assert reached is (outside == 9094)  # the SuperNode's, at the client; it asks for the secret
+            assert not listening(Places.superlink_port)
             assert httpx.get(f"https://127.0.0.2:{port}/docs", verify=trust).status_code == 404
-            empty = b""
-            asked = httpx.post(
-                "http://127.0.0.1:9094/v1/runtime/acquire-task",
-                content=empty,
-                headers={"content-type": "application/protobuf"},
-            )
-            assert asked.status_code in (401, 403)
 
             said = server.run("fedswe-submit.service")
             assert "1 keys added, client 0; 0 removed" in said
+            for name in ("supernode@.service", "clientapps@.service"):
+                client.start(f"fedswe-{name}")
+            until(lambda: listening(Places.supernode_port), "SuperNode", both)
+            asked = httpx.post(  # as a user of the client's machine, who does not have the secret
+                f"http://127.0.0.1:{Places.supernode_port}/v1/runtime/acquire-task",
+                content=b"",
+                headers={"content-type": "application/protobuf"},
+            )
+            assert asked.status_code in (401, 403)
             path = Path(places["server"].state) / "run" / ledger.FILE
             until(lambda: path.is_file() and len(ledger.read(path)[1]) == 2, "two rounds", both)
             assert [set(entry.merged) for entry in ledger.read(path)[1]] == [{0}, {0}]
