@@ -62,7 +62,7 @@ def test_a_run_under_the_units_of_server_and_client(tmp_path):
     write_app(app, 1, tls=True, server="127.0.0.2")
     table = tomllib.loads((app / "deployment.toml").read_text())
     table |= {"rounds": 2, "local": {"steps": 2, "batch_size": 8, "lr": 0.2}}
-    table["deploy"] |= {"min_clients": 1, "delivery": "lazy"}
+    table["deploy"] |= {"min_clients": 1, "delivery": "lazy", "deadline": 200.0}
     (app / "deployment.toml").write_text(tomli_w.dumps(table))
     port, programs = free_ports(1)[0], str(Path(sys.executable).parent)
     places = {
