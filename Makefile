@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-deploy test-wheel setup lint clean
+.PHONY: run test test-deploy test-campaign test-wheel setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (under a minute)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
@@ -11,6 +11,9 @@ test: setup lint  ## all checks
 
 test-deploy: setup  ## real Flower processes on loopback, killed and restarted (minutes)
 	$(BIN)/python -m pytest -n 2 -m flower tests/deploy
+
+test-campaign: setup  ## dozens of faults on real Flower processes, with and without TLS (half an hour)
+	$(BIN)/python -m pytest -m campaign tests/deploy
 
 test-wheel: setup  ## the wheel in a new environment outside the repository, every command
 	$(BIN)/python tests/wheel.py

@@ -50,6 +50,21 @@ class Gated(Digits):
 """
 
 
+def name_of(process):
+    """Of a process that may have ended."""
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
+
+
+def words_of(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 class Federation:
     """An app in `folder`, and the process that runs it."""
 
@@ -57,7 +72,7 @@ class Federation:
         self.app, self.run, self.gates = folder / "app", folder / "app" / "run", folder / "gates"
         self.home, self.output = folder / "home", folder / "up.log"
         write_app(self.app, clients, tls)
-        self.gates.mkdir()
+        self.gates.mkdir(parents=True)
         self.home.mkdir()
         (self.app / "federation" / "task.py").write_text(TASK)
         table = tomllib.loads((self.app / "deployment.toml").read_text())
@@ -101,7 +116,7 @@ class Federation:
     # what is there -------------------------------------------------------------------------------------
     def entries(self):
         path = self.run / ledger.FILE
-        return ledger.read(path)[1] if path.is_file() else []
+        return ledger.read(path).entries if path.is_file() else []
 
     def until(self, condition, what, seconds=240):
         """Wait for something to come true while the command runs."""
@@ -131,17 +146,22 @@ class Federation:
         """The process whose command line has all these words."""
         found = []
         for process in self.alive():
-            try:
-                line = process.cmdline()
-            except psutil.Error:
-                continue
+            line = words_of(process)
             if all(any(word in part for part in line) for word in words):
                 found.append(process)
         return found
 
     def supernode(self, client):
-        (process,) = self.program("flower-supernode", f"partition-id={client} ")
+        (process,) = self.program("node.supernode", f"client-{client}.toml")
         return process
+
+    def launchers(self):
+        """The launcher of every node: `fedswe deploy node`."""
+        return [process for process in self.program("--superlink") if "node" in words_of(process)]
+
+    def clientapps(self):
+        """ClientApps at work: forks, which have the command line of the process they come from."""
+        return [process for process in self.alive() if name_of(process) == "flwr-clientapp"]
 
     def messages_sent(self, client):
         """How many messages a SuperNode has sent back, by its own log."""

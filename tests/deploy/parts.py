@@ -44,6 +44,7 @@ def deployment(name, task, rounds, delivery, p=0.6, seed=5, simulate_absence=Tru
         local=LOCAL,
         evaluate=evaluate or Evaluate(),
     )
+    options = {"keep_rounds": 0, **options}
     return Deployment(experiment, delivery=delivery, simulate_absence=simulate_absence, **options)
 
 

@@ -71,7 +71,7 @@ def test_models_are_of_one_round_though_another_is_committed_while_they_are_read
 
 def test_a_forgotten_client_is_noticed(folder):
     """A ledger that leaves out one merged report cannot explain the models that follow."""
-    entries = ledger.read(folder / ledger.FILE)[1]
+    entries = ledger.read(folder / ledger.FILE).entries
     t, client = next((e.t, i) for e in entries[3:] for i in e.merged)
     follows = next(e.t for e in entries[t + 1 :] if client in e.merged)
     rewrite(folder, t + 1, lambda entry: entry["merged"].pop(str(client)))

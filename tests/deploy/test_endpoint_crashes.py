@@ -18,7 +18,7 @@ STATEFUL = ["fedswe", "fedawe", "fedpbc"]  # algorithms whose clients keep a bas
 
 
 def models(folder):
-    return [entry.model for entry in ledger.read(folder / "server" / ledger.FILE)[1]]
+    return [entry.model for entry in ledger.read(folder / "server" / ledger.FILE).entries]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -203,7 +203,7 @@ def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scrat
         ServerEndpoint.open(folder, quadratic(algorithm("fedswe", clip=3.0), p=1.0))
     net.server = ServerEndpoint.open(folder, net.deployment, net.problem)
     net.finish()
-    assert [entry.merged[0] for entry in ledger.read(path)[1]] == list(range(-1, 11))
+    assert [entry.merged[0] for entry in ledger.read(path).entries] == list(range(-1, 11))
     assert verify(folder).exact
 
 

@@ -115,8 +115,7 @@ def test_the_bound_is_on_how_far_a_client_moves_whatever_is_made_of_it(scratch, 
     for who in ([0], [0, 1], [0]):  # so that client 1 has been away
         free.round(who)
     free.ask([1])
-    current = free.server._round
-    far = current.distance_moved(1, current.reports[1])
+    far = free.server._round.reports[1].move
     assert far > 1e-3
     for factor, merged in ((1.01, {1}), (0.99, set())):
         net = Network(scratch / str(factor), digits(name, p=1.0, rounds=4, m=2))
@@ -137,8 +136,7 @@ def test_fedswe_moves_are_measured_before_the_echo(scratch):
     net.server.receive(1, answer)
     start = net.problem.start.double().numpy()
     echoed = answer.arrays["report.x"].double().numpy() - start
-    measured = net.server._round.distance_moved(1, net.server._round.reports[1])
-    assert measured == pytest.approx(np.linalg.norm(echoed) / (0.8 * 6), rel=1e-5)
+    assert net.server._round.reports[1].move == pytest.approx(np.linalg.norm(echoed) / (0.8 * 6), rel=1e-5)
 
 
 @pytest.mark.parametrize(("size", "lr"), [(1e9, 0.8), (1.0, 1e-9)])
@@ -149,7 +147,7 @@ def test_moves_are_measured_however_large_the_model_and_small_the_rate(scratch, 
     net.round()
     assert set(net.server.committed.merged) == {0, 1}
     if lr > 1e-3:  # the larger of the two moves, by hand: two steps of 0.05 to the center one or two sizes away
-        assert net.server.committed.farthest == pytest.approx(2 * size * (1 - 0.95**2), rel=1e-5)
+        assert max(net.server.committed.moves.values()) == pytest.approx(2 * size * (1 - 0.95**2), rel=1e-5)
 
 
 def fuzzed(rng, honest):
@@ -185,7 +183,7 @@ def test_fuzzed_messages_never_hurt_a_server(scratch, name):
         entry = net.server.committed
         assert entry.model == clean.server.committed.model
         assert sum(sum(why.values()) for why in entry.rejected.values()) == 40
-    assert len((scratch / "server" / "ledger.jsonl").read_bytes()) < 25 * 1000
+    assert len((scratch / "server" / "ledger.jsonl").read_bytes()) < 25 * 1200
 
 
 @pytest.mark.parametrize("name", ["fedswe", "fedavg", "scaffold"])

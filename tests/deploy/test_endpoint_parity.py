@@ -16,7 +16,7 @@ DELIVERIES = ("eager", "lazy")
 
 
 def entries(folder):
-    return ledger.read(folder / "server" / ledger.FILE)[1]
+    return ledger.read(folder / "server" / ledger.FILE).entries
 
 
 @pytest.mark.parametrize("delivery", DELIVERIES)

@@ -24,7 +24,7 @@ def check(folder, storm):
     assert result.client_mean_difference < 1e-6
     assert result.rounds == storm.deployment.experiment.rounds
     echoes, last = Counter(), {}
-    for entry in ledger.read(folder / "server" / ledger.FILE)[1]:
+    for entry in ledger.read(folder / "server" / ledger.FILE).entries:
         for client, since in entry.merged.items():
             echoes[client] += entry.t - since
             last[client] = entry.t
@@ -54,7 +54,7 @@ def test_the_storm_reaches_every_kind_of_fault(monkeypatch):
             storm = Storm(folder, quadratic("fedswe", rounds=30, p=0.9), seed, patch, rate=0.2).run()
             check(folder, storm)
             seen += storm.faults
-            for entry in ledger.read(folder / "server" / ledger.FILE)[1]:
+            for entry in ledger.read(folder / "server" / ledger.FILE).entries:
                 for why in entry.rejected.values():
                     reasons += Counter(why)
     places = ("commit", "state", "versions", "server", "client")
@@ -76,9 +76,9 @@ def test_an_average_over_rounds_survives_a_storm(monkeypatch, seed):
 
 def check_ema(folder, decay):
     """The saved average is that over the copies of all server models, and no other state of it is left."""
-    files = ServerFiles(folder)
+    files = ServerFiles(folder, ledger.read(folder / ledger.FILE).entries)
     ema = files.start(torch.zeros(1))
-    rounds = len(ledger.read(folder / ledger.FILE)[1])
+    rounds = len(ledger.read(folder / ledger.FILE).entries)
     for t in range(rounds):
         ema = torch.lerp(files.trail(t + 1), ema, decay)
     assert torch.equal(Models.read(folder / "model.safetensors").vectors["ema"], ema)

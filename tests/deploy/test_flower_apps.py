@@ -38,7 +38,7 @@ def serve(folder, deployment, clients, mods=None, grid=None):
     config = settings(folder)
     grid = grid or LocalGrid(client_app(folder, mods), config, clients)
     serve_with(folder, grid, config)
-    return ledger.read(folder / "run" / ledger.FILE)[1]
+    return ledger.read(folder / "run" / ledger.FILE).entries
 
 
 @pytest.mark.parametrize("delivery", ["eager", "lazy"])

@@ -20,7 +20,6 @@ import signal
 from pathlib import Path
 
 import numpy as np
-import psutil
 import torch
 from flwr.app import ArrayRecord
 
@@ -33,10 +32,7 @@ replace, fatal = os.replace, Path("{fatal}")
 def dying(source, target):
     if str(target).endswith("client-2.safetensors") and fatal.exists():
         fatal.unlink()
-        for process in psutil.Process().parents():
-            if any("flower-supernode" in word for word in process.cmdline()):
-                process.kill()
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.killpg(0, signal.SIGKILL)  # the whole node
     return replace(source, target)
 
 

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 import torch
 from flwr.cli.build import build_fab_from_disk
+from flwr.common.config import parse_config_args
 
-from fedswe.cli.deploy_up import Progress, _watch
+from fedswe.cli.deploy_up import Needed, Progress, _watch
 from fedswe.deploy import ServerEndpoint
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.flower.app_template import write_app
@@ -91,6 +92,142 @@ def test_a_dead_program_is_started_again(tmp_path):
         until(lambda: supervisor.check() == [] and started.process is not None)
         assert started.process.pid != first
         assert started.failures == 1
+
+
+def test_pauses_grow_while_a_program_ends_right_after_its_start(tmp_path):
+    failing = program(tmp_path, "raise ValueError('no [data]')", restart=1.0)
+    assert failing.pause == 1.0
+    pauses = []
+    for _ in range(8):
+        assert not failing.failing
+        failing.start()
+        until(lambda: failing.process.poll() is not None)
+        assert failing.check() == 1
+        pauses.append(failing.pause)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert failing.failing
+    assert failing.failure() == "ValueError: no [data]"
+    failing.start()
+    failing._changed -= 3600  # it has run for an hour
+    until(lambda: failing.process.poll() is not None)
+    failing.check()
+    assert (failing.failing, failing.pause) == (False, 1.0)
+
+
+def test_child_processes_of_a_program_that_has_ended_are_gone_before_it_starts_again(tmp_path):
+    stays = f"subprocess.Popen([sys.executable, '-c', {STUBBORN!r}], stdout=subprocess.PIPE)"
+    leaves = f"import subprocess, sys; {stays}.stdout.read(1)"
+    with ProcessSupervisor(str(tmp_path)) as supervisor:
+        started = supervisor.start(program(tmp_path, leaves, restart=600))
+        until(supervisor.check)
+        (left,) = marked(str(tmp_path))
+        started.command = [sys.executable, "-c", SLEEP]
+        started.start()
+        until(lambda: left not in marked(str(tmp_path)))
+        assert len(marked(str(tmp_path))) == 1
+
+
+def test_a_program_that_stays_suspended_is_killed_and_started_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedswe.deploy.flower.processes._SUSPENDED", 0.5)
+    monkeypatch.setattr("fedswe.deploy.flower.processes._CHECK_SUSPENDED", 0.1)
+    ended = []
+    with ProcessSupervisor(str(tmp_path), lambda program, code: ended.append(code)) as supervisor:
+        started = supervisor.start(program(tmp_path, SLEEP))
+        first = started.process.pid
+        os.kill(first, signal.SIGSTOP)
+        until(lambda: supervisor.check() is not None and started.process is not None and started.process.pid != first)
+    assert ended == [-9]
+
+
+def test_programs_are_stopped_that_hide_their_environment(tmp_path, monkeypatch):
+    """Flower's SuperExec does, from every user but root."""
+    with ProcessSupervisor(str(tmp_path)) as supervisor:
+        hidden = supervisor.start(program(tmp_path, SLEEP))
+        monkeypatch.setattr("fedswe.deploy.flower.processes.marked", lambda mark: [])
+    assert hidden.process.poll() is not None
+
+
+class Client:
+    """Stands for the program of a node."""
+
+    def __init__(self, number, failing):
+        self.name, self.log, self.essential, self.failing = f"client-{number}", f"{number}.log", False, failing
+
+    def failure(self):
+        return f"ValueError: \x1b[31m[/bold]\nof {self.name}"
+
+
+def test_a_broken_client_is_named_once_and_the_others_go_on(capsys):
+    nodes = [Client(0, False), Client(1, True), Client(2, False)]
+    needed = Needed(nodes, min_clients=2, deadline=60)
+    needed.check()
+    needed.check()
+    assert capsys.readouterr().out == (
+        r"broken    client-1 stops right after its start (ValueError: \x1b[31m[/bold]\nof client-1): "
+        "see 1.log; the others go on without it\n"
+    )
+    nodes[2].failing = True
+    with pytest.raises(FedsweError, match=r"needs 2 clients and only 1 of 3 can run: client-1 stops.*; client-2 stops"):
+        needed.check()
+
+
+def test_a_run_that_does_not_go_on_says_why(capsys, monkeypatch):
+    needed = Needed([Client(0, False)], min_clients=1, deadline=60)
+    needed.check()
+    assert capsys.readouterr().out == ""
+    later = time.monotonic() + 200
+    monkeypatch.setattr("fedswe.cli.deploy_up.time.monotonic", lambda: later)
+    needed.check()
+    needed.check()
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "waiting   no round for 180 s: each needs 1 connected clients"
+    assert said[1].startswith("waiting   the last error of client-0: ValueError")
+    assert len(said) == 2
+
+
+def test_a_program_that_everything_needs_ends_the_trial(tmp_path):
+    broken = program(tmp_path, SLEEP)
+    broken.failures = 8
+    with pytest.raises(FedsweError, match="test stops right after its start: see"):
+        Needed([broken], min_clients=0, deadline=60).check()
+
+
+def test_a_superlink_that_is_killed_while_it_starts_is_started_again(tmp_path, monkeypatch):
+    trial = Trial(tmp_path, tmp_path, clients=1)
+    trial.prepare()
+    with ProcessSupervisor(str(tmp_path)) as supervisor:
+        federation = Federation(trial, supervisor)
+        listens = f"import socket, time; s = socket.create_server(('127.0.0.1', {federation.port})); time.sleep(600)"
+        allowed = f"os.path.exists({str(tmp_path / 'x')!r})"
+        code = f"import os; exec({listens!r}) if {allowed} else os.kill(os.getpid(), 9)"
+        superlink = program(tmp_path, code, restart=0.1)
+        monkeypatch.setattr(federation, "_superlink", lambda: superlink)
+        monkeypatch.setattr(federation, "_superexec", lambda: program(tmp_path, SLEEP))
+        monkeypatch.setattr(federation, "_supernode", lambda client: program(tmp_path, SLEEP))
+        threading.Timer(0.2, (tmp_path / "x").touch).start()
+        federation.start()
+        assert superlink.failures >= 1
+        assert len(supervisor.programs) == 3
+
+
+def test_a_superlink_that_cannot_start_is_an_error(tmp_path, monkeypatch):
+    trial = Trial(tmp_path, tmp_path, clients=1)
+    trial.prepare()
+    with ProcessSupervisor(str(tmp_path)) as supervisor:
+        federation = Federation(trial, supervisor)
+        monkeypatch.setattr(federation, "_superlink", lambda: program(tmp_path, "raise SystemExit(3)", restart=0.1))
+        with pytest.raises(FedsweError, match="the SuperLink did not start: see"):
+            federation.start()
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", 'the "real" one', "🌼 ü", "a=b.toml"])
+def test_settings_reach_flower_whatever_the_path(tmp_path, name):
+    trial = Trial(tmp_path / name, tmp_path / name / "run", clients=1)
+    trial.prepare()
+    federation = Federation(trial, ProcessSupervisor(str(tmp_path)))
+    command = federation._supernode(0).command
+    settings = parse_config_args([command[command.index("--node-config") + 1]])
+    assert settings == {"partition-id": 0, "num-partitions": 1, "state-dir": str(trial.state(0))}
 
 
 def test_free_ports_are_free_and_distinct():
@@ -254,7 +391,7 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
         superlink.bind(("127.0.0.1", federation.port))
         restart = threading.Timer(1.0, superlink.listen)
         restart.start()
-        _watch(federation, supervisor, progress, [])
+        _watch(federation, supervisor, progress, [], Needed([], min_clients=1, deadline=60))
         restart.join()
     assert heard == [True]
 

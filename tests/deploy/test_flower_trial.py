@@ -29,7 +29,8 @@ def command(*words):
 
 def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
     deploy = {"simulate_absence": True, "min_clients": 3, "delivery": "eager"}
-    with Federation(tmp_path, 3, rounds=3, availability=ABSENCE, deploy=deploy) as fed:
+    folder = tmp_path / 'the "clinic\'s" app 🌼'
+    with Federation(folder, 3, rounds=3, availability=ABSENCE, deploy=deploy) as fed:
         fed.up()
         fed.until_round(1)
         for process in fed.alive():

@@ -43,7 +43,7 @@ def test_systemd_accepts_the_units(app, monkeypatch, capsys, tmp_path):
         instance = template.with_name(template.name.replace("@", "@1"))
         instance.write_text(template.read_text())
         units[units.index(template)] = instance
-    assert len(units) == 9
+    assert len(units) == 8
     for unit in units:
         done = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit], capture_output=True, text=True
@@ -71,23 +71,21 @@ def test_only_nginx_is_reached_from_outside_under_systemd(app, monkeypatch, caps
 
 def test_only_nginx_is_reached_from_outside_in_compose(app, monkeypatch, capsys):
     out = written(app, monkeypatch, capsys, "--compose", "--port", "4433")
-    for side, expected in (
-        ("server", {"network", "superlink", "superexec", "proxy", "submit"}),
-        ("client", {"network", "supernode", "clientapps"}),
-    ):
-        services = yaml.safe_load((out / side / "compose.yaml").read_text())["services"]
-        assert set(services) == expected
-        assert services["network"].get("ports", []) == (["4433:4433"] if side == "server" else [])
-        for name in expected - {"network"}:
-            assert services[name]["network_mode"] == "service:network"
-            assert "ports" not in services[name]
-        for service in services.values():
-            assert service["user"] == "10001:10001"
-            assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
-        for name in {"superlink", "supernode"} & expected:
-            command = services[name]["command"]
-            assert "--superexec-auth-secret-file" in command
-            assert command[command.index("--host") + 1] == "127.0.0.1" if "--host" in command else name == "supernode"
+    server, client = (yaml.safe_load((out / side / "compose.yaml").read_text()) for side in ("server", "client"))
+    services = server["services"]
+    assert set(services) == {"network", "superlink", "superexec", "proxy", "submit"}
+    assert services["network"]["ports"] == ["4433:4433"]
+    for name in set(services) - {"network"}:
+        assert services[name]["network_mode"] == "service:network"
+        assert "ports" not in services[name]
+    command = services["superlink"]["command"]
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert {"--superexec-auth-secret-file", "--enable-supernode-auth"} < set(command)
+    assert set(client["services"]) == {"node"}
+    assert "ports" not in client["services"]["node"]
+    for service in [*services.values(), *client["services"].values()]:
+        assert service["user"] == "10001:10001"
+        assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
     configuration = (out / "server" / "config" / "nginx.conf").read_text()
     assert "listen 4433 ssl;" in configuration
     assert "server 127.0.0.1:8000;" in configuration

@@ -16,7 +16,7 @@ def test_run_resume_and_verify(scratch, delivery):
     resumed = run_in_memory(quadratic("fedswe", rounds=8, delivery=delivery), scratch / "resumed")
     assert resumed.last["server_train_loss"] == straight.last["server_train_loss"]
     found = [
-        [(entry.merged, entry.model) for entry in ledger.read(scratch / name / ledger.FILE)[1]]
+        [(entry.merged, entry.model) for entry in ledger.read(scratch / name / ledger.FILE).entries]
         for name in ("straight", "resumed")
     ]
     assert found[0] == found[1]
@@ -26,7 +26,7 @@ def test_run_resume_and_verify(scratch, delivery):
     assert bool(stored) == (delivery == "eager")
 
 
-def test_a_task_that_raises_is_a_failed_client(scratch, caplog):
+def test_a_client_whose_task_raises_declines(scratch, caplog):
     deployment = quadratic("fedavg", rounds=2, m=3, simulate_absence=False)
     problem = deployment.problem()
     gradient = problem.gradient
@@ -48,8 +48,8 @@ def test_a_task_that_raises_is_a_failed_client(scratch, caplog):
 
             client.handle = counted
         Rounds(server, transport).run()
-    assert [set(entry.merged) for entry in ledger.read(scratch / ledger.FILE)[1]] == [{0, 2}] * 2
-    assert "client 1 failed: KeyError('no such column')" in caplog.text
+    assert [set(entry.merged) for entry in ledger.read(scratch / ledger.FILE).entries] == [{0, 2}] * 2
+    assert "round 1: client 1 declines: KeyError: 'no such column'" in caplog.text
     assert "in failing" in caplog.text  # the traceback, for the author of the task
 
 

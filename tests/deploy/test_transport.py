@@ -52,7 +52,7 @@ def test_a_killed_client_is_absent_and_returns(folder, monkeypatch):
         for process in transport.processes.values():
             process.kill()
             process.join()
-    merged = [entry.merged for entry in ledger.read(folder / "run" / ledger.FILE)[1]]
+    merged = [entry.merged for entry in ledger.read(folder / "run" / ledger.FILE).entries]
     assert merged == [{0: -1, 1: -1}, {0: 0}, {0: 1, 1: 0}, {0: 2, 1: 2}]
     assert verify(folder / "run").exact
 
@@ -64,4 +64,4 @@ def test_the_documented_test_of_an_app_runs(folder, monkeypatch, capsys):
     quadratic("fedswe", rounds=9).save(Path("trial"))
     exec(re.search(r"```python\n(from fedswe\.deploy import Deployment, run_in_memory.*?)```", DOCS, re.DOTALL)[1], {})
     assert capsys.readouterr().out.endswith("True\n")
-    assert len(ledger.read(Path("trial/run") / ledger.FILE)[1]) == 5
+    assert len(ledger.read(Path("trial/run") / ledger.FILE).entries) == 5

@@ -45,6 +45,7 @@ COMMANDS = {
     "theory.bias": "fedswe.cli.theory:bias",
     "deploy.init": "fedswe.cli.deploy:init_command",
     "deploy.up": "fedswe.cli.deploy_up:up_command",
+    "deploy.node": "fedswe.cli.deploy_node:node_command",
     "deploy.status": "fedswe.cli.deploy:status_command",
     "deploy.verify": "fedswe.cli.deploy:verify_command",
     "deploy.trace": "fedswe.cli.deploy:trace_command",

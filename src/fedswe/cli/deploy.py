@@ -95,7 +95,8 @@ def status_command(run: RunFolder, as_json: Json = False) -> None:
     """Say how far a run is, which clients reported, and how many bytes were sent."""
     from fedswe.deploy import ledger
 
-    title, entries, _ = ledger.read(run / ledger.FILE)
+    contents = ledger.read(run / ledger.FILE)
+    title, entries = contents.title, contents.entries
     rounds = _rounds(run)
     traffic, refused, last = Counter[str](), Counter[tuple[int, str]](), dict[int, int]()
     for entry in entries:
@@ -148,7 +149,7 @@ def export_command(
     from fedswe.results.tensors import to_bytes
 
     _find_tasks(run, own)
-    title = ledger.read(run / ledger.FILE)[0]
+    title = ledger.read(run / ledger.FILE).title
     deployment = Deployment.load(run / FILE)
     # FedSWE's server model fluctuates from round to round; its client mean is the better model.
     model = model or ("client_mean" if isinstance(deployment.experiment.algorithm, FedSWE) else "server")

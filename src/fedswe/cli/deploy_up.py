@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.cli.console import console
+from fedswe.cli.console import console, printable
 from fedswe.cli.deploy import AppFolder, need_flower, round_line
+from fedswe.cli.followed_file import FollowedFile
 from fedswe.cli.run import headline
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
-    from fedswe.deploy.flower.processes import ProcessSupervisor
+    from fedswe.deploy.flower.processes import ProcessSupervisor, Program
     from fedswe.deploy.flower.trial import Federation, Trial
-    from fedswe.deploy.ledger import Entry
+    from fedswe.deploy.ledger import Contents, Entry
     from fedswe.experiment.experiment import Evaluate
-    from fedswe.results.history import Row
 
-_FAILURES = 8  # starts in a row that a program may fail; the key of a killed node is refused for a minute
-_ATTEMPTS = 3  # submissions without a committed round between them
+_ATTEMPTS = 5  # submissions without a committed round between them
+_STALLED = 120.0  # seconds without a committed round, besides the deadline, after which the reasons are printed
 
 
 def up_command(
@@ -61,7 +61,7 @@ def up_command(
     )
     if (directory / ledger.FILE).is_file():
         require(
-            deployment.continues(directory, ledger.read(directory / ledger.FILE)[0].plan),
+            deployment.continues(directory, ledger.read(directory / ledger.FILE).title.plan),
             f"{directory} holds a run of another algorithm, local training, seed or dtype: choose another with --run",
         )
     trial = Trial(folder, directory, clients, simulation)
@@ -69,14 +69,15 @@ def up_command(
     if progress.finished:
         raise FedsweError(f"the run in {directory} is finished: choose another with --run, or raise rounds")
     trial.prepare()
-    with _locked(trial), ProcessSupervisor(str(directory)) as supervisor:
+    with _locked(trial), ProcessSupervisor(str(directory), _report_end) as supervisor:
         federation = Federation(trial, supervisor)
         federation.start()
         scheme = "https" if trial.keys else "http"
         console.print(f"listening {scheme}://{federation.fleet}, {clients} clients")
         if trial.keys and not federation.nginx:
             console.print("proxy     left out, nginx is not installed: SuperNodes connect to the SuperLink on loopback")
-        _watch(federation, supervisor, progress, overrides)
+        needed = Needed(supervisor.programs, deployment.min_clients, deployment.deadline)
+        _watch(federation, supervisor, progress, overrides, needed)
     console.print(f"results   {directory}")
 
 
@@ -92,19 +93,26 @@ def _locked(trial: Trial) -> Iterator[None]:
         claimed.release()
 
 
-def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Progress, overrides: list[str]) -> None:
+def _report_end(program: Program, code: int) -> None:
+    why = f", {printable(failure)}" if (failure := program.failure()) and code > 0 else ""
+    console.print(f"ended     {program.name} (exit code {code}{why}): starting it again in {program.pause:g} s")
+
+
+def _watch(
+    federation: Federation, supervisor: ProcessSupervisor, progress: Progress, overrides: list[str], needed: Needed
+) -> None:
     """Submit the app and follow its run; a server that ended early is submitted again and continues."""
     attempts, number = 0, ""
     while not progress.finished:
-        for program, code in supervisor.check():
-            require(program.failures < _FAILURES, f"{program.name} stops right after its start: see {program.log}")
-            console.print(f"ended     {program.name} (exit code {code}): starting it again")
+        supervisor.check()
         if progress.look():
             attempts = 0
+            needed.committed()
+        needed.check()
         if number:
             if federation.server_ended() and not progress.look() and not progress.finished:
                 if reason := federation.refusal(number):
-                    raise FedsweError(reason)
+                    raise FedsweError(printable(reason))
                 console.print("ended     the server: starting it again")
                 number = ""
         elif federation.listening():  # otherwise the SuperLink was killed as well and is being restarted
@@ -114,16 +122,60 @@ def _watch(federation: Federation, supervisor: ProcessSupervisor, progress: Prog
     federation.wait_until_ended()
 
 
+class Needed:
+    """Whether the programs that a round needs can run: all but the nodes, and nodes of as many clients."""
+
+    def __init__(self, programs: Sequence[Program], min_clients: int, deadline: float) -> None:
+        self._programs, self._min, self._stalled = programs, min_clients, deadline + _STALLED
+        self._named: set[str] = set()  # broken nodes that were reported
+        self._since = time.monotonic()
+
+    def committed(self) -> None:
+        """A round was committed."""
+        self._since = time.monotonic()
+
+    def check(self) -> None:
+        """An error if no further round can open; otherwise broken nodes are named once, and a long pause explained."""
+        for program in self._programs:
+            require(not (program.essential and program.failing), _broken(program))
+        nodes = [program for program in self._programs if not program.essential]
+        broken = [node for node in nodes if node.failing]
+        require(
+            not broken or len(nodes) - len(broken) >= self._min,
+            f"a round needs {self._min} clients and only {len(nodes) - len(broken)} of {len(nodes)} can run: "
+            + "; ".join(map(_broken, broken)),
+        )
+        for node in broken:
+            if node.name not in self._named:
+                console.print(f"broken    {_broken(node)}; the others go on without it")
+                self._named.add(node.name)
+        self._named &= {node.name for node in broken}
+        if time.monotonic() - self._since > self._stalled:
+            self._since = time.monotonic()
+            console.print(f"waiting   no round for {self._stalled:.0f} s: each needs {self._min} connected clients")
+            for node in nodes:
+                if failure := node.failure():
+                    console.print(f"waiting   the last error of {node.name}: {printable(failure)} (see {node.log})")
+
+
+def _broken(program: Program) -> str:
+    why = f" ({printable(failure)})" if (failure := program.failure()) else ""
+    return f"{program.name} stops right after its start{why}: see {program.log}"
+
+
 class Progress:
     """Prints the rounds of a run as they appear in the ledger and the history of its directory."""
 
     def __init__(self, directory: Path, rounds: int, evaluate: Evaluate) -> None:
-        from fedswe.deploy.rounds import HISTORY, LOG
+        from fedswe.deploy import ledger
+        from fedswe.deploy.log_file import LOG
 
-        self._directory, self._rounds, self._evaluate = directory, rounds, evaluate
-        self._log, self._history = directory / LOG, directory / HISTORY
-        self._printed, self._began = len(self._entries()), time.monotonic()
-        self._read = self._log.stat().st_size if self._log.is_file() else 0
+        self._rounds, self._evaluate = rounds, evaluate
+        self._log, self._path = FollowedFile(directory / LOG), directory / ledger.FILE
+        self._ledger = ledger.Reader(self._path)
+        contents = self._contents()
+        self._printed, self._began = len(contents.entries) if contents else 0, time.monotonic()
+        self._log.new_lines()  # those of earlier starts
         if self._printed and not self.finished:
             console.print(f"resuming  at round {self._printed} of {rounds}")
 
@@ -133,42 +185,26 @@ class Progress:
 
     def look(self) -> bool:
         """Print the rounds committed since the last look; whether there were any."""
-        for line in self._new_log_lines():
-            console.print(f"warning   {line}")
-        entries, scores = self._entries(), self._scores()
-        before = self._printed
+        for line in self._log.new_lines()[0]:
+            console.print(f"warning   {printable(line.decode(errors='replace'))}")
+        contents = self._contents()
+        if contents is None or len(contents.entries) == self._printed:
+            return False
+        entries, scores = contents.entries, {int(row["round"]): row for row in contents.rows}
+        before = min(self._printed, len(entries))  # fewer than before if rounds were taken back
+        self._printed = before
         for entry in entries[before:]:
             row = scores.get(entry.t + 1)
             if row is None and self._due(entry) and entry is entries[-1]:
                 break  # its evaluation is not written yet
             took, self._began = time.monotonic() - self._began, time.monotonic()
             shown = f"  {headline(row)}" if row else ""
-            console.print(f"{round_line(entry, self._rounds)}  {took:.1f} s{shown}")
+            console.print(printable(f"{round_line(entry, self._rounds)}  {took:.1f} s{shown}"))
             self._printed += 1
         return self._printed > before
 
     def _due(self, entry: Entry) -> bool:
         return self._evaluate.due(entry.t + 1, self._rounds)
 
-    def _new_log_lines(self) -> list[str]:
-        """The lines that the server has written to its log since the last look."""
-        if not self._log.is_file():
-            return []
-        with open(self._log, "rb") as file:
-            file.seek(self._read)
-            text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return whole.decode(errors="replace").splitlines()
-
-    def _entries(self) -> list[Entry]:
-        from fedswe.deploy import ledger
-
-        path = self._directory / ledger.FILE
-        return ledger.read(path)[1] if path.is_file() else []
-
-    def _scores(self) -> dict[int, Row]:
-        from fedswe.results.history import History
-
-        rows = History.from_csv(self._history.read_text()).rows if self._history.is_file() else []
-        return {int(row["round"]): row for row in rows}
+    def _contents(self) -> Contents | None:
+        return self._ledger.read() if self._path.is_file() else None

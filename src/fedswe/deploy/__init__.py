@@ -21,14 +21,20 @@ Client state is kept at the client if the last reply determines it (FedSWE, FedA
 FedAvg family), and at the server otherwise (FedAU, F3AST, MIFA, FedVARP, SCAFFOLD): see ``protocol``.
 """
 
-from fedswe.deploy.audit import verify
-from fedswe.deploy.client import ClientEndpoint
-from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.memory_transport import InMemoryTransport, run_in_memory
-from fedswe.deploy.packet import Packet
-from fedswe.deploy.rounds import Rounds
-from fedswe.deploy.server import ServerEndpoint
-from fedswe.deploy.transport import Arrival, Transport
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedswe.deploy.audit import verify
+    from fedswe.deploy.client import ClientEndpoint
+    from fedswe.deploy.deployment import Deployment
+    from fedswe.deploy.memory_transport import InMemoryTransport, run_in_memory
+    from fedswe.deploy.packet import Packet
+    from fedswe.deploy.rounds import Rounds
+    from fedswe.deploy.server import ServerEndpoint
+    from fedswe.deploy.transport import Arrival, Transport
 
 __all__ = [
     "Arrival",
@@ -42,3 +48,26 @@ __all__ = [
     "run_in_memory",
     "verify",
 ]
+
+_MODULES = {  # of the public names; imported when a name is first used, since most of them import torch
+    "Arrival": "fedswe.deploy.transport",
+    "ClientEndpoint": "fedswe.deploy.client",
+    "Deployment": "fedswe.deploy.deployment",
+    "InMemoryTransport": "fedswe.deploy.memory_transport",
+    "Packet": "fedswe.deploy.packet",
+    "Rounds": "fedswe.deploy.rounds",
+    "ServerEndpoint": "fedswe.deploy.server",
+    "Transport": "fedswe.deploy.transport",
+    "run_in_memory": "fedswe.deploy.memory_transport",
+    "verify": "fedswe.deploy.audit",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

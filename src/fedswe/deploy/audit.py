@@ -52,9 +52,11 @@ class Verification:
 
 def verify(directory: Path | str, watch: Callable[[int], None] | None = None) -> Verification:
     """Replay the run in `directory`; `watch` is called with the number of replayed rounds."""
-    folder, files = Path(directory), ServerFiles(Path(directory))
-    title, entries, _ = ledger.read(folder / ledger.FILE)
-    require(entries, f"{folder}: no round was committed yet, there is nothing to verify")
+    folder = Path(directory)
+    contents = ledger.read(folder / ledger.FILE)
+    files = ServerFiles(folder, contents.entries)
+    title = contents.title
+    require(contents.entries, f"{folder}: no round was committed yet, there is nothing to verify")
     deployment = Deployment.load(folder / DEPLOYMENT_FILE)
     experiment, problem = deployment.experiment, deployment.problem()
     problem.start = files.start(problem.start)
@@ -78,7 +80,7 @@ def verify(directory: Path | str, watch: Callable[[int], None] | None = None) ->
                 f"not from its merge in {_round_name(clients.merged(client))}",
             )
         engine.step()
-        clients.update(entry)
+        clients = clients.after(entry)
         x = engine.server_model()
         if digest({"x": x}) != entry.model:
             differing.append(entry.t)
@@ -97,12 +99,12 @@ def verify(directory: Path | str, watch: Callable[[int], None] | None = None) ->
 
 def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str, Vector]]:
     """The committed rounds, and server model and client mean after the last; also while the server is running."""
-    files = ServerFiles(folder)
     while True:
-        _, entries, size = ledger.read(folder / ledger.FILE)
+        contents = ledger.read(folder / ledger.FILE)
+        entries, files = contents.entries, ServerFiles(folder, contents.entries)
         clients = ClientTable(protocol, files)
         for entry in entries:
-            clients.update(entry)
+            clients = clients.after(entry)
         server = protocol.server_init()
         try:
             if entries:
@@ -110,15 +112,15 @@ def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str
             return entries, {"server": server.model, "client_mean": clients.mean()}
         except FedsweError:
             # If the server has committed another round meanwhile, it has removed the files of the one before.
-            if ledger.read(folder / ledger.FILE)[2] == size:
+            if ledger.read(folder / ledger.FILE).size == contents.size:
                 raise
 
 
 def trace(directory: Path | str, out: Path | str) -> Bools:
     """Write the availability that happened to a file for ``availability.name=mask``; returns the mask [rounds, m]."""
-    title, entries, _ = ledger.read(Path(directory) / ledger.FILE)
-    require(entries, f"{directory}: no round was committed yet, there is nothing to export")
-    mask = merged_mask(entries, title.m)
+    contents = ledger.read(Path(directory) / ledger.FILE)
+    require(contents.entries, f"{directory}: no round was committed yet, there is nothing to export")
+    mask = merged_mask(contents.entries, contents.title.m)
     lines = [",".join("01"[available] for available in row) for row in mask.astype(int)]
     write_whole(Path(out), "\n".join(lines) + "\n")
     return mask

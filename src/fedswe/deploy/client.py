@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,15 @@ from fedswe.core.algorithm import Done, Job
 from fedswe.core.records import Model
 from fedswe.deploy import durable_files
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.packet import Header, Packet, decode, digest, encode
+from fedswe.deploy.log_file import log, printable
+from fedswe.deploy.packet import HEAD, Header, Packet, decode, digest, encode, read_header
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.engine.work import Work, train_one
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, first_line, require
 from fedswe.results.files import aside_of
 from fedswe.tasks.problem import Problem
 
-log = logging.getLogger("fedswe.deploy")
+_Arrays = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Base:
 
     run: str
     merged: int
-    arrays: dict[str, torch.Tensor]
     digest: str
 
 
@@ -44,27 +43,36 @@ class ClientEndpoint:
     @classmethod
     def open(cls, directory: Path | str, deployment: Deployment, client: int, problem: Problem) -> ClientEndpoint:
         """Client number `client`, with the state it has stored in `directory`, if any."""
+        return cls.of_run(directory, RunProtocol(deployment, problem), client, problem)
+
+    @classmethod
+    def of_run(cls, directory: Path | str, protocol: RunProtocol, client: int, problem: Problem) -> ClientEndpoint:
+        """As `open`; clients in one process share the protocol, which holds a few models."""
         require(0 <= client < problem.m, f"there is no client {client}: the task has {problem.m}, counted from 0")
         folder = Path(directory)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FedsweError(f"cannot make {folder}: {error.strerror}; choose another directory") from None
-        return cls(folder / f"client-{client}.safetensors", RunProtocol(deployment, problem), client, problem)
+        return cls(folder / f"client-{client}.safetensors", protocol, client, problem)
 
     def handle(self, packet: Packet | bytes) -> Packet:
         """The answer to a message of the server. A message that cannot be used is declined with the reason."""
         try:
             if isinstance(packet, bytes):
-                packet = Packet.from_bytes(packet)
+                packet = Packet.from_bytes(packet, self._protocol.to_client)
             if packet.kind == "delivery":
                 return self._delivery(packet)
             require(packet.kind == "job", f"a client does not understand {packet.kind[:40]!a}")
             return self._job(packet)
         except FedsweError as error:
             log.warning("client %d declines: %s", self.client, error)
-            header = packet.header if isinstance(packet, Packet) else {}
-            return self._answer("decline", header, {"reason": str(error)[:200]})
+            reason = str(error)
+        except Exception as error:  # of the user's task, or set off by the message
+            reason = first_line(error)
+            log.warning("client %d declines: %s", self.client, reason, exc_info=True)
+        header = packet.header if isinstance(packet, Packet) else {}
+        return self._answer("decline", header, {"reason": printable(reason)[:200]})
 
     # jobs ----------------------------------------------------------------------------------------------
     def _job(self, packet: Packet) -> Packet:
@@ -89,19 +97,19 @@ class ClientEndpoint:
         base = self._base_for(packet)
         if base is None:
             return self._answer("need_state", header, {})
-        state = self._state_from(base)
+        state = self._state_from(merged, base)
         if protocol.algorithm.trains_while_absent:  # the missed rounds are trained now, with the same batches
             for missed in range(merged + 1, t):
                 state = self._round(state, down, missed)[0]
         report = self._round(state, down, t)[1]
         return self._answer("report", header, {}, encode("report", report))
 
-    def _state_from(self, base: Base) -> Any:
+    def _state_from(self, merged: int, base: _Arrays) -> Any:
         protocol = self._protocol
         if not protocol.needs_base:
             return protocol.client
-        reply = None if base.merged == NEVER else decode("reply", base.arrays, protocol.reply)
-        return protocol.rebuilt_state(base.arrays.get("start", protocol.start), base.merged, reply)
+        reply = None if merged == NEVER else decode("reply", base, protocol.reply)
+        return protocol.rebuilt_state(base.get("start", protocol.start), merged, reply)
 
     def _round(self, state: Any, down: Any, t: int) -> tuple[Any, Any]:
         algorithm, at = self._protocol.algorithm, self._protocol.at_client(self.client, t)
@@ -124,23 +132,22 @@ class ClientEndpoint:
         return vector.to(like.device)
 
     # the base ------------------------------------------------------------------------------------------
-    def _base_for(self, packet: Packet) -> Base | None:
+    def _base_for(self, packet: Packet) -> _Arrays | None:
         """The base that the job names: attached, stored, or x^0. None if this client does not have it."""
         header, protocol = packet.header, self._protocol
-        run, merged, name = str(header["run"]), int(header["merged"]), str(header["base"])
+        named = Base(str(header["run"]), int(header["merged"]), str(header["base"]))
         if not protocol.needs_base:
-            return Base(run, merged, {}, "")
-        attached = self._base_arrays(packet, merged)
+            return {}
+        attached = self._base_arrays(packet, named.merged)
         if attached:
-            require(digest(attached) == name, "the attached base does not match its digest")
-            base = Base(run, merged, attached, name)
+            require(digest(attached) == named.digest, "the attached base does not match its digest")
             if protocol.deployment.delivery == "eager":  # with lazy delivery the server attaches it every time
-                self._store(base)
-            return base
-        if self._base is not None and (self._base.merged, self._base.digest) == (merged, name):
-            return self._base
-        own = merged == NEVER and name == protocol.start_digest
-        return Base(run, NEVER, {"start": protocol.start}, name) if own else None
+                self._store(named, attached)
+            return attached
+        if self._base is not None and (self._base.merged, self._base.digest) == (named.merged, named.digest):
+            return self._stored_arrays(self._base)
+        own = named.merged == NEVER and named.digest == protocol.start_digest
+        return {"start": protocol.start} if own else None
 
     def _base_arrays(self, packet: Packet, merged: int) -> dict[str, torch.Tensor]:
         """The base in a packet; empty if there is none."""
@@ -158,35 +165,44 @@ class ClientEndpoint:
         require(int(header["round"]) >= 0, "the delivery has a negative round")
         arrays = self._base_arrays(packet, int(header["round"]))
         require(arrays and digest(arrays) == header["base"], "the delivery does not match its digest")
-        base = Base(str(header["run"]), int(header["round"]), arrays, str(header["base"]))
+        base = Base(str(header["run"]), int(header["round"]), str(header["base"]))
         if self._base is None or self._base.run != base.run or self._base.merged < base.merged:
-            self._store(base)
+            self._store(base, arrays)
         return self._answer("ack", header, {})
 
-    def _store(self, base: Base) -> None:
-        stored = self._base
-        if stored is not None and (stored.run, stored.merged, stored.digest) == (base.run, base.merged, base.digest):
+    def _store(self, base: Base, arrays: _Arrays) -> None:
+        if self._base == base:
             return
+        header: Header = {"run": base.run, "merged": base.merged, "digest": base.digest}
         try:
-            durable_files.save(self._path, Packet("base", {"run": base.run, "merged": base.merged}, base.arrays))
+            durable_files.save(self._path, Packet("base", header, arrays))
         except FedsweError as error:  # with a full or read-only disk the server sends the base with every job
             log.warning("client %d cannot store its state: %s", self.client, error)
         else:
             self._base = base
 
     def _stored_base(self) -> Base | None:
+        """What the stored file says it is; its arrays are read, and checked, when a job needs them."""
         with suppress(OSError):  # a read-only disk refuses this even if there is nothing to remove
             aside_of(self._path).unlink()
-        packet = durable_files.load(self._path, "base")
-        if packet is None:
-            return None
         try:
-            _check(packet.header, run=str, merged=int)
-            merged = int(packet.header["merged"])
-            arrays = self._base_arrays(packet, merged)
-        except FedsweError:
-            return None  # of another model; the server will send the right one
-        return Base(str(packet.header["run"]), merged, arrays, digest(arrays)) if arrays else None
+            with open(self._path, "rb") as file:
+                kind, header = read_header(file.read(HEAD))
+            _check(header, run=str, merged=int, digest=str)
+        except (OSError, FedsweError):
+            return None
+        found = Base(str(header["run"]), int(header["merged"]), str(header["digest"]))
+        return found if kind == "base" and found.merged >= NEVER else None
+
+    def _stored_arrays(self, base: Base) -> _Arrays | None:
+        """The arrays of the stored base; None if they are damaged or of another model: the server will send them."""
+        packet = durable_files.load(self._path, "base")
+        with suppress(FedsweError):
+            arrays = {} if packet is None else self._base_arrays(packet, base.merged)
+            if arrays and digest(arrays) == base.digest:
+                return arrays
+        self._base = None
+        return None
 
     def _answer(self, kind: str, to: Header, more: Header, arrays: dict[str, torch.Tensor] | None = None) -> Packet:
         """The header repeats that of the message, and names the base this client has stored."""

@@ -24,12 +24,15 @@ class ClientTable:
         self._replies: dict[int, str] = {}  # digests of the replies of these rounds
         self.stored: dict[int, str] = {}  # digest of the base each client says it has stored; empty after a restart
 
-    def update(self, entry: Entry) -> None:
-        """Apply a committed round."""
-        self.last |= dict.fromkeys(entry.merged, entry.t)
-        self._replies[entry.t] = entry.reply
-        referenced = set(self.last.values())
-        self._replies = {t: name for t, name in self._replies.items() if t in referenced}
+    def after(self, entry: Entry) -> ClientTable:
+        """The table after a round. This one stays as it is: the round may not be committed."""
+        new = ClientTable(self._protocol, self._files)
+        new.last = self.last | dict.fromkeys(entry.merged, entry.t)
+        referenced = set(new.last.values())
+        replies = {**self._replies, entry.t: entry.reply}
+        new._replies = {t: name for t, name in replies.items() if t in referenced}
+        new.stored = self.stored
+        return new
 
     def merged(self, client: int) -> int:
         """tau_i."""

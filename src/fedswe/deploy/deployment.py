@@ -31,16 +31,20 @@ class Deployment:
     experiment: Experiment = field(default_factory=Experiment)
     delivery: Literal["eager", "lazy"] = "eager"  # the reply right after the merge, or with the client's next job
     min_clients: int = 1  # connected clients that a round needs to open
+    min_reports: int = 0  # reports with which a round may close before its deadline; 0 = wait for all clients
     deadline: float = 60.0  # seconds from opening a round to closing it
     max_norm: float | Literal["auto"] = "auto"  # how far (L2) one client may move in one round; 0 = any distance
     simulate_absence: bool = False  # clients decline by the experiment's availability; else they always take part
+    keep_rounds: int = 2  # committed rounds that can be taken back
     trail: bool = False  # keep a copy of every server model; else only its digest
 
     def __post_init__(self) -> None:
         require(self.min_clients >= 0, f"min_clients must be 0 or more, not {self.min_clients}")
+        require(self.min_reports >= 0, f"min_reports must be 0 (off) or more, not {self.min_reports}")
         require(0 < self.deadline < float("inf"), f"deadline must be positive seconds, not {self.deadline:g}")
         if self.max_norm != "auto":
             require(self.max_norm >= 0, f"max_norm must be auto, 0 (off) or positive, not {self.max_norm:g}")
+        require(self.keep_rounds >= 0, f"keep_rounds must be 0 or more, not {self.keep_rounds}")
         record, local, availability = self.experiment.record, self.experiment.local, self.experiment.availability
         require(
             not record.columns and not record.trajectory,

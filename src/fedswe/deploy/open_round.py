@@ -1,32 +1,36 @@
-"""The open round: which clients were asked, what they answered, and which messages are rejected. Nothing is durable.
+"""The open round: which clients were asked, what they answered, and which messages are rejected.
 
 A message is rejected for a reason of one or two words, which the ledger counts per client. The client can still
-send a valid report in the same round.
+send a valid report in the same round. Any exception while a message is handled rejects it. An accepted report is
+written to a file until the round closes; the file is not synced, because a round that was not committed is repeated.
 """
 
 from __future__ import annotations
 
-import logging
-import math
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from fedswe.core.algorithm import Done
-from fedswe.core.records import Model, parts
+from fedswe.core.records import Model, Vector, parts
 from fedswe.deploy.client_table import ClientTable
-from fedswe.deploy.packet import Packet, decode
+from fedswe.deploy.log_file import log
+from fedswe.deploy.move import Moves, is_finite
+from fedswe.deploy.move_limit import MoveLimit
+from fedswe.deploy.packet import Packet, SchemaError, decode, digest
 from fedswe.deploy.protocol import RunProtocol
-from fedswe.errors import FedsweError, require
-
-log = logging.getLogger("fedswe.deploy")
+from fedswe.deploy.server_files import ServerFiles
+from fedswe.errors import FedsweError, first_line, require
 
 _BASE_REQUESTS = 3  # times a client may ask for its base in one round
-_KINDS = ("report", "decline", "need_state", "ack")
-_MOVES_NEEDED = 10  # merged reports before max_norm = "auto" applies
-_AUTO_FACTOR = 100.0  # multiple of the largest merged distance that max_norm = "auto" allows
+_LOGGED = 5  # messages about one client that are logged in one round; the ledger counts all of them
+
+
+@dataclass(frozen=True)
+class Report:
+    """An accepted report, whose arrays are in a file."""
+
+    move: float  # NaN without a limit
+    digest: str  # of the arrays
 
 
 class Rejection(FedsweError):
@@ -47,45 +51,104 @@ class OpenRound:
         self,
         protocol: RunProtocol,
         clients: ClientTable,
+        files: ServerFiles,
+        limit: MoveLimit,
         run: str,
         epoch: str,
         t: int,
         down: Any,
-        moves: int,
-        farthest: float,
+        model: Vector,
     ) -> None:
-        self._protocol, self._clients = protocol, clients
+        self._protocol, self._clients, self._files, self._limit = protocol, clients, files, limit
         self._run, self._epoch, self.t, self.down = run, epoch, t, down
-        self.moves, self.farthest = moves, farthest  # of all rounds so far; includes the reports below
+        self._moves, self._bound = Moves(protocol, clients, t, down), limit.bound(model)
         self.available: set[int] = set()  # connected, and not absent by the simulated availability
         self.asked: set[int] = set()
-        self.reports: dict[int, Any] = {}
+        self.jobs: dict[int, str] = {}  # digests of the jobs that the server has planned
+        self._starts: dict[int, Vector] = {}  # where clients start, if that is a vector of `down`
+        self.reports: dict[int, Report] = {}
         self.declined: set[int] = set()
         self.rejected: dict[int, Counter[str]] = {}
         self.traffic: Counter[str] = Counter()
         self._base_requests: Counter[int] = Counter()
+        self._logged: Counter[int] = Counter()
 
     def count_sent(self, packet: Packet) -> Packet:
         self.traffic[f"down {packet.kind}"] += packet.size
         return packet
 
+    def note_job(self, client: int, start: Vector, digest: str) -> None:
+        """Remember the job of a client whose state is kept here."""
+        self.jobs[client] = digest
+        if any(start is vector for vector in parts(self.down).values()):  # another vector is computed when needed
+            self._starts[client] = start
+
     def receive(self, client: int, packet: Packet | bytes) -> bool:
         """Accept a message, or reject, count and log it; true if the client's base must be sent to it."""
-        known = client if 0 <= client < self._protocol.m else -1
         kind, size = "unread", len(packet) if isinstance(packet, bytes) else 0
         try:
-            packet = _parsed(packet)
+            packet = self._parsed(packet)
             size = packet.size
-            _demand(packet.kind in _KINDS, "malformed", "its kind is unknown")
+            _demand(packet.kind in self._protocol.to_server, "malformed", "its kind is unknown")
             kind = packet.kind
-            _demand(known == client, "client", f"there is no client {client}")
+            _demand(self._known(client) == client, "client", f"there is no client {client}")
             return self._accept(client, packet)
         except Rejection as rejection:
-            self.rejected.setdefault(known, Counter())[rejection.reason] += 1
-            log.warning("round %d: client %d rejected (%s): %s", self.t, client, rejection.reason, rejection)
-            return False
+            self._reject(client, rejection)
+        except Exception as error:  # whatever a client sends, and whatever it sets off, must not stop the server
+            self._reject(client, Rejection("error", first_line(error)))
         finally:
             self.traffic[f"up {kind}"] += size
+        return False
+
+    def refuse(self, client: int, reason: str, message: str) -> None:
+        """Reject a report that was accepted before."""
+        del self.reports[client]
+        self._files.remove_report(self.t, client)
+        self._reject(client, Rejection(reason, message))
+
+    def refuse_far_moves(self) -> None:
+        """Reject the reports that moved too far, compared with the moves of other clients."""
+        moves = {client: report.move for client, report in self.reports.items()}
+        for client, limit in self._limit.exceeded(moves).items():
+            self.refuse(client, "norm", f"it moved by {moves[client]:.3g}, the limit is {limit:.3g}")
+
+    def farthest(self) -> int:
+        """The client whose accepted report moved farthest."""
+        moves = {client: report.move for client, report in self.reports.items()}
+        if self._limit.off:
+            moves = {client: self._moves.of(client, self.report(client)) for client in self.reports}
+        return max(moves, key=lambda client: (moves[client], client))
+
+    def report(self, client: int) -> Any:
+        """An accepted report, read from its file."""
+        name, like = self._form()
+        return decode(name, self._files.report(self.t, client), like)
+
+    def _known(self, client: int) -> int:
+        return client if 0 <= client < self._protocol.m else -1
+
+    def _reject(self, client: int, rejection: Rejection) -> None:
+        known = self._known(client)
+        self.rejected.setdefault(known, Counter())[rejection.reason] += 1
+        self._warn(client, f"rejected ({rejection.reason}): {rejection}")
+
+    def _warn(self, client: int, what: str) -> None:
+        known = self._known(client)
+        self._logged[known] += 1
+        if self._logged[known] <= _LOGGED:
+            more = "; more of this client is only counted" if self._logged[known] == _LOGGED else ""
+            log.warning("round %d: client %d %s%s", self.t, client, what, more)
+
+    def _parsed(self, packet: Packet | bytes) -> Packet:
+        if isinstance(packet, Packet):
+            return packet
+        try:
+            return Packet.from_bytes(packet, self._protocol.to_server)
+        except SchemaError as error:
+            raise Rejection("schema", str(error)) from None
+        except FedsweError as error:
+            raise Rejection("malformed", str(error)) from None
 
     def _accept(self, client: int, packet: Packet) -> bool:
         header = packet.header
@@ -106,71 +169,33 @@ class OpenRound:
         if packet.kind == "decline":
             self.declined.add(client)
             if header.get("reason") != "absent":
-                log.warning("round %d: client %d declines: %a", self.t, client, str(header.get("reason"))[:200])
+                self._warn(client, f"declines: {str(header.get('reason'))[:200]}")
         else:
             _demand(client not in self.reports, "duplicate", "it has already reported")
             named = (header.get("merged"), header.get("base"))
             expected = (self._clients.merged(client), self._clients.base(client))
             _demand(named == expected, "base", "it did not start from the reply to its last merged report")
-            self.reports[client] = self._checked_report(client, packet)
+            move = self._checked_move(client, packet)
+            self._files.save_report(self.t, client, packet.arrays)
+            self.reports[client] = Report(move, digest(packet.arrays))
         return False
 
-    def _checked_report(self, client: int, packet: Packet) -> Any:
+    def _form(self) -> tuple[str, Any]:
+        """Name and form of the record that a report holds."""
         protocol = self._protocol
-        name, like = ("trained", Model(protocol.start)) if protocol.home == "server" else ("report", protocol.no_report)
+        return ("trained", Model(protocol.start)) if protocol.home == "server" else ("report", protocol.no_report)
+
+    def _checked_move(self, client: int, packet: Packet) -> float:
+        """How far the client moved; NaN without a limit."""
         try:
+            name, like = self._form()
             report = decode(name, packet.arrays, like)
             require(len(packet.arrays) == len(parts(report)), "there are arrays that do not belong to a report")
         except FedsweError as error:
             raise Rejection("schema", str(error)) from None
-        for field, value in parts(report).items():
-            _demand(torch.isfinite(value).all(), "not finite", f"{field} holds NaN or infinity")
-        if protocol.deployment.max_norm != 0:
-            far, limit = self.distance_moved(client, report), self._largest_move()
-            _demand(far <= limit, "norm", f"it moved by {far:.3g}, the limit is {limit:.3g}")
-            self.moves, self.farthest = self.moves + 1, max(self.farthest, far)
-        return report
-
-    # how far a client moved ----------------------------------------------------------------------------
-    def _largest_move(self) -> float:
-        """The limit by deploy.max_norm."""
-        max_norm = self._protocol.deployment.max_norm
-        if isinstance(max_norm, str):
-            known = self.moves >= _MOVES_NEEDED and self.farthest > 0
-            return _AUTO_FACTOR * self.farthest if known else math.inf
-        return max_norm or math.inf
-
-    def distance_moved(self, client: int, report: Any) -> float:
-        """The L2 distance that the client moved in local training in one round, derived from its report."""
-        protocol, algorithm, state = self._protocol, self._protocol.algorithm, self._clients.state(client)
-        at = protocol.at_client(client, self.t)
-        job = algorithm.plan(state, self.down, at)
-        if protocol.home == "server":
-            return _distance(report, Model(job.start))
-        job = replace(job, start=job.start.double())
-
-        def reported(end: torch.Tensor) -> Any:
-            done = Done(end, protocol.local.steps, protocol.local.lr_at(self.t))
-            return algorithm.report(state, self.down, job, done, at)[1]
-
-        # Reports are affine in the end of the training: the reports of no move and of a known one give the scale.
-        unmoved = reported(job.start)
-        step = 1 + float(job.start.abs().max())  # large enough not to vanish in the rounding
-        scale = _distance(reported(job.start + step), unmoved) / (step * math.sqrt(job.start.numel()))
-        rounds = self.t - self._clients.merged(client) if algorithm.trains_while_absent else 1
-        return _distance(report, unmoved) / scale / rounds
-
-
-def _distance(a: Any, b: Any) -> float:
-    """L2 over all fields, in float64 so that squares of large numbers do not overflow."""
-    others = parts(b)
-    return math.hypot(*(float((v.double() - others[n].double()).norm()) for n, v in parts(a).items()))
-
-
-def _parsed(packet: Packet | bytes) -> Packet:
-    if isinstance(packet, Packet):
-        return packet
-    try:
-        return Packet.from_bytes(packet)
-    except FedsweError as error:
-        raise Rejection("malformed", str(error)) from None
+        move = float("nan") if self._limit.off else self._moves.of(client, report, self._starts.get(client))
+        if not move < float("inf"):  # a finite distance shows that all coefficients are
+            _demand(is_finite(packet.arrays), "not finite", "it holds NaN or infinity")
+        if not self._limit.off:
+            _demand(move <= self._bound, "norm", f"it moved by {move:.3g}, the bound is {self._bound:.3g}")
+        return move

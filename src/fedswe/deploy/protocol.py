@@ -19,7 +19,7 @@ from fedswe.core.aggregation import Server, aggregate, begin
 from fedswe.core.algorithm import ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.packet import digest
+from fedswe.deploy.packet import Arrays, Schemas, digest, encode
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
 
@@ -50,6 +50,21 @@ class RunProtocol:
             f"{name} trains while absent, but needs data that only the server has: it cannot be deployed",
         )
         self.start_digest = digest({"start": self.start})
+        self.to_server, self.to_client = self._schemas()
+
+    def _schemas(self) -> tuple[Schemas, Schemas]:
+        """The arrays of the messages to the server, and of those to a client."""
+        start, reply, down = self.start, encode("reply", self.reply), encode("down", self.down)
+        if self.home == "server":
+            report = {"trained.x": start}
+            jobs: list[Arrays] = [{"job.start": start}, {"job.start": start, "job.drift": start}]
+        else:
+            report = encode("report", self.no_report)
+            jobs = [down]
+            if self.needs_base:  # attached before the first merge, and after it
+                jobs += [{**down, "start": start}, {**down, **reply}]
+        to_server: Schemas = {"report": [report], "decline": [{}], "need_state": [{}], "ack": [{}]}
+        return to_server, {"job": jobs, "delivery": [reply]}
 
     # the server's half of the algorithm ----------------------------------------------------------------
     def server_init(self) -> Server:

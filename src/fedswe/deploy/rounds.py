@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping
 
-import numpy as np
-
-from fedswe.deploy import ledger
-from fedswe.deploy.ledger import Entry
+from fedswe.deploy.evaluation import Evaluator
+from fedswe.deploy.log_file import log, log_file
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
-from fedswe.engine.base import Attendance
-from fedswe.errors import FedsweError, require
-from fedswe.results.files import write_whole
-from fedswe.results.history import History, Row, Tally
+from fedswe.results.history import History
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import RunDirectory
 from fedswe.sources import recorded, refuse_changed
 
-log = logging.getLogger("fedswe.deploy")
-
-HISTORY = "history.csv"
-LOG = "server.log"
 _POLL = 0.2  # seconds that a poll waits when nothing has arrived
+_SILENT = 2  # rounds in a row without an answer, after which a client is asked but not waited for
 
 
 class Rounds:
@@ -37,17 +26,19 @@ class Rounds:
     ) -> None:
         """`origin` is added to run.json, such as the version of what the transport is built on."""
         self._server, self._transport, self._origin = server, transport, origin or {}
-        self._deadline = server.deployment.deadline
-        self.evaluation = Evaluation(server)
+        self._deadline, self._min_reports = server.deployment.deadline, server.deployment.min_reports
+        self._unanswered: Counter[int] = Counter()  # client -> rounds in a row in which it did not answer
+        self.evaluation = Evaluator(server)
 
     def run(self) -> History:
         """Run all rounds that are left."""
-        with _log_file(self._server.directory):
+        with log_file(self._server.directory):
             directory, experiment = RunDirectory(self._server.directory), self._server.deployment.experiment
             refuse_changed(directory.recorded(), experiment, directory.path)
             # Not the command line: Flower passes a token on it.
             known = {key: value for key, value in provenance(recorded(experiment)).items() if key != "command"}
             directory.note({**known, **self._origin})
+            self._server.record_start()
             while not self._server.finished:
                 self.step()
         return self.evaluation.history
@@ -64,7 +55,10 @@ class Rounds:
         self._await_deliveries(t, set(deliveries), connections)
 
     def _gather(self, t: int) -> None:
-        """Ask every client that is connected, connects or reconnects, until all have answered or the time is up."""
+        """Ask every client that is connected, connects or reconnects, until all have answered or the time is up.
+
+        The round also ends with deploy.min_reports reports. Silent clients are waited for only if nobody answers.
+        """
         ends = time.monotonic() + self._deadline
         asked: dict[int, int] = {}  # client -> the connection over which it was asked
         waiting, answered = set[int](), set[int]()
@@ -77,11 +71,20 @@ class Rounds:
                 asked |= {client: connected[client] for client in new}
                 waiting |= jobs.keys()
             waiting = (waiting - answered) & connected.keys()
-            if asked and not waiting:
+            silent = {client for client in waiting if self._unanswered[client] >= _SILENT} if answered else set[int]()
+            if asked and not waiting - silent:
                 return
             answered |= self._receive("job", t)
+            if 0 < self._min_reports <= self._server.reported:
+                return
         for client in sorted(waiting - answered):
-            log.warning("round %d: client %d did not answer within %g s", t, client, self._deadline)
+            self._note_no_answer(t, client, f"did not answer within {self._deadline:g} s")
+
+    def _note_no_answer(self, t: int, client: int, what: str) -> None:
+        self._unanswered[client] += 1
+        silent = self._unanswered[client] == _SILENT
+        more = "; from now on it is asked, but not waited for until it answers" if silent else ""
+        log.warning("round %d: client %d %s%s", t, client, what, more)
 
     def _await_deliveries(self, t: int, waiting: set[int], connections: Mapping[int, int]) -> None:
         """Wait for the clients that are still connected; the others get their reply with their next job."""
@@ -101,85 +104,18 @@ class Rounds:
             current = (arrival.kind, arrival.round) == (kind, t)
             if arrival.packet is None:
                 if current:
-                    log.warning("round %d: client %d failed: %s", t, arrival.client, arrival.failure)
+                    self._note_no_answer(t, arrival.client, f"failed: {arrival.failure}")
                     finished.add(arrival.client)
-            elif (again := self._server.receive(arrival.client, arrival.packet)) is not None:
+                continue
+            # A late answer shows that the client is there, but not that it answers in time.
+            self._unanswered[arrival.client] = 0 if current else min(self._unanswered[arrival.client], _SILENT - 1)
+            if (again := self._server.receive(arrival.client, arrival.packet)) is not None:
                 self._send("job", self._server.t, {arrival.client: again}, self._transport.connected())
             elif current:
                 finished.add(arrival.client)
         return finished
 
     def _send(self, kind: Kind, t: int, packets: Mapping[int, Packet], connected: Mapping[int, int]) -> None:
-        self._transport.send(kind, t, {client: packet for client, packet in packets.items() if client in connected})
-
-
-class Evaluation:
-    """The history of a run: the models that evaluate.model names, when Evaluate.due says so, as in a simulated run."""
-
-    def __init__(self, server: ServerEndpoint) -> None:
-        self._server, self._path = server, server.directory / HISTORY
-        self.history = _read_history(self._path)
-        rows = self.history.rows
-        rows[:] = [row for row in rows if row["round"] <= server.t]  # a restored backup may be older than history.csv
-        evaluated = int(rows[-1]["round"]) if rows else -1
-        self._began = time.monotonic() - (rows[-1]["seconds"] if rows else 0.0)
-        self._tally = Tally()
-        for entry in ledger.read(server.directory / ledger.FILE)[1][max(evaluated, 0) :]:
-            self._tally = self._tally.with_round(_attendance(entry))
-        if evaluated < server.t and self._due():  # at the start, or after a crash between commit and evaluation
-            self._evaluate()
-
-    def after_round(self) -> None:
-        assert self._server.committed is not None
-        self._tally = self._tally.with_round(_attendance(self._server.committed))
-        if self._due():
-            self._evaluate()
-
-    def _due(self) -> bool:
-        experiment = self._server.deployment.experiment
-        return experiment.evaluate.due(self._server.t, experiment.rounds)
-
-    def _evaluate(self) -> None:
-        row: Row = {"round": self._server.t, **self._tally.columns()}
-        self._tally = Tally()
-        for name, x in self._server.models().items():
-            row |= {f"{name}_{score}": value for score, value in self._server.problem.evaluate(x).items()}
-        row["seconds"] = round(time.monotonic() - self._began, 3)
-        # The configuration or the version may have changed between two starts: all rows get the present columns.
-        self.history.rows[:] = [{name: old.get(name, math.nan) for name in row} for old in self.history.rows]
-        self.history.append(row)
-        write_whole(self._path, self.history.to_csv())
-
-
-def _attendance(entry: Entry) -> Attendance:
-    echoes = np.array([entry.t - since for since in entry.merged.values()], dtype=int)
-    return Attendance(entry.available, len(entry.merged), echoes)
-
-
-def _read_history(path: Path) -> History:
-    if not path.is_file():
-        return History()
-    try:
-        history = History.from_csv(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, AttributeError):
-        history = None
-    complete = history is not None and all({"round", "seconds"} <= row.keys() for row in history.rows)
-    require(complete, f"{path} is damaged: delete it, and the run continues with a new one")
-    assert history is not None
-    return history
-
-
-@contextmanager
-def _log_file(directory: Path) -> Iterator[None]:
-    """Write warnings of the server to server.log as well."""
-    try:
-        handler = logging.FileHandler(directory / LOG)
-    except OSError as error:
-        raise FedsweError(f"cannot write {directory / LOG}: {error.strerror}; check its permissions") from None
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    log.addHandler(handler)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        handler.close()
+        for client in packets:  # one at a time: a packet may hold a model of its own
+            if client in connected:
+                self._transport.send(kind, t, {client: packets[client]})

@@ -1,31 +1,36 @@
 """The server: it opens a round, receives reports, merges them, commits the round, and answers.
 
 Reports are summed in the order of client numbers, as in the loop engine: the result depends on which clients are
-merged and not on the order of arrival. They are held in memory until the round closes.
+merged and not on the order of arrival. They are in files until the round closes, and are read one at a time.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from fedswe.core import keys
+from fedswe.core.aggregation import Server
 from fedswe.core.algorithm import Algorithm, Done, received
-from fedswe.core.records import Vector, add
+from fedswe.core.records import Vector, add, parts
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
-from fedswe.deploy.ledger import Entry, Ledger, Title
+from fedswe.deploy.ledger import Change, Entry, Evaluation, Ledger, Start, Title
+from fedswe.deploy.log_file import log
+from fedswe.deploy.move import is_finite
+from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 from fedswe.deploy.open_round import OpenRound
 from fedswe.deploy.packet import Header, Packet, digest, encode
 from fedswe.deploy.protocol import RunProtocol
@@ -35,8 +40,6 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.locks import Claim
 from fedswe.results.model_file import Models
 from fedswe.tasks.problem import Problem
-
-log = logging.getLogger("fedswe.deploy")
 
 
 class ServerEndpoint:
@@ -48,26 +51,32 @@ class ServerEndpoint:
         self.m = protocol.m
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
-        self._files, self._protocol = ServerFiles(folder), protocol
-        title, entries, size = ledger.read(folder / ledger.FILE)
+        contents = ledger.read(folder / ledger.FILE)
+        self._files, self._protocol = ServerFiles(folder, contents.entries), protocol
+        title = contents.title
         require(
             title.m == protocol.m and self.deployment.continues(folder, title.plan),
             f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
             f"resume it with its own {DEPLOYMENT_FILE}, or choose another directory",
         )
         require(title.start == protocol.start_digest, f"{folder}: start.safetensors is not of this run")
-        self.run, self.t = title.run, len(entries)
+        self.run, self.t, self.evicted = title.run, len(contents.entries), contents.evicted
         self._clients = ClientTable(protocol, self._files)
-        for entry in entries:
-            self._clients.update(entry)
-            self.committed = entry
+        self._kept: deque[tuple[int, dict[int, int]]] = deque(maxlen=1 + self.deployment.keep_rounds)
+        self._kept.append((0, {}))
+        for entry in contents.entries:
+            self._clients, self.committed = self._clients.after(entry), entry
+            self._kept.append((entry.t + 1, self._clients.last))
+        self._limit = MoveLimit.of_run(self.deployment, contents.entries, contents.changes, protocol.needs_base)
+        self._files.check(self.t, self._clients.last)
+        self._files.remove_uncommitted_reports(self.t)
         initial = protocol.server_init()
         self._server = self._files.state(self.t, initial) if self.t else initial
         self._fsync = 0.0  # seconds of the ledger's last fsync, recorded in the next line
         self._outputs = Outputs(self, self.deployment.experiment.evaluate.outputs())
         self._load_outputs()
         self.deployment.save(folder)  # rounds, delivery and deadlines may change between two starts
-        self._ledger = Ledger(folder / ledger.FILE, size)
+        self._ledger = Ledger(folder / ledger.FILE, contents)
         self._begin()
 
     @classmethod
@@ -88,6 +97,11 @@ class ServerEndpoint:
         lock = claim(folder)
         try:
             if not (folder / ledger.FILE).exists():
+                require(
+                    files.empty(),
+                    f"{folder} holds the state of a run but no {ledger.FILE}: restore it from a backup, "
+                    "or choose another directory",
+                )
                 files.save_start(protocol.start)
                 title = Title(secrets.token_hex(8), protocol.config_digest, protocol.start_digest, protocol.m)
                 ledger.begin(folder / ledger.FILE, title)
@@ -115,34 +129,56 @@ class ServerEndpoint:
 
     def _begin(self) -> None:
         """Begin round t: all of its state is on disk, and older state is removed."""
-        moves, farthest = (0, 0.0) if self.committed is None else (self.committed.moves, self.committed.farthest)
         down = self._protocol.downlink(self._server, self.t)
-        self._round = OpenRound(self._protocol, self._clients, self.run, self.epoch, self.t, down, moves, farthest)
-        if state := self._outputs.state():
-            self._files.save_outputs(self.t, state)
-        self._files.sweep(self.t, self._clients.last)
+        names = self.run, self.epoch, self.t
+        self._round = OpenRound(
+            self._protocol, self._clients, self._files, self._limit, *names, down, self._server.model
+        )
+        self._files.sweep(dict(self._kept))
         if self.finished:
             experiment, models = self.deployment.experiment, Models.of(self.models(), self.problem.state_dict)
             self._files.save_models(models.to_bytes(experiment.task, experiment.algorithm, self.t))
 
     def _load_outputs(self) -> None:
-        """Restore averages over rounds. A crash after the last commit may have lost one update; it is repeated."""
-        if not self.t or not self._outputs.state():
+        """Restore averages over rounds."""
+        wanted = self._outputs.state()
+        if not self.t or not wanted:
             return
-        for t in (self.t, self.t - 1):
-            state = self._files.outputs(t)
-            if state is not None and state.keys() == self._outputs.state().keys():
-                self._outputs.load(state)
-                if t < self.t:
-                    self._outputs.after_round()
-                return
-        names = ", ".join(dict.fromkeys(name.split(".")[1] for name in self._outputs.state()))
+        state = self._files.outputs(self.t)
+        if state is not None and state.keys() == wanted.keys():
+            self._outputs.load(state)
+            return
+        names = ", ".join(dict.fromkeys(name.split(".")[1] for name in wanted))
         log.warning("round %d: no earlier state of %s is stored: its average begins here", self.t, names)
 
+    def record(self, line: Evaluation | Change | Start) -> None:
+        """Append a line to the ledger that is not a round."""
+        self._ledger.append(line)
+
+    def record_start(self) -> None:
+        """Append the digests of the files that this process has written at its start."""
+        names = [name for name in (DEPLOYMENT_FILE, "run.json") if (self.directory / name).is_file()]
+        files = {name: ledger.digest((self.directory / name).read_bytes()) for name in names}
+        self.record(Start(self.t, self.epoch, files))
+
+    def change(self, action: Literal["evict", "admit"], client: int, reason: str) -> None:
+        """Stop or resume asking a client, from the next round on. The open round must have no report of it."""
+        self.record(Change(action, self.t, client, reason))
+        self.evicted = self.evicted | {client} if action == "evict" else self.evicted - {client}
+        self._limit.forget_refusals(client)
+
+    @property
+    def head(self) -> str:
+        """The digest of the ledger's last line."""
+        return self._ledger.head
+
     # opening a round -----------------------------------------------------------------------------------
-    def jobs(self, clients: Iterable[int]) -> dict[int, Packet]:
-        """Open round t, or ask more clients. Where seats are limited, only the lowest bidders get a job."""
-        connected = sorted(set(clients))
+    def jobs(self, clients: Iterable[int]) -> Mapping[int, Packet]:
+        """Open round t, or ask more clients. Where seats are limited, only the lowest bidders get a job.
+
+        A packet is made when it is read from the mapping: those of all clients may not fit in memory.
+        """
+        connected = sorted(set(clients) - self.evicted)
         for client in connected:
             require(0 <= client < self.m, f"there is no client {client}: the run has {self.m}, counted from 0")
         if self.finished:
@@ -150,7 +186,7 @@ class ServerEndpoint:
         self._round.available.update(self._protocol.available(connected, self.t))
         chosen = self._seated(connected)
         self._round.asked.update(chosen)
-        return {client: self._job(client, self._clients.lacks_base(client)) for client in chosen}
+        return _Jobs(chosen, lambda client: self._job(client, self._clients.lacks_base(client)))
 
     def _seated(self, clients: list[int]) -> list[int]:
         """The rule of the simulator, among the connected clients (available ones, where absence is simulated)."""
@@ -172,6 +208,7 @@ class ServerEndpoint:
         if protocol.home == "server":
             job = self.algorithm.plan(clients.state(client), down, protocol.at_client(client, self.t))
             arrays = {"job.start": job.start} | ({} if job.drift is None else {"job.drift": job.drift})
+            self._round.note_job(client, job.start, digest(arrays))
         else:
             arrays = encode("down", down) | (clients.base_arrays(client) if attach_base else {})
         header: Header = {"client": client, "merged": clients.merged(client), "base": clients.base(client)}
@@ -184,6 +221,11 @@ class ServerEndpoint:
         """Receive a message; an unusable one is rejected, counted and logged. May return a packet to send back."""
         return self._job(client, attach_base=True) if self._round.receive(client, packet) else None
 
+    @property
+    def reported(self) -> int:
+        """Reports accepted in the open round."""
+        return len(self._round.reports)
+
     # closing a round -----------------------------------------------------------------------------------
     def close(self) -> dict[int, Packet]:
         """Merge the reports and commit the round; returns the eager deliveries. An error before the commit leaves the
@@ -191,25 +233,25 @@ class ServerEndpoint:
         if self.finished:
             return {}
         protocol, t, current = self._protocol, self.t, self._round
-        merged, total, after = sorted(current.reports), protocol.no_report, {}
-        for client in merged:
-            report = current.reports[client]
-            if protocol.home == "server":
-                after[client], report = self._report_of(client, end=report.x)
-            total = add(total, report)
-        server, reply = protocol.merge(self._server, total, len(merged), t)
+        current.refuse_far_moves()
+        server, reply = self._merged()
+        while not is_finite({**server.tensors(), **parts(reply)}):
+            require(current.reports, "the model without any report is not finite: lower the rates and start a new run")
+            current.refuse(current.farthest(), "not finite", "with its report the merged model is not finite")
+            server, reply = self._merged()
+        merged = sorted(current.reports)
 
         began = time.perf_counter()
         self._files.save_state(t + 1, server)
         if merged:
             self._files.save_version(t, reply, received(current.down, reply))
-        for client, state in after.items():
+        for client in merged if protocol.home == "server" else ():
+            state = self._state_and_report(client)[0]  # computed again: the states of all clients may not fit in memory
             settled = self.algorithm.settle(state, reply, protocol.at_client(client, t))
             self._files.save_client_state(client, t, settled)
         if self.deployment.trail:
             self._files.save_trail(t + 1, server.model)
-        written = time.perf_counter() - began
-
+            self._files.sync_reports(t, merged)
         base = digest(encode("reply", reply)) if protocol.needs_base and merged else ""
         delivery = Packet("delivery", {**self._header(), "base": base}, encode("reply", reply))
         eager = merged if base and self.deployment.delivery == "eager" else []
@@ -220,31 +262,67 @@ class ServerEndpoint:
             merged={client: self._clients.merged(client) for client in merged},
             model=digest({"x": server.model}),
             reply=base,
+            down=digest(encode("down", current.down)),
+            jobs={client: current.jobs[client] for client in merged if client in current.jobs},
+            reports={client: current.reports[client].digest for client in merged},
+            moves={}
+            if self._limit.off
+            else {client: float(f"{current.reports[client].move:.6g}") for client in merged},
             declined=len(current.declined - set(merged)),
             rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
             traffic=dict(current.traffic),
-            seconds=round(written + self._fsync, 6),
-            moves=current.moves,
-            farthest=current.farthest,
             available=len(current.available - (current.declined - set(merged))),
         )
-        began = time.perf_counter()
-        self._ledger.append(entry)  # the commit
-        self._fsync = time.perf_counter() - began
-
-        self._clients.update(entry)
-        self._server, self.committed, self.t = server, entry, t + 1
-        self._outputs.after_round()
+        before = self._server, self._clients, self.t, self._outputs.state()
+        self._server, self._clients, self.t = server, self._clients.after(entry), t + 1
+        try:
+            self._outputs.after_round()
+            if state := self._outputs.state():
+                self._files.save_outputs(t + 1, state)
+            seconds = round(time.perf_counter() - began + self._fsync, 6)
+            entry = replace(entry, files=self._files.written(), seconds=seconds)
+            began = time.perf_counter()
+            self._ledger.append(entry)  # the commit
+            self._fsync = time.perf_counter() - began
+        except BaseException:
+            self._server, self._clients, self.t, outputs = before
+            self._outputs.load(outputs)
+            raise
+        self.committed = entry
+        self._kept.append((self.t, self._clients.last))
+        self._limit.update(entry)
+        for client in () if self.deployment.trail else merged:
+            self._files.remove_report(t, client)
         self._begin()
+        self._set_aside()
         return dict.fromkeys(eager, delivery)
 
-    def _report_of(self, client: int, end: Vector) -> tuple[Any, Any]:
-        """State and report of a client whose state is kept at the server, from the end of its training."""
-        protocol, down = self._protocol, self._round.down
+    def _merged(self) -> tuple[Server, Any]:
+        """The server after the round and the reply, from the accepted reports in the order of client numbers."""
+        reports, total = sorted(self._round.reports), self._protocol.no_report
+        for client in reports:
+            total = add(total, self._state_and_report(client)[1])
+        return self._protocol.merge(self._server, total, len(reports), self.t)
+
+    def _state_and_report(self, client: int) -> tuple[Any, Any]:
+        """The client's state after its training, if it is kept at the server, and its report."""
+        protocol, received = self._protocol, self._round.report(client)
+        if protocol.home == "client":
+            return None, received
         state, at = self._clients.state(client), protocol.at_client(client, self.t)
-        job = self.algorithm.plan(state, down, at)
-        done = Done(end, protocol.local.steps, protocol.local.lr_at(self.t))
-        return self.algorithm.report(state, down, job, done, at)
+        job = self.algorithm.plan(state, self._round.down, at)
+        done = Done(received.x, protocol.local.steps, protocol.local.lr_at(self.t))
+        return self.algorithm.report(state, self._round.down, job, done, at)
+
+    def _set_aside(self) -> None:
+        """Evict the clients that were refused again and again."""
+        for client in self._limit.refused_often() - self.evicted:
+            reason = f"refused in {REFUSALS} rounds in a row"
+            self.change("evict", client, reason)
+            log.warning(
+                "round %d: client %d was %s and is set aside: bring it back with `fedswe deploy admit %s %d`",
+                *(self.t, client, reason, self.directory, client),
+            )
 
     # models --------------------------------------------------------------------------------------------
     def server_model(self) -> Vector:
@@ -258,3 +336,21 @@ class ServerEndpoint:
     def models(self) -> dict[str, Vector]:
         """The models named by evaluate.model."""
         return self._outputs.models()
+
+
+class _Jobs(Mapping[int, Packet]):
+    """Packets that are made when they are read."""
+
+    def __init__(self, clients: list[int], job: Callable[[int], Packet]) -> None:
+        self._clients, self._job = clients, job
+
+    def __getitem__(self, client: int) -> Packet:
+        if client not in self._clients:
+            raise KeyError(client)
+        return self._job(client)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)

@@ -1,46 +1,70 @@
 """The server's files besides the ledger, each named after its round and removed when nothing refers to it any more.
 
+The ledger has the digest of each file; a file with another content is refused when it is read.
+
 start.safetensors             x^0
 state/T.safetensors           the server's state before round T
 outputs/T.safetensors         state of evaluated models that are averages over rounds (ema), after T rounds
 versions/T.safetensors        the reply of round T and the model its clients received, for clients last merged there
 rows/CLIENT-T.safetensors     the state of a client last merged in round T, where client state is kept at the server
-trail/T.safetensors           the server model after T rounds, with deploy.trail = true
+reports/T-CLIENT.safetensors  what a client reported in round T, until the round is committed
+trail/T.safetensors           the server model after T rounds, with deploy.trail = true, which also keeps the reports
 model.safetensors             the evaluated models at the end, as a run directory has it
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 
 from fedswe.core.aggregation import Server
 from fedswe.core.records import Vector
 from fedswe.deploy import durable_files
+from fedswe.deploy.ledger import Entry, digest
 from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
+from fedswe.results.files import sync_folder
 from fedswe.results.tensors import to_bytes
 
 _SWEPT = ("state", "outputs", "versions", "rows")
 
 
 class ServerFiles:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, entries: Iterable[Entry] = ()) -> None:
         self.directory = directory
+        self._digests: dict[str, str] = {}  # of the files in the ledger, by name
+        for entry in entries:
+            self._digests |= entry.files
+        self._written: dict[str, str] = {}  # of the files written since the last commit
+
+    def written(self) -> dict[str, str]:
+        """The digests of the files written since the last call, for the ledger."""
+        written, self._written = self._written, {}
+        return written
 
     def create(self) -> None:
-        for folder in (*_SWEPT, "trail"):
+        for folder in (*_SWEPT, "reports", "trail"):
             (self.directory / folder).mkdir(parents=True, exist_ok=True)
+
+    def empty(self) -> bool:
+        """Whether there are no files of committed rounds."""
+        return not any(any((self.directory / folder).glob("*.safetensors")) for folder in (*_SWEPT, "trail"))
+
+    def check(self, t: int, last: Mapping[int, int]) -> None:
+        """Refuse files that round t needs and that are not those in the ledger."""
+        for name in sorted(needed(t, last) & self._digests.keys()):
+            self._read(name)
 
     # x^0 -----------------------------------------------------------------------------------------------
     def save_start(self, x: Vector) -> None:
         self._save("start", Packet("start", {}, {"start": x}))
 
     def start(self, like: Vector) -> Vector:
+        """The caller compares its digest with that in the first line of the ledger."""
         return self._load("start", "start").arrays["start"].to(like.device)
 
     # the server's state --------------------------------------------------------------------------------
@@ -55,13 +79,12 @@ class ServerFiles:
     # the evaluated models ------------------------------------------------------------------------------
     def save_outputs(self, t: int, state: Arrays) -> None:
         # Not a packet: the state of an output may hold counters and matrices.
-        durable_files.write_whole(self._path(f"outputs/{t}"), to_bytes(state))
+        self._write(f"outputs/{t}", to_bytes(state))
 
     def outputs(self, t: int) -> Arrays | None:
-        try:
-            return safetensors.torch.load(self._path(f"outputs/{t}").read_bytes())
-        except (OSError, safetensors.SafetensorError):
-            return None
+        """None if the outputs of that round had no state."""
+        name = f"outputs/{t}"
+        return safetensors.torch.load(self._read(name)) if name in self._digests else None
 
     def save_models(self, content: bytes) -> None:
         durable_files.write_whole(self._path("model"), content)
@@ -87,35 +110,99 @@ class ServerFiles:
     def client_state(self, client: int, t: int, like: Any) -> Any:
         return decode("client", self._load(f"rows/{client}-{t}", "row").arrays, like)
 
+    # reports -------------------------------------------------------------------------------------------
+    def save_report(self, t: int, client: int, arrays: Arrays) -> None:
+        """Not synced: if it is lost in a crash, its round was not committed and is repeated."""
+        self._report_path(t, client).write_bytes(Packet("report", {}, dict(arrays)).to_bytes())
+
+    def report(self, t: int, client: int) -> Arrays:
+        return self._load(f"reports/{t}-{client}", "report").arrays
+
+    def sync_reports(self, t: int, clients: Iterable[int]) -> None:
+        """Make reports durable that are kept after their round."""
+        for client in clients:
+            with open(self._report_path(t, client), "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(self.directory / "reports")
+
+    def remove_report(self, t: int, client: int) -> None:
+        self._report_path(t, client).unlink(missing_ok=True)
+
+    def remove_uncommitted_reports(self, t: int) -> None:
+        """Remove the reports of round t and later ones, which a process has left that did not commit them."""
+        for path in (self.directory / "reports").glob("*-*.safetensors"):
+            begin = path.name.split("-")[0]
+            if begin.isdecimal() and int(begin) >= t:
+                path.unlink()
+
+    def _report_path(self, t: int, client: int) -> Path:
+        return self._path(f"reports/{t}-{client}")
+
     # copies of all server models -----------------------------------------------------------------------
     def save_trail(self, t: int, x: Vector) -> None:
         self._save(f"trail/{t}", Packet("model", {}, {"x": x}))
 
     def trail(self, t: int) -> Vector | None:
         """The server model after t rounds, if a copy was kept."""
-        packet = durable_files.load(self._path(f"trail/{t}"), "model")
-        return None if packet is None else packet.arrays["x"]
+        name = f"trail/{t}"
+        return self._load(name, "model").arrays["x"] if name in self._digests else None
 
-    def sweep(self, t: int, last: Mapping[int, int]) -> None:
-        """Remove files that neither the next round t nor any client's last merge refers to, and incomplete ones."""
-        wanted = {self._path(f"state/{t}"), self._path(f"outputs/{t}")}
-        for client, merged in last.items():
-            wanted |= {self._path(f"versions/{merged}"), self._path(f"rows/{client}-{merged}")}
+    def sweep(self, kept: Mapping[int, Mapping[int, int]]) -> None:
+        """Remove files that no kept round needs, and incomplete ones.
+
+        `kept`: the rounds that can be run next, each with the last merge of every client before it.
+        """
+        wanted = set[Path]()
+        for t, last in kept.items():
+            wanted |= {self._path(name) for name in needed(t, last)}
         for folder in _SWEPT:
-            for path in (self.directory / folder).iterdir():
+            for path in (self.directory / folder).glob("*.safetensors"):
                 if path not in wanted:
                     path.unlink()
-        for incomplete in (*self.directory.glob(".*.part"), *self.directory.glob("trail/.*.part")):
-            incomplete.unlink()
+        for folder in ("", *_SWEPT, "trail"):
+            for incomplete in (self.directory / folder).glob(".*.part"):
+                incomplete.unlink()
+        self._digests = {
+            name: known
+            for name, known in self._digests.items()
+            if name.split("/")[0] not in _SWEPT or self._path(name) in wanted
+        }
 
     def _path(self, name: str) -> Path:
         return self.directory / f"{name}.safetensors"
 
     def _save(self, name: str, packet: Packet) -> None:
-        durable_files.save(self._path(name), packet)
+        self._write(name, packet.to_bytes())
+
+    def _write(self, name: str, content: bytes) -> None:
+        durable_files.write_whole(self._path(name), content)
+        self._written[name] = self._digests[name] = digest(content)
 
     def _load(self, name: str, kind: str) -> Packet:
-        packet = durable_files.load(self._path(name), kind)
-        if packet is None:
-            raise FedsweError(f"{self._path(name)} is missing or damaged: restore the directory from a backup")
+        try:
+            packet = Packet.from_bytes(self._read(name))
+        except FedsweError:
+            raise self._damaged(name) from None
+        require(packet.kind == kind, str(self._damaged(name)))
         return packet
+
+    def _read(self, name: str) -> bytes:
+        try:
+            content = self._path(name).read_bytes()
+        except OSError:
+            raise self._damaged(name) from None
+        known = self._digests.get(name)
+        require(known is None or digest(content) == known, str(self._damaged(name)))
+        return content
+
+    def _damaged(self, name: str) -> FedsweError:
+        way_out = "restore the directory from a backup, or take rounds back with `fedswe deploy rollback`"
+        return FedsweError(f"{self._path(name)} is missing or not the file that the ledger names: {way_out}")
+
+
+def needed(t: int, last: Mapping[int, int]) -> set[str]:
+    """The files that round t needs, if the clients were last merged in these rounds. Not all of them exist."""
+    names = {f"state/{t}", f"outputs/{t}"}
+    for client, merged in last.items():
+        names |= {f"versions/{merged}", f"rows/{client}-{merged}"}
+    return names

@@ -1,8 +1,8 @@
 """Docker Compose files of an installation.
 
-All services of a machine share the network namespace of a container that does nothing else, so that no restart
-disconnects them. SuperLink and SuperNode listen on its loopback interface, which neither the network nor the users of
-the host reach; only nginx listens on the other interface.
+The services of the server share the network namespace of a container that does nothing else, so that no restart
+disconnects them. The SuperLink listens on its loopback interface, which neither the network nor the users of the host
+reach; only nginx listens on the other interface. A client is one container.
 """
 
 from __future__ import annotations
@@ -48,16 +48,24 @@ x-service: &service
   volumes: {{volumes}}
 
 services:
+"""
+_NETWORK = """\
   network:  # holds the network namespace of the other services
     <<: *service
     command: ["sleep", "infinity"]
     volumes: []
-{{ports}}"""
+    ports: ["{port}:{port}"]
+"""
 _SERVICE = """
   {name}:
     <<: *service
     network_mode: "service:network"
     depends_on: [network]
+    command: {command}
+"""
+_CLIENT = """\
+  node:
+    <<: *service
     command: {command}
 """
 _TAIL = """
@@ -89,22 +97,16 @@ def _server(places: Places) -> str:
         # Again and again: a submission after a crash continues the run, any other ends at once.
         "submit": ["sh", "-c", f"cd && while true; do {submit} && sleep 600 || sleep 20; done"],
     }
-    return _file("fedswe-server", places, [], [f'"{places.port}:{places.port}"'], services)
+    blocks = [_SERVICE.format(name=name, command=json.dumps(command)) for name, command in services.items()]
+    return _head("fedswe-server", places) + _NETWORK.format(port=places.port) + "".join(blocks) + _TAIL
 
 
 def _client(places: Places) -> str:
-    services = {
-        "supernode": places.supernode_command("${CLIENT:?number of the client}"),
-        "clientapps": places.client_superexec_command(),
-    }
-    return _file("fedswe-client", places, ["${DATA:-./data}:/data:ro"], [], services)
+    command = json.dumps(places.node_command("${CLIENT:?number of the client}"))
+    return _head("fedswe-client", places, "${DATA:-./data}:/data:ro") + _CLIENT.format(command=command) + _TAIL
 
 
-def _file(name: str, places: Places, data: list[str], ports: list[str], services: dict[str, list[str]]) -> str:
-    head = _HEAD.format(
-        environment=json.dumps(places.environment),
-        volumes=json.dumps([f"./config:{CONFIG}:ro", f"state:{STATE}", *data]),
-        ports=f"    ports: [{', '.join(ports)}]\n" if ports else "",
-    )
-    blocks = [_SERVICE.format(name=service, command=json.dumps(command)) for service, command in services.items()]
-    return f"name: {name}\n\n" + head + "".join(blocks) + _TAIL
+def _head(name: str, places: Places, *volumes: str) -> str:
+    mounted = [f"./config:{CONFIG}:ro", f"state:{STATE}", *volumes]
+    head = _HEAD.format(environment=json.dumps(places.environment), volumes=json.dumps(mounted))
+    return f"name: {name}\n\n" + head

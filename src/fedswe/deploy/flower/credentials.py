@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -97,12 +98,12 @@ def days_left(path: Path) -> int:
     return (_read_certificate(path).not_valid_after_utc - datetime.now(UTC)).days
 
 
-def public_key_of(path: Path) -> bytes:
-    """The public key of a private key file, in the form in which Flower stores it."""
+def public_key_of(path: Path) -> bytes | None:
+    """The public key of a private key file, in the form in which Flower stores it; None if it cannot be read."""
     try:
         key = load_ssh_private_key(path.read_bytes(), None)
-    except (OSError, ValueError, TypeError) as error:
-        raise FedsweError(f"{path} is not an OpenSSH private key without a passphrase ({error})") from None
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        return None
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 

@@ -57,8 +57,8 @@ def systemd_server(places: Places) -> str:
 
 def systemd_client(places: Places) -> str:
     script = _head("Puts the files of client NUMBER in place: ./install.sh NUMBER.", _NUMBER) + _USER
-    script += "install -m 0640 config/ca.crt @config@/\n" + _SECRET + _KEY + _UNITS + _SHOW_KEY
-    script += 'echo "next: systemctl enable --now fedswe-supernode@$client fedswe-clientapps@$client"\n'
+    script += "install -m 0640 config/ca.crt @config@/\n" + _KEY + _UNITS + _SHOW_KEY
+    script += 'echo "next: systemctl enable --now fedswe-node@$client"\n'
     return _filled(script, places)
 
 
@@ -70,7 +70,7 @@ def compose_server(user: int) -> str:
 
 
 def compose_client(user: int) -> str:
-    script = _head("Makes key and secret of client NUMBER: ./install.sh NUMBER.", _NUMBER) + _SECRET + _KEY
+    script = _head("Makes the key of client NUMBER: ./install.sh NUMBER.", _NUMBER) + _KEY
     script += 'echo "CLIENT=$client" > .env\n' + _OWN + _SHOW_KEY
     script += 'echo "next: DATA=/path/to/data docker compose up --build --detach"\n'
     return script.replace("@config@", "config").replace("@user@", str(user))

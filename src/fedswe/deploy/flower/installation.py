@@ -68,7 +68,6 @@ class Places:
 
     connection = "fedswe"  # name of the SuperLink in Flower's configuration
     superlink_port = 8000
-    supernode_port = 9094
 
     def __post_init__(self) -> None:
         for name in ("programs", "config", "state"):
@@ -94,10 +93,6 @@ class Places:
     def _loopback(self) -> str:
         return f"127.0.0.1:{self.superlink_port}"
 
-    @property
-    def _secret(self) -> list[str]:
-        return ["--superexec-auth-secret-file", f"{self.config}/superexec.secret"]
-
     def proxy(self) -> Proxy:
         return Proxy(str(self.port), f"unix:{self.superlink_socket}" if self.superlink_socket else self._loopback)
 
@@ -112,13 +107,15 @@ class Places:
             "--database", f"{self.state}/superlink.db", "--isolation", "process",
             "--disable-runtime-dependency-installation", "--enable-supernode-auth",
             "--ssl-ca-certfile", f"{self.config}/ca.crt", "--ssl-certfile", f"{self.config}/server.crt",
-            "--ssl-keyfile", f"{self.config}/server.key", *self._secret,
+            "--ssl-keyfile", f"{self.config}/server.key",
+            "--superexec-auth-secret-file", f"{self.config}/superexec.secret",
         ]  # fmt: skip
 
     def superexec_command(self) -> list[str]:
         return [
             f"{self.programs}/flower-superexec", "--runtime-api-address", self._loopback,
-            "--root-certificates", f"{self.config}/ca.crt", *self._secret,
+            "--root-certificates", f"{self.config}/ca.crt",
+            "--superexec-auth-secret-file", f"{self.config}/superexec.secret",
         ]  # fmt: skip
 
     def proxy_command(self) -> list[str]:
@@ -139,19 +136,14 @@ class Places:
         run = f'run-dir="{self.state}/run"'
         return [f"{self.programs}/flwr", "run", f"{self.config}/app", self.connection, "--run-config", run]
 
-    # commands of a client ------------------------------------------------------------------------------
-    def supernode_command(self, client: str) -> list[str]:
+    # the command of a client ---------------------------------------------------------------------------
+    def node_command(self, client: str) -> list[str]:
         return [
-            f"{self.programs}/flower-supernode", "--superlink", f"{bracketed(self.server)}:{self.port}",
-            "--root-certificates", f"{self.config}/ca.crt",
+            f"{self.programs}/fedswe", "deploy", "node", "--",
+            "--superlink", f"{bracketed(self.server)}:{self.port}", "--root-certificates", f"{self.config}/ca.crt",
             "--auth-supernode-private-key", f"{self.config}/client-{client}.key",
-            "--isolation", "process", "--port", str(self.supernode_port), *self._secret,
             "--node-config", f'partition-id={client} state-dir="{self.state}/client-{client}"',
         ]  # fmt: skip
-
-    def client_superexec_command(self) -> list[str]:
-        address = f"127.0.0.1:{self.supernode_port}"
-        return [f"{self.programs}/flower-superexec", "--runtime-api-address", address, "--insecure", *self._secret]
 
 
 def bracketed(server: str) -> str:

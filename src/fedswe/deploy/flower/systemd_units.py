@@ -90,17 +90,10 @@ def _server(places: Places) -> dict[str, str]:
 
 
 def _client(places: Places) -> dict[str, str]:
-    """Templates: the instance is the number of the client. A SuperNode exits if its key is in use."""
-    return {
-        "fedswe-supernode@.service": _service(
-            places, "SuperNode of client %i", "Wants=network-online.target\nAfter=network-online.target\n",
-            _always(places.supernode_command("%i"), 15, False),
-        ) + _INSTALL,
-        "fedswe-clientapps@.service": _service(
-            places, "SuperExec of client %i, which runs the ClientApps", "After=fedswe-supernode@%i.service\n",
-            _always(places.client_superexec_command(), 5, False),
-        ) + _INSTALL,
-    }  # fmt: skip
+    """A template: the instance is the number of the client. A SuperNode exits if its key is in use."""
+    online = "Wants=network-online.target\nAfter=network-online.target\n"
+    command = _always(places.node_command("%i"), 15, False)
+    return {"fedswe-node@.service": _service(places, "Node of client %i", online, command) + _INSTALL}
 
 
 def _service(places: Places, description: str, unit: str, service: str) -> str:

@@ -1,8 +1,7 @@
 """A whole federation on one machine: a real SuperLink, SuperExec and SuperNodes on loopback.
 
-The layout is that of an installation: the SuperLink keeps its state in a database, the ServerApp and the ClientApps run
-under SuperExecs of their own, which share a secret with SuperLink and SuperNodes, and with TLS the SuperNodes connect
-through nginx.
+The layout is that of an installation: the SuperLink keeps its state in a database, the ServerApp runs outside it, under
+a SuperExec of its own, which shares a secret with it, and with TLS the SuperNodes connect through nginx.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -32,13 +31,13 @@ from fedswe.errors import FedsweError, require, warn
 from fedswe.results.files import write_whole
 
 CONNECTION = "trial"
-_START_LIMIT = 60.0  # seconds a SuperLink may take until it listens
+_START_LIMIT = 90.0  # seconds a SuperLink may take until it listens
+_START_ATTEMPTS = 4  # starts in a row that a SuperLink may fail before it has ever listened
 _SERVER_LIMIT = 90.0  # seconds a submitted server may take until its process runs
 _ANSWER_LIMIT = 120.0  # seconds a command of Flower may take
 _CHECK_INTERVAL = 2.0  # seconds between two checks that the server process runs
 _END_LIMIT = 20.0  # seconds a ServerApp may take to end after the last round
 _RENEW = 30  # days before its end from which on a certificate gets a warning
-_IDENTITY_IN_USE = 15.0  # pause before a node with a key restarts: Flower refuses a killed node's key for a minute
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Trial:
 
     @property
     def secret(self) -> Path:
-        """What the SuperExecs show to SuperLink and SuperNodes, so that other users of this machine get no jobs."""
+        """What the SuperExec shows to the SuperLink, so that other users of this machine get no jobs."""
         return self.home / "superexec.secret"
 
     @property
@@ -96,7 +95,7 @@ class Trial:
             raise FedsweError(f"cannot make {error.filename}: {error.strerror}; choose another --run") from None
 
     def with_keys(self) -> list[int]:
-        """The clients whose SuperNodes are started: all without TLS; with it, those that have a key."""
+        """The clients whose nodes are started: all without TLS; with it, those that have a key in clients.toml."""
         if not self.keys:
             return list(range(self.clients))
         keys = read_keys(self.app)[: self.clients]
@@ -105,18 +104,13 @@ class Trial:
             f"{self.app / FILE} has no key of client {len(keys)}: "
             f"`fedswe deploy init --tls --clients {self.clients}` writes an app with keys for all",
         )
-        found = []
         for client, key in enumerate(keys):
+            rotate = f"`fedswe deploy keys rotate {self.app} {client}` gives it a new one"
             if key is None:
-                warn(f"client {client} has no key: `fedswe deploy keys rotate {self.app} {client}` gives it one")
+                warn(f"client {client} has no key: {rotate}")
             elif public_key_of(self.keys / f"client-{client}.key") != key:
-                warn(
-                    f"{self.keys / f'client-{client}.key'} is not the key of client {client} in {FILE}: "
-                    f"`fedswe deploy keys rotate {self.app} {client}` gives it a new one"
-                )
-            else:
-                found.append(client)
-        return found
+                warn(f"{self.keys / f'client-{client}.key'} is not the key of client {client} in {FILE}: {rotate}")
+        return [client for client, key in enumerate(keys) if key is not None]
 
     def state(self, client: int) -> Path:
         return self.run / "clients" / f"client-{client}"
@@ -127,10 +121,11 @@ class Federation:
 
     def __init__(self, trial: Trial, supervisor: ProcessSupervisor) -> None:
         self.trial, self._supervisor = trial, supervisor
-        self.port, proxy, *self._node_ports = free_ports(2 + trial.clients)
+        self.port, proxy = free_ports(2)
         self._address = f"127.0.0.1:{self.port}"
         self.nginx = find_nginx() if trial.keys else None
         self.fleet = f"127.0.0.1:{proxy}" if self.nginx else self._address  # where SuperNodes connect
+        self._superlink_program: Program | None = None
         self._submitted = self._seen = self._checked = 0.0  # times: server submitted, last seen running, last checked
         connection: dict[str, object] = {"address": self._address}
         if trial.keys:
@@ -141,13 +136,8 @@ class Federation:
 
     def start(self) -> None:
         """Start the SuperLink, then the programs that connect to it."""
-        superlink = self._supervisor.start(self._superlink())
-        limit = time.monotonic() + _START_LIMIT
-        while not self.listening():
-            ended = superlink.check() is not None
-            if ended or time.monotonic() > limit:
-                raise FedsweError(f"the SuperLink did not start: see {superlink.log}")
-            time.sleep(0.1)
+        self._superlink_program = self._supervisor.start(self._superlink())
+        self._await_superlink(self._superlink_program)
         self._supervisor.start(self._superexec())
         if self.trial.simulation:
             return
@@ -157,11 +147,19 @@ class Federation:
             self._supervisor.start(self._proxy(self.nginx))
         for client in self.trial.with_keys():
             self._supervisor.start(self._supernode(client))
-            self._supervisor.start(self._client_superexec(client))
 
     def listening(self) -> bool:
         """Whether the SuperLink can be reached."""
         return listening(self.port)
+
+    def _await_superlink(self, superlink: Program) -> None:
+        """Until it listens; it is started again if it ends meanwhile."""
+        limit = time.monotonic() + _START_LIMIT
+        while not self.listening():
+            self._supervisor.check()
+            if superlink.failures >= _START_ATTEMPTS or time.monotonic() > limit:
+                raise FedsweError(f"the SuperLink did not start: see {superlink.log}")
+            time.sleep(0.1)
 
     def submit(self, overrides: Sequence[str]) -> str:
         """Send the app to the SuperLink; returns the id of the run."""
@@ -173,7 +171,7 @@ class Federation:
         }
         arguments = [
             "run", str(self.trial.app), CONNECTION,
-            "--run-config", " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+            "--run-config", self._settings("run", settings),
         ]  # fmt: skip
         if self.trial.simulation:
             arguments += ["--federation-config", f"num-supernodes={self.trial.clients} client-resources-num-cpus=1"]
@@ -230,16 +228,10 @@ class Federation:
         return self._program("superlink", command, restart=1.0)
 
     def _superexec(self) -> Program:
-        return self._program("superexec", self._executor(self._address, self._trust()), restart=1.0)
-
-    def _client_superexec(self, client: int) -> Program:
-        """Runs the ClientApps of a SuperNode, on loopback without TLS."""
-        command = self._executor(f"127.0.0.1:{self._node_ports[client]}", ["--insecure"])
-        return self._program(f"client-{client}-superexec", command, restart=1.0)
-
-    def _executor(self, address: str, trust: list[str]) -> list[str]:
-        secret = str(self.trial.secret)
-        return ["flower-superexec", "--runtime-api-address", address, *trust, "--superexec-auth-secret-file", secret]
+        # With the number of this process: it ends if this process is killed, also where nobody else can stop it.
+        command = ["flower-superexec", "--runtime-api-address", self._address, *self._trust()]
+        command += ["--parent-pid", str(os.getpid()), "--superexec-auth-secret-file", str(self.trial.secret)]
+        return self._program("superexec", command, restart=1.0)
 
     def _proxy(self, nginx: str) -> Program:
         """The same nginx as in an installation, but in one process, which bears the mark of the trial."""
@@ -254,16 +246,21 @@ class Federation:
         return Program("proxy", command, log, self.trial.environment, restart=1.0)
 
     def _supernode(self, client: int) -> Program:
-        keys, state = self.trial.keys, json.dumps(str(self.trial.state(client)))
+        keys, name = self.trial.keys, f"client-{client}"
+        place = {"partition-id": client, "num-partitions": self.trial.clients}
+        file = self._settings(name, {**place, "state-dir": str(self.trial.state(client))})
         command = [
-            "flower-supernode", "--superlink", self.fleet, "--port", str(self._node_ports[client]),
-            "--node-config", f"partition-id={client} num-partitions={self.trial.clients} state-dir={state}",
-            "--isolation", "process", "--superexec-auth-secret-file", str(self.trial.secret),
-            *self._trust(),
+            "fedswe", "deploy", "node", "--", "--superlink", self.fleet, "--node-config", file, *self._trust()
         ]  # fmt: skip
         if keys:
             command += ["--auth-supernode-private-key", str(keys / f"client-{client}.key")]
-        return self._program(f"client-{client}", command, restart=_IDENTITY_IN_USE if keys else 1.0)
+        return replace(self._program(name, command, restart=1.0), essential=False)
+
+    def _settings(self, name: str, settings: Mapping[str, object]) -> str:
+        """A file for --node-config or --run-config: on the command line, Flower does not read every path."""
+        path = self.trial.home / f"{name}.toml"
+        write_whole(path, tomli_w.dumps(settings))
+        return str(path)
 
     def _trust(self) -> list[str]:
         keys = self.trial.keys
@@ -283,7 +280,13 @@ class Federation:
             )
 
     def _flwr(self, *arguments: str) -> dict[str, object]:
+        """Run a command of Flower; once more if the SuperLink was killed meanwhile."""
         done = self._flower(*arguments, "--format", "json")
+        if done.returncode and self._superlink_program is not None:
+            self._supervisor.check()
+            if not self.listening():
+                self._await_superlink(self._superlink_program)
+                done = self._flower(*arguments, "--format", "json")
         try:
             answer = json.loads(done.stdout)
         except json.JSONDecodeError:

@@ -1,0 +1,41 @@
+"""Files that another process writes while a command shows what is new in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class FollowedFile:
+    """The lines that were added to a file since the last look.
+
+    A file that was cut back or replaced, by a restart or a rotation, is read from its start.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._seen = path, (0, 0, 0)  # inode, size and time of change at the last look
+        self._read, self._last = 0, b""  # bytes that were read, and the last line of them
+
+    def new_lines(self) -> tuple[list[bytes], bool]:
+        """The new complete lines, and whether they are the file from its start."""
+        try:
+            with open(self._path, "rb") as file:
+                found = os.fstat(file.fileno())
+                now = (found.st_ino, found.st_size, found.st_mtime_ns)
+                if now == self._seen:
+                    return [], False
+                same = found.st_ino == self._seen[0] and found.st_size >= self._read
+                file.seek(self._read - len(self._last) if same else 0)
+                text = file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            text, same, now = b"", False, (0, 0, 0)
+        if same and not text.startswith(self._last):  # cut back and grown again
+            self._seen = (0, 0, 0)
+            return self.new_lines()
+        begins = not same and self._seen != now
+        text = text[len(self._last) :] if same else text
+        whole = text[: text.rfind(b"\n") + 1]
+        self._seen, self._read = now, (self._read if same else 0) + len(whole)
+        lines = whole.splitlines(keepends=True)
+        self._last = lines[-1] if lines else (self._last if same else b"")
+        return [line.rstrip(b"\n") for line in lines], begins

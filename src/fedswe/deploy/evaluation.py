@@ -1,0 +1,70 @@
+"""The history of a run: the models that evaluate.model names, when Evaluate.due says so, as in a simulated run.
+
+Every row is a line of the ledger. history.csv is written from them, and rebuilt if it is lost or damaged.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from fedswe.deploy import ledger
+from fedswe.deploy.ledger import Entry
+from fedswe.deploy.server import ServerEndpoint
+from fedswe.engine.base import Attendance
+from fedswe.results.files import write_whole
+from fedswe.results.history import History, Row, Tally
+
+HISTORY = "history.csv"
+
+
+class Evaluator:
+    def __init__(self, server: ServerEndpoint) -> None:
+        self._server, self._path = server, server.directory / HISTORY
+        contents = ledger.read(server.directory / ledger.FILE)
+        self.history = History(contents.rows)
+        evaluated = int(contents.rows[-1]["round"]) if contents.rows else -1
+        self._began = time.monotonic() - (contents.rows[-1]["seconds"] if contents.rows else 0.0)
+        self._tally = Tally()
+        for entry in contents.entries[max(evaluated, 0) :]:
+            self._tally = self._tally.with_round(attendance(entry))
+        if evaluated < server.t and self._due():  # at the start, or after a crash between commit and evaluation
+            self._evaluate()
+        elif contents.rows:
+            self._write()
+
+    def after_round(self) -> None:
+        assert self._server.committed is not None
+        self._tally = self._tally.with_round(attendance(self._server.committed))
+        if self._due():
+            self._evaluate()
+
+    def _due(self) -> bool:
+        experiment = self._server.deployment.experiment
+        return experiment.evaluate.due(self._server.t, experiment.rounds)
+
+    def _evaluate(self) -> None:
+        row: Row = {"round": self._server.t, **self._tally.columns()}
+        self._tally = Tally()
+        for name, x in self._server.models().items():
+            row |= {f"{name}_{score}": value for score, value in self._server.problem.evaluate(x).items()}
+        row["seconds"] = round(time.monotonic() - self._began, 3)
+        self._server.record(ledger.Evaluation(row))
+        self.history.rows.append(row)
+        self._write()
+
+    def _write(self) -> None:
+        self.history = history(self.history.rows)
+        write_whole(self._path, self.history.to_csv())
+
+
+def history(rows: list[Row]) -> History:
+    """The rows with the columns of the last: the configuration or the version may have changed between two starts."""
+    return History([{name: old.get(name, math.nan) for name in rows[-1]} for old in rows])
+
+
+def attendance(entry: Entry) -> Attendance:
+    echoes = np.array([entry.t - since for since in entry.merged.values()], dtype=int)
+    return Attendance(entry.available, len(entry.merged), echoes)

@@ -1,0 +1,105 @@
+"""The limit on how far (L2) a client may move in one round: deploy.max_norm.
+
+With "auto", a move is judged when the round closes, against the moves of the *other* clients, one of each: the one in
+this round, or else its last merged one. A client cannot raise its own limit, and a minority of clients cannot raise it
+far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from fedswe.core.records import Vector
+from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.ledger import Change, Entry
+
+REFUSALS = 3  # rounds in a row in which a client's reports are refused, after which it is set aside
+_FACTOR = 3.0  # of the typical move of the others
+_QUANTILE = 0.75
+_OTHERS = 2  # other clients whose moves must be known
+_ABSOLUTE = 100.0  # of the norm of the model, or of sqrt(d) if that is more
+_REASONS = {"norm", "not finite"}  # for which a report is refused by its content
+
+
+class MoveLimit:
+    def __init__(self, max_norm: float | str, needs_base: bool) -> None:
+        self._max_norm, self._needs_base = max_norm, needs_base
+        self._last: dict[int, float] = {}  # client -> its last merged move
+        self._then: dict[int, float] = {}  # client -> the typical move of the others when it was merged last
+        self._first = 0.0  # the typical move in the first round with one, for clients that were never merged
+        self._refusals: Counter[int] = Counter()  # rounds in a row in which a client's reports were refused
+
+    @classmethod
+    def of_run(
+        cls, deployment: Deployment, entries: Iterable[Entry], changes: Iterable[Change], needs_base: bool
+    ) -> MoveLimit:
+        """The limit after the rounds of a ledger."""
+        limit = cls(deployment.max_norm, needs_base)
+        changed = [(change.t, change.client) for change in changes]
+        for entry in entries:
+            limit.update(entry)
+            for _, client in filter(lambda change: change[0] == entry.t + 1, changed):
+                limit.forget_refusals(client)
+        return limit
+
+    @property
+    def off(self) -> bool:
+        return self._max_norm == 0
+
+    def bound(self, model: Vector) -> float:
+        """The bound that holds whatever other clients do."""
+        if isinstance(self._max_norm, str):
+            return _ABSOLUTE * max(float(model.double().norm()), math.sqrt(model.numel()))
+        return self._max_norm or math.inf
+
+    def exceeded(self, moves: Mapping[int, float]) -> dict[int, float]:
+        """The clients that moved too far, by the moves of one round; client -> its limit."""
+        if not isinstance(self._max_norm, str):
+            return {}
+        typical = _typical({**self._last, **moves})
+        found = {}
+        for client in sorted(moves):
+            # A client that starts from an old model moves as far as the others did at that time.
+            before = self._then.get(client, self._first) if self._needs_base else 0.0
+            limit = _FACTOR * max(typical.get(client, math.inf), before)
+            if moves[client] > limit:
+                found[client] = limit
+        return found
+
+    def update(self, entry: Entry) -> None:
+        """Apply a committed round."""
+        self._last |= entry.moves
+        typical = _typical(self._last)
+        self._then |= {client: typical[client] for client in entry.moves if client in typical}
+        if not self._first and typical:
+            self._first = float(np.median(list(typical.values())))
+        for client, reasons in entry.rejected.items():
+            self._refusals[client] += bool(_REASONS & reasons.keys())
+        for client in entry.merged:
+            self._refusals.pop(client, None)
+
+    def forget_refusals(self, client: int) -> None:
+        self._refusals.pop(client, None)
+
+    def refused_often(self) -> set[int]:
+        return {client for client, rounds in self._refusals.items() if rounds >= REFUSALS and client >= 0}
+
+
+def _typical(moves: Mapping[int, float]) -> dict[int, float]:
+    """For each client, the typical move of the others; empty if too few are known."""
+    if len(moves) <= _OTHERS:
+        return {}
+    clients = sorted(moves, key=moves.__getitem__)
+    ordered = np.array([moves[client] for client in clients])
+    rank = (len(ordered) - 2) * _QUANTILE
+    low, high = math.floor(rank), math.ceil(rank)
+    found = {}
+    for place, client in enumerate(clients):
+        # Without the client itself, all that is after it moves up by one place.
+        lower, upper = ordered[low + (low >= place)], ordered[high + (high >= place)]
+        found[client] = float(lower + (rank - low) * (upper - lower))
+    return found

@@ -1,0 +1,75 @@
+"""Files that grow, are cut back, replaced or not there yet."""
+
+import os
+
+from fedswe.cli.followed_file import FollowedFile
+from fedswe.deploy import ledger
+from tests.deploy.parts import Network, quadratic
+
+
+def test_each_complete_line_is_read_once(tmp_path):
+    path = tmp_path / "log"
+    file = FollowedFile(path)
+    assert file.new_lines() == ([], False)
+    path.write_bytes(b"one\ntw")
+    assert file.new_lines() == ([b"one"], True)
+    assert file.new_lines() == ([], False)
+    with open(path, "ab") as log:
+        log.write(b"o\nthree\n\x80\n")
+    assert file.new_lines() == ([b"two", b"three", b"\x80"], False)
+    assert file.new_lines() == ([], False)
+
+
+def test_a_file_that_was_cut_back_is_read_from_its_start(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntwo\nthree\n")
+    file = FollowedFile(path)
+    file.new_lines()
+    os.truncate(path, 4)
+    assert file.new_lines() == ([b"one"], True)
+    with open(path, "ab") as log:
+        log.write(b"TWO\nTHREE\n")
+    assert file.new_lines() == ([b"TWO", b"THREE"], False)
+    os.truncate(path, 4)
+    with open(path, "ab") as log:
+        log.write(b"other\nlines\nthan before\n")
+    assert file.new_lines() == ([b"one", b"other", b"lines", b"than before"], True)
+
+
+def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"one\n")
+    file = FollowedFile(path)
+    file.new_lines()
+    os.rename(path, tmp_path / "log.1")
+    assert file.new_lines() == ([], True)  # nothing of it is there any more
+    assert file.new_lines() == ([], False)
+    path.write_bytes(b"one\ntwo\n")
+    assert file.new_lines() == ([b"one", b"two"], True)
+
+
+def test_only_what_is_new_is_read(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"x\n" * 500_000)
+    file = FollowedFile(path)
+    file.new_lines()
+    with open(path, "r+b") as log:
+        log.write(b"y")  # a reader that starts again would see it
+        log.seek(0, os.SEEK_END)
+        log.write(b"new\n")
+    assert file.new_lines() == ([b"new"], False)
+
+
+def test_the_ledger_of_a_run_and_one_that_was_cut_back(tmp_path):
+    net = Network(tmp_path, quadratic("fedswe", rounds=4, m=2))
+    path = tmp_path / "server" / ledger.FILE
+    reader = ledger.Reader(path)
+    assert reader.read().entries == []
+    while not net.server.finished:
+        net.round()
+        assert reader.read() == ledger.read(path)
+    net.server.release()
+    lines = path.read_bytes().splitlines(keepends=True)
+    os.truncate(path, sum(map(len, lines[:3])))
+    assert reader.read() == ledger.read(path)
+    assert len(reader.read().entries) == 2
