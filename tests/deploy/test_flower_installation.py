@@ -108,8 +108,8 @@ def test_a_run_under_the_units_of_server_and_client(tmp_path):
             assert "1 keys added, client 0; 0 removed" in said
             client.start("fedswe-node@.service")
             path = Path(places["server"].state) / "run" / ledger.FILE
-            until(lambda: path.is_file() and len(ledger.read(path)[1]) == 2, "two rounds", both)
-            assert [set(entry.merged) for entry in ledger.read(path)[1]] == [{0}, {0}]
+            until(lambda: path.is_file() and len(ledger.read(path).entries) == 2, "two rounds", both)
+            assert [set(entry.merged) for entry in ledger.read(path).entries] == [{0}, {0}]
             assert "0 keys added; 0 removed" in server.run("fedswe-submit.service")  # as the timer does
         finally:
             stop_marked(mark)

@@ -17,7 +17,7 @@ from fedswe.deploy.flower.credentials import write_key_pair
 from fedswe.deploy.flower.processes import free_ports
 from fedswe.deploy.flower.proxy import find_nginx
 from fedswe.deploy.flower.registration import Connection, registered
-from tests.deploy.federation import Federation
+from tests.deploy.federation import Federation, words_of
 
 pytestmark = pytest.mark.flower
 
@@ -120,6 +120,10 @@ def test_a_stranger_gets_nothing_through_the_proxy(tmp_path):
                     headers={"content-type": "application/protobuf"},
                 )
                 assert answer.status_code in (401, 403), address
+
+        # Nor can anybody read on a command line what a ClientApp shows to its SuperNode.
+        shown = [words_of(process) for process in fed.alive()]
+        assert [words for words in shown if "--token" in words and not words[1].endswith("flwr-serverapp")] == []
 
         # The same command at the SuperLink itself works: what stops it outside is the proxy.
         insider = Stranger(tmp_path / "home-inside", inside.address, authority).start("flwr", "list", "victim")
