@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.credentials import public_key_of
-from fedswe.deploy.flower.node_keys import fingerprint, read_keys, read_lines
-from fedswe.errors import FedsweError
+from fedswe.deploy.flower.node_keys import fingerprint, read_keys, read_lines, write_lines
+from fedswe.deploy.flower.trial import Trial
+from fedswe.errors import FedsweError, FedsweWarning
 from tests.cli.command import fedswe
 
 
@@ -84,3 +85,16 @@ def test_lines_that_are_no_keys(app):
     (app / "clients.toml").write_text("keys = [1]")
     with pytest.raises(FedsweError, match="must be a list of public keys"):
         read_keys(app)
+
+
+def test_a_trial_starts_the_nodes_of_clients_with_a_key(app, tmp_path):
+    trial = Trial(app, tmp_path / "run", 3)
+    assert trial.with_keys() == [0, 1, 2]
+    write_lines(app, ["", *read_lines(app)[1:]])
+    with pytest.warns(FedsweWarning, match="client 0 has no key"):
+        assert trial.with_keys() == [1, 2]
+    (app / "keys" / "client-1.key").write_text("damaged")
+    with pytest.warns(FedsweWarning, match="client-1.key is not the key of client 1 in clients.toml"):
+        assert trial.with_keys() == [1, 2]
+    with pytest.raises(FedsweError, match="no key of client 3"):
+        Trial(app, tmp_path / "run", 4).with_keys()
