@@ -29,14 +29,14 @@ def data(shape):
 
 
 def problem(model="mlp", shape=(3, 8, 8), device="cpu", module=None, seed=4, augment=True):
-    """Random images parted among clients of the sizes above, cropped and mirrored unless `augment` is False."""
+    """Random images parted among clients of the sizes above; with `augment` cropped and mirrored, with a border."""
     torch.manual_seed(seed)
     network = Network(module or NETWORKS[model](shape, 10))
     setting = Setting(seed, torch.float32, torch.device(device))
     parts = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
     return SupervisedProblem(
         PooledSamples(data(shape), parts, setting), network, Objective.of("cross_entropy"), setting,
-        Augmentation(2, True) if augment else Augmentation(), (0.3, -0.7, 1.1),
+        Augmentation(2, True) if augment else Augmentation(), (0.3, -0.7, 1.1) if augment else (),
     )  # fmt: skip
 
 
