@@ -51,6 +51,11 @@ def suggestion(word: str, known: Iterable[str] | Mapping[str, str], otherwise: s
     return f"known are {', '.join(known) or 'none'}" if otherwise is None else otherwise
 
 
+def printable(text: str) -> str:
+    """Text from outside in one line: control characters, escape sequences and line ends are shown, not obeyed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
 def first_line(error: BaseException) -> str:
     """An exception in one line."""
     text = next(iter(str(error).strip().splitlines()), "")

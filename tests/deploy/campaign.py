@@ -62,7 +62,7 @@ class Campaign:
         """A fault on a random target that runs; ClientApps run only now and then, and are waited for a little."""
         target = self._random.choice(sorted(TARGETS))
         found = []
-        for _ in range(60):
+        for _ in range(200):
             if found := TARGETS[target](self._fed):
                 break
             time.sleep(0.05)

@@ -13,6 +13,7 @@ from fedswe.errors import FedsweError
 from fedswe.results.model_file import Models
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, algorithm, quadratic
+from tests.deploy.tampering import of_kind, rewrite
 
 STATEFUL = ["fedswe", "fedawe", "fedpbc"]  # algorithms whose clients keep a base
 
@@ -195,9 +196,15 @@ def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scrat
     net.server.release()
     folder = scratch / "server"
     path, kept = folder / ledger.FILE, folder / "deployment.toml"
-    path.write_text(path.read_text().replace(net.deployment.digest(), "0" * 16))
     lines = kept.read_text().splitlines(keepends=True)
     kept.write_text("".join(line for line in lines if not line.startswith("decay_rounds")))
+
+    def earlier(lines):
+        lines[0]["plan"] = "0" * 16
+        for line in of_kind("start", lines):
+            line["files"]["deployment.toml"] = ledger.digest(kept.read_bytes())
+
+    rewrite(folder, earlier)
     assert verify(folder).exact
     with pytest.raises(FedsweError, match="holds a run of another algorithm"):
         ServerEndpoint.open(folder, quadratic(algorithm("fedswe", clip=3.0), p=1.0))

@@ -7,7 +7,8 @@ import pytest
 
 from fedswe.availability import Mask
 from fedswe.deploy import ledger
-from fedswe.deploy.audit import trace, verify
+from fedswe.deploy.audit import verify
+from fedswe.deploy.stored_run import trace
 from fedswe.experiment.experiment import assemble
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, algorithm, digits, quadratic
@@ -39,7 +40,7 @@ def test_deployment_equals_simulation(scratch, name, delivery):
     assert away > 5 or name == "f3ast"  # its server asks only those it gives a seat
     result = verify(scratch / "server")
     assert result.exact
-    assert result.difference == 0
+    assert result.replay.difference == 0
     assert result.passed
     net.server.release()
 

@@ -1,7 +1,6 @@
 """The Flower apps hold the rounds of every algorithm, as the simulator does; clients come, go and fail."""
 
 import io
-import json
 import time
 import tomllib
 from collections import Counter
@@ -356,5 +355,4 @@ def test_overrides_reach_both_ends(tmp_path):
     serve_with(tmp_path, LocalGrid(client_app(tmp_path), config, 2), config)
     kept = tomllib.loads((tmp_path / "run" / FILE).read_text())
     assert (kept["rounds"], kept["local"]["steps"], kept["algorithm"]["k"]) == (2, 1, 7.0)
-    lines = (tmp_path / "run" / ledger.FILE).read_text().splitlines()
-    assert all(json.loads(line)["merged"].keys() == {"0", "1"} for line in lines[1:])
+    assert [set(entry.merged) for entry in ledger.read(tmp_path / "run" / ledger.FILE).entries] == [{0, 1}] * 2

@@ -9,25 +9,30 @@ from tests.deploy.campaign import Campaign
 from tests.deploy.federation import Federation
 
 
-def survive(folder, monkeypatch, seed, faults, tls=False, delivery="eager", **options):
-    deploy = {"delivery": delivery, "min_clients": 1, "deadline": 30.0}
-    with Federation(folder, 3, tls=tls, rounds=4, deploy=deploy) as fed:
-        campaign = Campaign(fed, seed, faults, **options)
-        campaign.run()
-        assert len(campaign.done) == faults
-        assert fed.alive() == []
-        fed.find_task(monkeypatch)
-        report = verify(fed.run)
-        assert report.exact
-        print(f"{faults} faults, {len(fed.entries())} rounds, {report.reports} reports: {Counter(campaign.done)}")
+def survive(fed, monkeypatch, campaign):
+    campaign.run()
+    assert fed.alive() == []
+    fed.find_task(monkeypatch)
+    report = verify(fed.run)
+    assert report.exact
+    faults = Counter(campaign.done)
+    print(f"{faults.total()} faults, {len(fed.entries())} rounds, {report.reports} reports: {faults}")
 
 
 @pytest.mark.flower
-def test_a_few_faults(tmp_path, monkeypatch):
-    survive(tmp_path, monkeypatch, seed=1, faults=6, pause=(0.5, 3.0))
+def test_a_few_faults_and_a_clientapp_that_hangs(tmp_path, monkeypatch):
+    deploy = {"delivery": "eager", "min_clients": 1, "deadline": 20.0}
+    with Federation(tmp_path, 2, rounds=4, deploy=deploy) as fed:
+        fed.close_gate(0, 1)  # and it is never opened
+        survive(fed, monkeypatch, Campaign(fed, seed=1, faults=6, pause=(0.5, 3.0)))
+        log = (fed.run / "flower" / "logs" / "client-0.log").read_text()
+        assert not fed.training(0, 1) or "ended without an answer" in log or "when its message expired" in log
+        assert any(0 in entry.merged for entry in fed.entries()[2:])
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("tls", "delivery"), [(False, "eager"), (True, "lazy")], ids=["plain", "tls"])
 def test_campaign(tmp_path, monkeypatch, tls, delivery):
-    survive(tmp_path, monkeypatch, seed=7 + tls, faults=32, tls=tls, delivery=delivery)
+    deploy = {"delivery": delivery, "min_clients": 1, "deadline": 30.0}
+    with Federation(tmp_path, 3, tls=tls, rounds=6, deploy=deploy) as fed:
+        survive(fed, monkeypatch, Campaign(fed, seed=7 + tls, faults=32))

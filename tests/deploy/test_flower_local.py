@@ -396,6 +396,15 @@ def test_a_server_is_submitted_only_to_a_superlink_that_listens(tmp_path, monkey
     assert heard == [True]
 
 
+def test_text_from_outside_is_shown_and_not_obeyed(tmp_path, capsys):
+    progress = Progress(tmp_path, rounds=1, evaluate=Evaluate())
+    (tmp_path / "server.log").write_text("client 1 failed: no [/data] \x1b[2J\x07\r\u202e \u00fc\nsecond\n")
+    assert not progress.look()
+    assert capsys.readouterr().out == (
+        r"warning   client 1 failed: no [/data] \x1b[2J\x07\r\u202e " + "\u00fc\nwarning   second\n"
+    )
+
+
 def test_without_flower_results_can_be_read_and_the_rest_says_what_to_install(tmp_path):
     deployment = quadratic("fedswe", rounds=2, m=2)
     net = Network(tmp_path, deployment)

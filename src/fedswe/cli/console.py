@@ -26,11 +26,6 @@ _LOG_WIDTH = 120  # of tables that are not printed on a terminal
 _LOG_SECONDS = 10  # between lines of progress that are not printed on a terminal
 
 
-def printable(text: str) -> str:
-    """Text from outside in one line: control characters, escape sequences and line ends are shown, not obeyed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
-
-
 def print_json(value: Any) -> None:
     """One JSON document; numbers that are not finite become null."""
     from fedswe.analysis.report import plain  # imports numpy, which a help text does not need

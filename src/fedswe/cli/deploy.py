@@ -1,10 +1,8 @@
-"""fedswe deploy init, status, verify, trace, export; all but init work without Flower."""
+"""fedswe deploy init, status; status works without Flower."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +10,8 @@ import typer
 
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json
+from fedswe.cli.deploy_verify import RunFolder
 from fedswe.errors import FedsweError, require
-from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
     from fedswe.deploy.ledger import Entry
@@ -21,10 +19,6 @@ if TYPE_CHECKING:
 _SHOWN = 5  # latest rounds that `status` prints
 
 AppFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the app")]
-OwnTasks = Annotated[
-    Path | None, typer.Option("--app", metavar="DIR", help="Where your own task is; default: the folder of RUN_DIR")
-]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The run directory of the server")]
 
 
 def init_command(
@@ -42,53 +36,6 @@ def init_command(
     write_app(folder, clients, tls, server)
     console.print(f"app       {folder}: deployment.toml says what runs, federation/task.py takes your model and data")
     console.print(f"next      fedswe deploy up {folder}")
-
-
-def verify_command(run: RunFolder, own: OwnTasks = None, as_json: Json = False) -> None:
-    """Replay a run in the simulator with the availability that happened, and compare every server model."""
-    import torch
-
-    from fedswe.deploy.audit import TOLERANCE, verify
-
-    _find_tasks(run, own)
-    torch.set_num_threads(1)  # as in the processes of a trial: sums depend on the number of threads
-    found = verify(run)
-    if as_json:
-        print_json({**asdict(found), "exact": found.exact, "passed": found.passed, "tolerance": TOLERANCE})
-    else:
-        console.print(f"rounds    {found.rounds}, {found.reports} reports merged, each counted once")
-        same = "every server model has the simulator's bits"
-        if not found.exact:
-            where = ", ".join(map(str, found.differing[:10])) + ("..." if len(found.differing) > 10 else "")
-            same = f"server models of rounds {where} have other bits; largest difference {found.difference:.2g}"
-            same += f" over the {found.compared} models that were kept"
-        console.print(f"models    {same}")
-        console.print(f"mean      client mean differs by {found.client_mean_difference:.2g}")
-        console.print(f"verify    {'passed' if found.passed else f'FAILED: more than {TOLERANCE:g}'}")
-    if not found.passed:
-        raise typer.Exit(1)
-
-
-def trace_command(
-    run: RunFolder,
-    out: Annotated[Path, typer.Option(help="The mask file to write, for availability.name=mask")] = Path("mask.csv"),
-    own: OwnTasks = None,
-) -> None:
-    """Export the availability that happened as a mask for the simulator."""
-    from fedswe.availability import Mask
-    from fedswe.deploy.audit import trace
-    from fedswe.deploy.deployment import FILE, Deployment
-    from fedswe.experiment.configuration import dump
-
-    _find_tasks(run, own)
-    replay = out.with_suffix(".toml")
-    require(replay != out, f"--out is the mask, its configuration goes to {replay}: choose {out.with_suffix('.csv')}")
-    mask = trace(run, out)
-    deployed = Deployment.load(run / FILE).experiment
-    write_whole(replay, dump(replace(deployed, rounds=len(mask), availability=Mask(file=str(out.resolve())))))
-    share = f"{100 * mask.mean():.0f} % available"
-    console.print(f"mask      {out}: {mask.shape[0]} rounds, {mask.shape[1]} clients, {share}")
-    console.print(f"replay    fedswe run {replay}")
 
 
 def status_command(run: RunFolder, as_json: Json = False) -> None:
@@ -131,38 +78,6 @@ def status_command(run: RunFolder, as_json: Json = False) -> None:
     console.print("rejected  " + (who or "nothing"))
 
 
-def export_command(
-    run: RunFolder,
-    out: Annotated[Path, typer.Option(help="The safetensors file to write")] = Path("model.safetensors"),
-    model: Annotated[
-        str, typer.Option(help="server or client_mean; default: client_mean for FedSWE, server otherwise")
-    ] = "",
-    own: OwnTasks = None,
-) -> None:
-    """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
-    from fedswe.algorithms import FedSWE
-    from fedswe.deploy import ledger
-    from fedswe.deploy.audit import snapshot
-    from fedswe.deploy.deployment import FILE, Deployment
-    from fedswe.deploy.protocol import RunProtocol
-    from fedswe.deploy.server_files import ServerFiles
-    from fedswe.results.tensors import to_bytes
-
-    _find_tasks(run, own)
-    title = ledger.read(run / ledger.FILE).title
-    deployment = Deployment.load(run / FILE)
-    # FedSWE's server model fluctuates from round to round; its client mean is the better model.
-    model = model or ("client_mean" if isinstance(deployment.experiment.algorithm, FedSWE) else "server")
-    require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")
-    problem = deployment.problem()
-    protocol = RunProtocol(deployment, problem, ServerFiles(run).start(problem.start))
-    require(protocol.m == title.m, f"{run}: {FILE} is not of this run: restore the file it began with")
-    entries, models = snapshot(run, protocol)
-    x = models[model]
-    write_whole(out, to_bytes(problem.state_dict(x), {"model": model, "round": str(len(entries))}))
-    console.print(f"model     {out}: {model.replace('_', ' ')} after {len(entries)} rounds, {x.numel()} parameters")
-
-
 def need_flower() -> None:
     try:
         import flwr
@@ -189,11 +104,6 @@ def size(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} GB"
-
-
-def _find_tasks(run: Path, app: Path | None) -> None:
-    """Make the user's own task importable: it is in the app, which holds the run directory of a trial."""
-    sys.path.insert(0, str((app or run.resolve().parent).resolve()))
 
 
 def _rounds(run: Path) -> int:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.cli.console import console, printable
+from fedswe.cli.console import console
 from fedswe.cli.deploy import AppFolder, need_flower, round_line
 from fedswe.cli.followed_file import FollowedFile
 from fedswe.cli.run import headline
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, printable, require
 
 if TYPE_CHECKING:
     from fedswe.deploy.flower.processes import ProcessSupervisor, Program

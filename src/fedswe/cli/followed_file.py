@@ -36,6 +36,6 @@ class FollowedFile:
         text = text[len(self._last) :] if same else text
         whole = text[: text.rfind(b"\n") + 1]
         self._seen, self._read = now, (self._read if same else 0) + len(whole)
-        lines = whole.splitlines(keepends=True)
-        self._last = lines[-1] if lines else (self._last if same else b"")
-        return [line.rstrip(b"\n") for line in lines], begins
+        lines = whole.split(b"\n")[:-1]
+        self._last = lines[-1] + b"\n" if lines else (self._last if same else b"")
+        return lines, begins

@@ -1,135 +1,166 @@
-"""Check that a deployment computed its algorithm: replay it in the simulator on the merged clients, compare the models.
+"""Check that a deployment computed its algorithm. Two halves, neither of which needs the data of the other side:
 
-The ledger holds a digest of every server model, so the comparison is exact. Clients with another processor or another
-number of threads round differently: then `difference` is measured on the stored models, which are all of them with
-deploy.trail = true, and otherwise the last one.
+* the server's: the chain of the ledger, the digests of all files, and every merge computed again from the reports,
+  which deploy.trail = true keeps;
+* a client's: its records agree with the ledger, and its reports follow from its own data.
+
+Where the data of all clients are on one machine, the whole run is also computed again in the simulator.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from fedswe.availability.mask import Rows
-from fedswe.availability.schedule import Bools
-from fedswe.core.records import Vector
 from fedswe.deploy import ledger
-from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.ledger import Entry, merged_mask
-from fedswe.deploy.packet import digest
-from fedswe.deploy.protocol import NEVER, RunProtocol
+from fedswe.deploy.ledger import Contents
+from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
-from fedswe.engine import LoopEngine
+from fedswe.deploy.stored_run import StoredRun
+from fedswe.deploy.verification import chain
+from fedswe.deploy.verification.clients import check_client
+from fedswe.deploy.verification.files import check_derived, check_files
+from fedswe.deploy.verification.models import ModelChecks
+from fedswe.deploy.verification.report import Part, Verification
+from fedswe.deploy.verification.simulation import replay
 from fedswe.errors import FedsweError, require
-from fedswe.results.files import write_whole
+from fedswe.results.locks import Claim
 
-TOLERANCE = 1e-6  # relative to a model's largest coefficient, or absolute if all are smaller than 1
+_ATTEMPTS = 5  # while a server runs: it may remove files between two checks
+_PAUSE = 0.5  # seconds between two attempts
 
 
 @dataclass(frozen=True)
-class Verification:
-    rounds: int
-    reports: int  # merged in all rounds
-    differing: list[int]  # rounds whose server model has other bits than the simulator's
-    compared: int  # models whose numbers were compared
-    difference: float  # the largest over these models, relative to the largest coefficient where that is above 1
-    client_mean_difference: float  # at the end; the simulator adds in another order, so it is rarely 0
+class Scope:
+    """What `verify` is to check."""
 
-    @property
-    def exact(self) -> bool:
-        return not self.differing
-
-    @property
-    def passed(self) -> bool:
-        """Equal bits, or equal numbers within the tolerance for all stored models."""
-        return (self.exact or self.difference <= TOLERANCE) and self.client_mean_difference <= TOLERANCE
+    own_seals: bool = True  # the run is of this machine, so its lines have this machine's seals
+    clients: Path | None = None  # the folder with the states of all clients; by default RUN/clients, if it is there
+    replay: bool | None = None  # the whole run in the simulator; by default if the data of all clients are here
 
 
-def verify(directory: Path | str, watch: Callable[[int], None] | None = None) -> Verification:
-    """Replay the run in `directory`; `watch` is called with the number of replayed rounds."""
-    folder = Path(directory)
-    contents = ledger.read(folder / ledger.FILE)
-    files = ServerFiles(folder, contents.entries)
-    title = contents.title
-    require(contents.entries, f"{folder}: no round was committed yet, there is nothing to verify")
-    deployment = Deployment.load(folder / DEPLOYMENT_FILE)
-    experiment, problem = deployment.experiment, deployment.problem()
-    problem.start = files.start(problem.start)
-    protocol = RunProtocol(deployment, problem)
-    not_of_this_run = f"{folder}: {DEPLOYMENT_FILE} is not of this run: restore the file it began with"
-    require(protocol.m == title.m, not_of_this_run)
-    entries, final = snapshot(folder, protocol)
-    clients, rounds = ClientTable(protocol, files), len(entries)
-    prob = np.full((1, title.m), np.nan)
-    if protocol.schedule is not None:
-        prob = np.stack([protocol.schedule.prob(t) for t in range(rounds)])
-    schedule = Rows(merged_mask(entries, title.m), prob)
-    engine = LoopEngine(experiment.algorithm, problem, schedule, experiment.local, experiment.seed)
-    differing: list[int] = []
-    differences: list[float] = []
-    for entry in entries:
-        for client, since in entry.merged.items():  # Proposition 1 needs that these intervals are contiguous
-            require(
-                since == clients.merged(client),
-                f"{folder}: in round {entry.t} client {client} echoed from round {since}, "
-                f"not from its merge in {_round_name(clients.merged(client))}",
-            )
-        engine.step()
-        clients = clients.after(entry)
-        x = engine.server_model()
-        if digest({"x": x}) != entry.model:
-            differing.append(entry.t)
-        if (copy := files.trail(entry.t + 1)) is not None:
-            differences.append(_difference(x, copy))
-        if watch is not None:
-            watch(entry.t + 1)
-    differences.append(_difference(engine.server_model(), final["server"]))
-    reports = sum(len(entry.merged) for entry in entries)
-    mean_difference = _difference(engine.client_mean(), final["client_mean"])
-    found = Verification(rounds, reports, differing, len(differences), float(np.max(differences)), mean_difference)
-    # Only a failed replay needs this check: a later version may know more keys, which changes the digest.
-    require(found.passed or protocol.config_digest == title.plan, not_of_this_run)
+def verify(
+    directory: Path | str, watch: Callable[[int], None] | None = None, scope: Scope | None = None
+) -> Verification:
+    """Check the run in `directory`; `watch` is called with the number of rounds replayed in the simulator."""
+    folder, scope = Path(directory), scope or Scope()
+    for _ in range(_ATTEMPTS):
+        try:
+            chronicle = chain.read(folder / ledger.FILE)
+        except FedsweError as error:
+            require((folder / ledger.FILE).is_file(), str(error))
+            rest = ["all files, models and evaluations: they are compared with the ledger"]
+            return Verification(0, 0, [Part("ledger", failures=[str(error)], skipped=rest)])
+        require(chronicle.contents.entries, f"{folder}: no round was committed yet, there is nothing to verify")
+        found = _verify(folder, chronicle, scope, watch)
+        if found.passed or not (_in_use(folder) or ledger.read(folder / ledger.FILE).size > chronicle.contents.size):
+            break
+        time.sleep(_PAUSE)
     return found
 
 
-def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str, Vector]]:
-    """The committed rounds, and server model and client mean after the last; also while the server is running."""
-    while True:
-        contents = ledger.read(folder / ledger.FILE)
-        entries, files = contents.entries, ServerFiles(folder, contents.entries)
-        clients = ClientTable(protocol, files)
-        for entry in entries:
-            clients = clients.after(entry)
-        server = protocol.server_init()
-        try:
-            if entries:
-                server = files.state(len(entries), server)
-            return entries, {"server": server.model, "client_mean": clients.mean()}
-        except FedsweError:
-            # If the server has committed another round meanwhile, it has removed the files of the one before.
-            if ledger.read(folder / ledger.FILE).size == contents.size:
-                raise
+def _verify(
+    folder: Path, chronicle: chain.Chronicle, scope: Scope, watch: Callable[[int], None] | None
+) -> Verification:
+    contents = chronicle.contents
+    whole = Part("ledger", f"{chronicle.lines} lines, each with the digest of the line before", chronicle.misplaced)
+    files, sound = check_files(folder, contents)
+    parts = [whole, chain.check_seals(contents, folder, scope.own_seals), files, check_derived(folder, chronicle)]
+    rounds, reports = len(contents.entries), sum(len(entry.merged) for entry in contents.entries)
+    try:
+        deployment = Deployment.load(folder / DEPLOYMENT_FILE)
+        problem = deployment.problem()
+        protocol = RunProtocol(deployment, problem, ServerFiles(folder).start(problem.start))
+        _require_same_run(folder, contents, protocol, parts[-1])
+    except FedsweError as error:
+        part = Part("models", failures=[str(error)], skipped=["rounds, models and evaluations, which need these files"])
+        return Verification(rounds, reports, [*parts, part])
+    checks = ModelChecks(folder, chronicle, sound, protocol, problem)
+    parts += [chain.check_rounds(contents, protocol), *checks.run()]
+    replayed, result = 0, None
+    states = scope.clients or folder / "clients"
+    if states.is_dir() and deployment.trail:
+        for client in range(protocol.m):
+            part, count = check_client(folder, deployment, problem, client, state_of(states, client))
+            replayed += count
+            parts.append(part)
+    if _data_are_here(folder, deployment, scope) and not any(part.failures for part in parts):
+        run = StoredRun(folder, protocol, contents.entries)
+        final = {"server": run.server_model(), "client_mean": run.client_mean()}
+        part, result = replay(folder, contents, protocol, problem, final, watch)
+        parts.append(part)
+    found = Verification(rounds, reports, parts, result, checks.recomputed, replayed)
+    if not found.complete and found.passed:
+        parts.append(
+            Part("proof", skipped=["that the reports follow from the data: `fedswe deploy verify --client I`"])
+        )
+    return found
 
 
-def trace(directory: Path | str, out: Path | str) -> Bools:
-    """Write the availability that happened to a file for ``availability.name=mask``; returns the mask [rounds, m]."""
-    contents = ledger.read(Path(directory) / ledger.FILE)
-    require(contents.entries, f"{directory}: no round was committed yet, there is nothing to export")
-    mask = merged_mask(contents.entries, contents.title.m)
-    lines = [",".join("01"[available] for available in row) for row in mask.astype(int)]
-    write_whole(Path(out), "\n".join(lines) + "\n")
-    return mask
+def verify_client(
+    directory: Path | str, client: int, state: Path | str, deployment: Deployment | None = None, own_seals: bool = False
+) -> Verification:
+    """A client's half: `directory` needs only the ledger and deployment.toml, `state` is the client's own folder.
+
+    `deployment`: that of the client, if its task has other paths than the server's.
+    """
+    folder = Path(directory)
+    deployment = deployment or Deployment.load(folder / DEPLOYMENT_FILE)
+    problem = deployment.problem()
+    require(0 <= client < problem.m, f"there is no client {client}: the task has {problem.m}, counted from 0")
+    try:
+        chronicle = chain.read(folder / ledger.FILE)
+    except FedsweError as error:
+        require((folder / ledger.FILE).is_file(), str(error))
+        return Verification(0, 0, [Part("ledger", failures=[str(error)])])
+    contents = chronicle.contents
+    protocol = RunProtocol(deployment, problem)
+    whole = Part("ledger", f"{chronicle.lines} lines, each with the digest of the line before", chronicle.misplaced)
+    derived = Part("deployment")
+    try:
+        _require_same_run(folder, contents, protocol, derived)
+    except FedsweError as error:
+        derived.failures.append(str(error))
+        return Verification(len(contents.entries), 0, [whole, derived])
+    part, replayed = check_client(folder, deployment, problem, client, state_of(Path(state), client))
+    merged = sum(client in entry.merged for entry in contents.entries)
+    other = Part("proof", skipped=["the sums of the reports: `fedswe deploy verify` at the server"])
+    parts = [whole, chain.check_seals(contents, folder, own_seals), chain.check_rounds(contents, protocol), part, other]
+    return Verification(len(contents.entries), merged, parts, replayed=replayed)
 
 
-def _difference(a: Vector, b: Vector) -> float:
-    a, b = a.double().cpu(), b.double().cpu()
-    return float((a - b).abs().max() / a.abs().max().clamp(min=1))
+def state_of(states: Path, client: int) -> Path:
+    """The folder of a client's state: in a trial each client has its own, in one process all share one."""
+    own = states / f"client-{client}"
+    return own if own.is_dir() else states
 
 
-def _round_name(t: int) -> str:
-    return "no round" if t == NEVER else f"round {t}"
+def _require_same_run(folder: Path, contents: Contents, protocol: RunProtocol, derived: Part) -> None:
+    """A later version may know more keys, which changes the digest: then the file that the ledger names decides."""
+    named = bool(contents.starts) and not any(DEPLOYMENT_FILE in failure for failure in derived.failures)
+    require(
+        protocol.m == contents.title.m and (named or protocol.config_digest == contents.title.plan),
+        f"{folder}: {DEPLOYMENT_FILE} is not of this run: restore the file it began with",
+    )
+
+
+def _data_are_here(folder: Path, deployment: Deployment, scope: Scope) -> bool:
+    """In a trial, and with tasks that come with their data."""
+    if scope.replay is not None:
+        return scope.replay
+    own = type(deployment.experiment.task).__module__.split(".")[0] == "fedswe"
+    return own or (folder / "clients").is_dir()
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether a server runs here."""
+    try:
+        claim = Claim(folder / "process.lock")
+    except FedsweError:  # a folder that we may not write to
+        return False
+    claim.release()
+    return not claim.granted

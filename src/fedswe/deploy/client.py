@@ -13,12 +13,13 @@ import torch
 from fedswe.core.algorithm import Done, Job
 from fedswe.core.records import Model
 from fedswe.deploy import durable_files
+from fedswe.deploy.client_trail import ClientTrail
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.log_file import log, printable
-from fedswe.deploy.packet import HEAD, Header, Packet, decode, digest, encode, read_header
+from fedswe.deploy.log_file import log
+from fedswe.deploy.packet import HEAD, Header, Packet, decode, digest, encode, read_header, size_limit
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.engine.work import Work, train_one
-from fedswe.errors import FedsweError, first_line, require
+from fedswe.errors import FedsweError, first_line, printable, require
 from fedswe.results.files import aside_of
 from fedswe.tasks.problem import Problem
 
@@ -38,6 +39,7 @@ class ClientEndpoint:
     def __init__(self, path: Path, protocol: RunProtocol, client: int, problem: Problem) -> None:
         self.client, self._path = client, path
         self._protocol, self._problem = protocol, problem
+        self._trail = ClientTrail(path.parent, client)
         self._base = self._stored_base()
 
     @classmethod
@@ -55,6 +57,11 @@ class ClientEndpoint:
         except OSError as error:
             raise FedsweError(f"cannot make {folder}: {error.strerror}; choose another directory") from None
         return cls(folder / f"client-{client}.safetensors", protocol, client, problem)
+
+    @property
+    def largest_message(self) -> int:
+        """Bytes of the largest message from the server; a transport need not read larger ones."""
+        return size_limit(self._protocol.to_client)
 
     def handle(self, packet: Packet | bytes) -> Packet:
         """The answer to a message of the server. A message that cannot be used is declined with the reason."""
@@ -92,7 +99,7 @@ class ClientEndpoint:
             return self._answer("decline", header, {"reason": "absent"})
         if protocol.home == "server":
             done = self._train(self._planned_job(packet), t)
-            return self._answer("report", header, {}, encode("trained", Model(done.end)))
+            return self._report(header, packet.arrays, encode("trained", Model(done.end)))
         down = decode("down", packet.arrays, protocol.down)
         base = self._base_for(packet)
         if base is None:
@@ -102,7 +109,12 @@ class ClientEndpoint:
             for missed in range(merged + 1, t):
                 state = self._round(state, down, missed)[0]
         report = self._round(state, down, t)[1]
-        return self._answer("report", header, {}, encode("report", report))
+        return self._report(header, {**encode("down", down), **base}, encode("report", report))
+
+    def _report(self, header: Header, inputs: _Arrays, report: _Arrays) -> Packet:
+        if self._protocol.deployment.trail:
+            self._trail.add_report(header, inputs, report)
+        return self._answer("report", header, {}, report)
 
     def _state_from(self, merged: int, base: _Arrays) -> Any:
         protocol = self._protocol
@@ -168,6 +180,8 @@ class ClientEndpoint:
         base = Base(str(header["run"]), int(header["round"]), str(header["base"]))
         if self._base is None or self._base.run != base.run or self._base.merged < base.merged:
             self._store(base, arrays)
+        if self._protocol.deployment.trail:
+            self._trail.add_delivery(header)
         return self._answer("ack", header, {})
 
     def _store(self, base: Base, arrays: _Arrays) -> None:

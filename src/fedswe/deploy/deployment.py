@@ -90,6 +90,12 @@ class Deployment:
         text = json.dumps({key: table[key] for key in shared}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def scores_digest(self) -> str:
+        """Identifies what evaluations depend on besides the models."""
+        table = tomllib.loads(configuration.dump(self.experiment))
+        text = json.dumps({key: table[key] for key in ("seed", "dtype", "task", "evaluate")}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
     def continues(self, folder: Path, begun: str) -> bool:
         """Whether the run in `folder`, which was begun under the digest `begun`, is of this deployment.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -23,16 +24,14 @@ HISTORY = "history.csv"
 class Evaluator:
     def __init__(self, server: ServerEndpoint) -> None:
         self._server, self._path = server, server.directory / HISTORY
-        contents = ledger.read(server.directory / ledger.FILE)
-        self.history = History(contents.rows)
-        evaluated = int(contents.rows[-1]["round"]) if contents.rows else -1
-        self._began = time.monotonic() - (contents.rows[-1]["seconds"] if contents.rows else 0.0)
-        self._tally = Tally()
-        for entry in contents.entries[max(evaluated, 0) :]:
-            self._tally = self._tally.with_round(attendance(entry))
+        rows = server.rows
+        self.history = History(list(rows))
+        evaluated = int(rows[-1]["round"]) if rows else -1
+        self._began = time.monotonic() - (rows[-1]["seconds"] if rows else 0.0)
+        self._tally = tally(server.unevaluated)
         if evaluated < server.t and self._due():  # at the start, or after a crash between commit and evaluation
             self._evaluate()
-        elif contents.rows:
+        elif rows:
             self._write()
 
     def after_round(self) -> None:
@@ -63,6 +62,14 @@ class Evaluator:
 def history(rows: list[Row]) -> History:
     """The rows with the columns of the last: the configuration or the version may have changed between two starts."""
     return History([{name: old.get(name, math.nan) for name in rows[-1]} for old in rows])
+
+
+def tally(entries: Iterable[Entry]) -> Tally:
+    """Availability and echoes of rounds since the last evaluation."""
+    found = Tally()
+    for entry in entries:
+        found = found.with_round(attendance(entry))
+    return found
 
 
 def attendance(entry: Entry) -> Attendance:

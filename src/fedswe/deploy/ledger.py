@@ -2,10 +2,11 @@
 
 The first line identifies the run. A line of the kind "round" commits a round: which clients were merged, and digests of
 everything the round depends on or has written. Other lines record evaluations, changes that an operator or the server
-has made (clients set aside, rounds taken back), and starts of the server.
+has made (clients set aside, rounds taken back, a restored backup), and starts of the server.
 
 The hash chain shows any change of a line, unless all later lines are rewritten as well. Against that, each line has a
-seal: an HMAC with a key that is kept outside the run directory (``ledger_key``).
+seal: an HMAC with a key that is kept outside the run directory (``ledger_key``). A line "restore" with this machine's
+seal vouches for all lines before it: an operator has brought them from another machine.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from fedswe.results.history import Row
 FILE = "ledger.jsonl"
 VERSION = 2
 
-Action = Literal["evict", "admit", "join", "leave", "rollback"]
+Action = Literal["evict", "admit", "join", "leave", "rollback", "restore"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Change:
     """A decision between two rounds, by an operator or by the server."""
 
     action: Action
-    t: int  # the first round it applies to; for rollback the round that is run next
+    t: int  # the first round it applies to; for rollback and restore the round that is run next
     client: int = -1
     reason: str = ""
 
@@ -87,7 +88,8 @@ class Start:
 
     t: int  # the first round it runs
     epoch: str
-    files: dict[str, str]  # name -> digest of the files it wrote at its start
+    files: dict[str, str]  # name -> digest of the files it writes at its start
+    scores: str = ""  # digest of the task and of what is evaluated: evaluations of equal ones can be compared
 
 
 Line = Title | Entry | Evaluation | Change | Start
@@ -111,7 +113,9 @@ class Contents:
     changes: list[Change] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)  # the digest of every line, in order
-    unsealed: list[int] = field(default_factory=list)  # lines without a seal that this machine's key can check
+    unsealed: list[int] = field(default_factory=list)  # lines that are not sealed with this machine's key
+    brought: int = 0  # the first lines, up to this one, are of another machine and were restored here
+    reached: int = 0  # the most rounds that were ever committed; more than entries after a rollback
     size: int = 0  # bytes of all complete lines
 
     @property
@@ -130,8 +134,9 @@ class Contents:
             case Title():
                 raise ValueError("a second first line")
             case Entry():
-                _demand(line.t == len(self.entries), "a round out of order")
+                _demand(line.t == len(self.entries), f"round {line.t} stands after {len(self.entries)} rounds")
                 self.entries.append(line)
+                self.reached = max(self.reached, len(self.entries))
             case Evaluation():
                 self.rows = [row for row in self.rows if row["round"] < line.row["round"]] + [line.row]
             case Change(action="rollback"):
@@ -154,54 +159,76 @@ class Reader:
 
     def read(self) -> Contents:
         """The contents now. An incomplete last line is ignored: it was never committed."""
-        known = self._contents
-        try:
-            with open(self._path, "rb") as file:
-                if known is not None and os.fstat(file.fileno()).st_size < known.size:
-                    known = None  # cut back by hand, or another run
-                file.seek(known.size if known else 0)
-                *lines, _ = file.read().split(b"\n")
-        except OSError:
-            raise FedsweError(f"{self._path.parent} holds no deployment (no {self._path.name})") from None
-        for text in lines:
-            number = len(known.heads) + 1 if known else 1
+        for _ in self.lines():
+            pass
+        require(self._contents is not None, f"{self._path} is empty: restore the directory from a backup")
+        assert self._contents is not None
+        return self._contents
+
+    def lines(self) -> Iterator[tuple[Line, Contents]]:
+        """The lines that were added since the last call, each with the contents up to it."""
+        for text in self._added():
+            number = len(self._contents.heads) + 1 if self._contents else 1
             try:
-                known = self._with_line(known, text)
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                line = self._with_line(text)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 reason = str(error) if type(error) is ValueError else "not a line of a ledger"
                 raise FedsweError(
                     f"{self._path}: line {number} is damaged ({reason}): restore the directory from a backup"
                 ) from None
-        require(known is not None, f"{self._path} is empty: restore the directory from a backup")
-        assert known is not None
-        self._contents = known
-        return known
+            assert self._contents is not None
+            yield line, self._contents
 
-    def _with_line(self, known: Contents | None, text: bytes) -> Contents:
+    def _added(self) -> list[bytes]:
+        try:
+            with open(self._path, "rb") as file:
+                if self._contents is not None and os.fstat(file.fileno()).st_size < self._contents.size:
+                    self._contents = None  # cut back by hand, or another run
+                file.seek(self._contents.size if self._contents else 0)
+                *lines, _ = file.read().split(b"\n")
+        except OSError:
+            raise FedsweError(f"{self._path.parent} holds no deployment (no {self._path.name})") from None
+        # After a power failure, blocks that were not written are read as zeros.
+        return lines[:-1] if lines and b"\0" in lines[-1] else lines
+
+    def _with_line(self, text: bytes) -> Line:
+        """Add a line to the contents; a line that is refused leaves them as they were."""
+        known = self._contents
         table = json.loads(text)
         seal = table.pop("seal", "")
         body = _text(table)
         _demand(text == (_sealed(body, seal) if seal else body), "not in the form in which it was written")
         before = known.heads[-1] if known else ""
         _demand(table.pop("previous") == before, "it does not follow from the line before")
-        line = _parsed(table)
+        line, sealed = _parsed(table), self._key.checks(seal)
+        _demand(not sealed or self._key.seal(body) == seal, "its seal is not of this line")
         if known is None:
             _demand(isinstance(line, Title), "it does not name the run")
             assert isinstance(line, Title)
-            known = Contents(line)
+            known = self._contents = Contents(line)
         else:
             known.add(line)
-        if not self._key.checks(seal):
+        if not sealed:
             known.unsealed.append(len(known.heads) + 1)
-        else:
-            _demand(self._key.seal(body) == seal, "its seal is not of this line")
+        elif isinstance(line, Change) and line.action == "restore" and known.unsealed:
+            known.brought, known.unsealed = len(known.heads), []
         known.heads.append(digest(text))
         known.size += len(text) + 1
-        return known
+        return line
 
 
 def read(path: Path) -> Contents:
     return Reader(path).read()
+
+
+def require_own_seals(folder: Path, contents: Contents) -> None:
+    """Refuse to continue a ledger that this machine has not written."""
+    require(
+        not contents.unsealed or not LedgerKey.find().secret,
+        f"{folder / FILE}: line {contents.unsealed[0] if contents.unsealed else 0} is not sealed with the key in "
+        f"{LedgerKey.path()}: it was changed, or written on another machine; copy that machine's key, "
+        "or move the run with `fedswe deploy backup` and `restore`",
+    )
 
 
 def begin(path: Path, title: Title) -> None:
@@ -272,7 +299,22 @@ def _parsed(table: dict[str, Any]) -> Line:
     elif kind == "run":
         version = table.get("version", 1)
         _demand(version == VERSION, f"written in version {version} of the format, this fedswe reads {VERSION}")
-    return _KINDS[kind](**table)
+    line = _KINDS[kind](**table)
+    _demand(all(type(table[name]) is wanted for name, wanted in _FIELDS[kind].items()), "a field of another type")
+    _demand(kind != "change" or table["action"] in get_args(Action), "an unknown action")
+    return line
+
+
+_FIELDS: dict[str, dict[str, type]] = {
+    "run": {"run": str, "plan": str, "start": str, "m": int},
+    "round": {
+        **dict.fromkeys(("t", "declined", "available"), int),
+        **dict.fromkeys(("merged", "jobs", "reports", "moves", "files", "rejected", "traffic"), dict),
+        **dict.fromkeys(("model", "reply", "down"), str),
+    },
+    "change": {"action": str, "t": int, "client": int, "reason": str},
+    "start": {"t": int, "epoch": str, "files": dict, "scores": str},
+}
 
 
 def _demand(condition: object, reason: str) -> None:

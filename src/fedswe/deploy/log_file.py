@@ -13,7 +13,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, printable
 
 LOG = "server.log"
 _BYTES, _COPIES = 5_000_000, 3  # of the file before it is renamed to server.log.1, and of such copies
@@ -22,15 +22,10 @@ _LONGEST = 1000  # characters of a message
 log = logging.getLogger("fedswe.deploy")
 
 
-def printable(text: str) -> str:
-    """The text in one line, with escapes for characters that are not printable."""
-    cut = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
-
-
 class _Printable(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = printable(record.getMessage()), None
+        text = record.getMessage()
+        record.msg, record.args = printable(text if len(text) <= _LONGEST else text[:_LONGEST] + "..."), None
         return True
 
 

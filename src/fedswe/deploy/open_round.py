@@ -110,7 +110,7 @@ class OpenRound:
     def refuse_far_moves(self) -> None:
         """Reject the reports that moved too far, compared with the moves of other clients."""
         moves = {client: report.move for client, report in self.reports.items()}
-        for client, limit in self._limit.exceeded(moves).items():
+        for client, limit in self._limit.exceeded(moves, self._bound).items():
             self.refuse(client, "norm", f"it moved by {moves[client]:.3g}, the limit is {limit:.3g}")
 
     def farthest(self) -> int:
@@ -177,7 +177,7 @@ class OpenRound:
             _demand(named == expected, "base", "it did not start from the reply to its last merged report")
             move = self._checked_move(client, packet)
             self._files.save_report(self.t, client, packet.arrays)
-            self.reports[client] = Report(move, digest(packet.arrays))
+            self.reports[client] = Report(float(f"{move:.6g}"), digest(packet.arrays))  # the ledger has six digits
         return False
 
     def _form(self) -> tuple[str, Any]:

@@ -27,14 +27,14 @@ from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
-from fedswe.deploy.ledger import Change, Entry, Evaluation, Ledger, Start, Title
+from fedswe.deploy.ledger import Change, Entry, Evaluation, Ledger, Start, Title, require_own_seals
 from fedswe.deploy.log_file import log
 from fedswe.deploy.move import is_finite
 from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 from fedswe.deploy.open_round import OpenRound
-from fedswe.deploy.packet import Header, Packet, digest, encode
+from fedswe.deploy.packet import Header, Packet, digest, encode, size_limit
 from fedswe.deploy.protocol import RunProtocol
-from fedswe.deploy.server_files import ServerFiles
+from fedswe.deploy.server_files import RESTORE, ServerFiles
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
 from fedswe.results.locks import Claim
@@ -52,14 +52,16 @@ class ServerEndpoint:
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
         contents = ledger.read(folder / ledger.FILE)
-        self._files, self._protocol = ServerFiles(folder, contents.entries), protocol
-        title = contents.title
+        title, self._start = contents.title, contents.starts[-1] if contents.starts else None
         require(
-            title.m == protocol.m and self.deployment.continues(folder, title.plan),
+            title.m == protocol.m and self._continues(contents),
             f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
             f"resume it with its own {DEPLOYMENT_FILE}, or choose another directory",
         )
-        require(title.start == protocol.start_digest, f"{folder}: start.safetensors is not of this run")
+        require(title.start == protocol.start_digest, f"{folder}: start.safetensors is not of this run: {RESTORE}")
+        require_own_seals(folder, contents)
+        self._files, self._protocol = ServerFiles(folder, contents.entries), protocol
+        self._files.refuse_later(contents.reached)
         self.run, self.t, self.evicted = title.run, len(contents.entries), contents.evicted
         self._clients = ClientTable(protocol, self._files)
         self._kept: deque[tuple[int, dict[int, int]]] = deque(maxlen=1 + self.deployment.keep_rounds)
@@ -75,9 +77,24 @@ class ServerEndpoint:
         self._fsync = 0.0  # seconds of the ledger's last fsync, recorded in the next line
         self._outputs = Outputs(self, self.deployment.experiment.evaluate.outputs())
         self._load_outputs()
-        self.deployment.save(folder)  # rounds, delivery and deadlines may change between two starts
+        self.rows = contents.rows  # the evaluations so far
+        evaluated = int(self.rows[-1]["round"]) if self.rows else 0
+        self.unevaluated = contents.entries[evaluated:]  # rounds since the last evaluation
         self._ledger = Ledger(folder / ledger.FILE, contents)
+        self.record_start()
+        self.deployment.save(folder)  # rounds, delivery and deadlines may change between two starts
         self._begin()
+
+    def _continues(self, contents: ledger.Contents) -> bool:
+        """Whether the run is of this deployment, or of another version with the same deployment.toml."""
+        if contents.title.plan == self.deployment.digest():
+            return True
+        path = self.directory / DEPLOYMENT_FILE
+        try:
+            own = not contents.starts or contents.starts[-1].files[path.name] == ledger.digest(path.read_bytes())
+        except (OSError, KeyError):
+            return False
+        return own and self.deployment.continues(self.directory, contents.title.plan)
 
     @classmethod
     def open(cls, directory: Path | str, deployment: Deployment, problem: Problem | None = None) -> ServerEndpoint:
@@ -135,7 +152,9 @@ class ServerEndpoint:
             self._protocol, self._clients, self._files, self._limit, *names, down, self._server.model
         )
         self._files.sweep(dict(self._kept))
-        if self.finished:
+        if not self.finished:
+            self._files.remove_models()  # of a run to which rounds were added
+        else:
             experiment, models = self.deployment.experiment, Models.of(self.models(), self.problem.state_dict)
             self._files.save_models(models.to_bytes(experiment.task, experiment.algorithm, self.t))
 
@@ -154,12 +173,26 @@ class ServerEndpoint:
     def record(self, line: Evaluation | Change | Start) -> None:
         """Append a line to the ledger that is not a round."""
         self._ledger.append(line)
+        if isinstance(line, Evaluation):
+            self.rows.append(line.row)
+            self.unevaluated = []
 
     def record_start(self) -> None:
-        """Append the digests of the files that this process has written at its start."""
-        names = [name for name in (DEPLOYMENT_FILE, "run.json") if (self.directory / name).is_file()]
-        files = {name: ledger.digest((self.directory / name).read_bytes()) for name in names}
-        self.record(Start(self.t, self.epoch, files))
+        """Append the digests of the files that belong to this start, before deployment.toml is written."""
+        files = {DEPLOYMENT_FILE: ledger.digest(self.deployment.dump().encode())}
+        path = self.directory / "run.json"
+        if path.is_file():
+            files[path.name] = known = ledger.digest(path.read_bytes())
+            require(
+                self._start is None or self._start.files.get(path.name, known) == known,
+                f"{path} is not the file that the ledger names: restore it from a backup, "
+                "or delete it to continue without its records",
+            )
+        start = Start(self.t, self.epoch, files, self.deployment.scores_digest())
+        same = self._start is not None and replace(self._start, t=0, epoch="") == replace(start, t=0, epoch="")
+        if not same or (not self.finished and self._start != start):  # a finished run may be opened again and again
+            self.record(start)
+            self._start = start
 
     def change(self, action: Literal["evict", "admit"], client: int, reason: str) -> None:
         """Stop or resume asking a client, from the next round on. The open round must have no report of it."""
@@ -215,11 +248,18 @@ class ServerEndpoint:
         return self._round.count_sent(Packet("job", {**self._header(), **header}, arrays))
 
     def _header(self) -> Header:
-        return {"run": self.run, "epoch": self.epoch, "round": self.t, "plan": self._protocol.config_digest}
+        """With `head`, clients can tell later whether the ledger that they are shown is the one of this run."""
+        plan, head = self._protocol.config_digest, self.head
+        return {"run": self.run, "epoch": self.epoch, "round": self.t, "plan": plan, "head": head}
 
     def receive(self, client: int, packet: Packet | bytes) -> Packet | None:
         """Receive a message; an unusable one is rejected, counted and logged. May return a packet to send back."""
         return self._job(client, attach_base=True) if self._round.receive(client, packet) else None
+
+    @property
+    def largest_message(self) -> int:
+        """Bytes of the largest message from a client; a transport need not read larger ones."""
+        return size_limit(self._protocol.to_server)
 
     @property
     def reported(self) -> int:
@@ -265,9 +305,7 @@ class ServerEndpoint:
             down=digest(encode("down", current.down)),
             jobs={client: current.jobs[client] for client in merged if client in current.jobs},
             reports={client: current.reports[client].digest for client in merged},
-            moves={}
-            if self._limit.off
-            else {client: float(f"{current.reports[client].move:.6g}") for client in merged},
+            moves={} if self._limit.off else {client: current.reports[client].move for client in merged},
             declined=len(current.declined - set(merged)),
             rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
             traffic=dict(current.traffic),
@@ -289,11 +327,14 @@ class ServerEndpoint:
             self._outputs.load(outputs)
             raise
         self.committed = entry
+        self.unevaluated.append(entry)
         self._kept.append((self.t, self._clients.last))
         self._limit.update(entry)
         for client in () if self.deployment.trail else merged:
             self._files.remove_report(t, client)
         self._begin()
+        # The head of the ledger now: the line that has committed the merge.
+        delivery = replace(delivery, header={**delivery.header, "head": self.head})
         self._set_aside()
         return dict.fromkeys(eager, delivery)
 

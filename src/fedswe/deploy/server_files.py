@@ -15,7 +15,8 @@ model.safetensors             the evaluated models at the end, as a run director
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ from fedswe.results.files import sync_folder
 from fedswe.results.tensors import to_bytes
 
 _SWEPT = ("state", "outputs", "versions", "rows")
+FOLDERS = (*_SWEPT, "reports", "trail")
+_NAMED_BY_ROUND = ("versions", "rows", "reports")  # the others are named by the number of rounds before them
+PATTERNS = {
+    folder: re.compile(pattern)
+    for folder, pattern in {
+        **dict.fromkeys(("state", "outputs", "versions", "trail"), r"(?P<t>\d{1,18})"),
+        "rows": r"\d{1,18}-(?P<t>\d{1,18})",
+        "reports": r"(?P<t>\d{1,18})-\d{1,18}",
+    }.items()
+}
+RESTORE = "restore the directory from a backup (`fedswe deploy restore`)"
 
 
 class ServerFiles:
@@ -47,7 +59,7 @@ class ServerFiles:
         return written
 
     def create(self) -> None:
-        for folder in (*_SWEPT, "reports", "trail"):
+        for folder in FOLDERS:
             (self.directory / folder).mkdir(parents=True, exist_ok=True)
 
     def empty(self) -> bool:
@@ -58,6 +70,21 @@ class ServerFiles:
         """Refuse files that round t needs and that are not those in the ledger."""
         for name in sorted(needed(t, last) & self._digests.keys()):
             self._read(name)
+
+    def refuse_later(self, rounds: int) -> None:
+        """Refuse files of rounds that the ledger does not have, beyond the one that was under way."""
+        for name, t in self.stored():
+            require(
+                t <= rounds + 1,
+                f"{self._path(name)} is of a later round than the {rounds} in the ledger, which was cut: {RESTORE}",
+            )
+
+    def stored(self) -> Iterator[tuple[str, int]]:
+        """The files of rounds, each with the number of rounds after which it is valid."""
+        for folder, pattern in PATTERNS.items():
+            for path in sorted((self.directory / folder).glob("*.safetensors")):
+                if (found := pattern.fullmatch(path.stem)) and path.is_file():
+                    yield f"{folder}/{path.stem}", int(found["t"]) + (folder in _NAMED_BY_ROUND)
 
     # x^0 -----------------------------------------------------------------------------------------------
     def save_start(self, x: Vector) -> None:
@@ -88,6 +115,9 @@ class ServerFiles:
 
     def save_models(self, content: bytes) -> None:
         durable_files.write_whole(self._path("model"), content)
+
+    def remove_models(self) -> None:
+        self._path("model").unlink(missing_ok=True)
 
     # replies, and the models that clients received -----------------------------------------------------
     def save_version(self, t: int, reply: Any, received: Vector) -> None:
@@ -152,20 +182,17 @@ class ServerFiles:
 
         `kept`: the rounds that can be run next, each with the last merge of every client before it.
         """
-        wanted = set[Path]()
+        wanted = set[str]()
         for t, last in kept.items():
-            wanted |= {self._path(name) for name in needed(t, last)}
-        for folder in _SWEPT:
-            for path in (self.directory / folder).glob("*.safetensors"):
-                if path not in wanted:
-                    path.unlink()
+            wanted |= needed(t, last)
+        for name, _ in self.stored():
+            if name.split("/")[0] in _SWEPT and name not in wanted:
+                self._path(name).unlink()
         for folder in ("", *_SWEPT, "trail"):
             for incomplete in (self.directory / folder).glob(".*.part"):
                 incomplete.unlink()
         self._digests = {
-            name: known
-            for name, known in self._digests.items()
-            if name.split("/")[0] not in _SWEPT or self._path(name) in wanted
+            name: known for name, known in self._digests.items() if name.split("/")[0] not in _SWEPT or name in wanted
         }
 
     def _path(self, name: str) -> Path:
@@ -191,13 +218,15 @@ class ServerFiles:
             content = self._path(name).read_bytes()
         except OSError:
             raise self._damaged(name) from None
-        known = self._digests.get(name)
-        require(known is None or digest(content) == known, str(self._damaged(name)))
+        # The arrays of x^0 and of reports have digests of their own in the ledger.
+        own = name == "start" or name.startswith("reports/")
+        require(own or digest(content) == self._digests.get(name), str(self._damaged(name)))
         return content
 
     def _damaged(self, name: str) -> FedsweError:
-        way_out = "restore the directory from a backup, or take rounds back with `fedswe deploy rollback`"
-        return FedsweError(f"{self._path(name)} is missing or not the file that the ledger names: {way_out}")
+        problem = "missing" if not self._path(name).is_file() else "not the file that the ledger names"
+        way_out = f"{RESTORE}, or take rounds back with `fedswe deploy rollback`"
+        return FedsweError(f"{self._path(name)} is {problem}: {way_out}")
 
 
 def needed(t: int, last: Mapping[int, int]) -> set[str]:
@@ -206,3 +235,20 @@ def needed(t: int, last: Mapping[int, int]) -> set[str]:
     for client, merged in last.items():
         names |= {f"versions/{merged}", f"rows/{client}-{merged}"}
     return names
+
+
+def last_merges(entries: Sequence[Entry]) -> dict[int, int]:
+    """The last merge of each client in these rounds."""
+    last = dict[int, int]()
+    for entry in entries:
+        last |= dict.fromkeys(entry.merged, entry.t)
+    return last
+
+
+def restorable(entries: Sequence[Entry], there: Set[str]) -> dict[int, set[str]]:
+    """The numbers of rounds after which a run can continue with the files that are there, each with the files."""
+    found, known = {0: set[str]()}, {name for entry in entries for name in entry.files}
+    for t in range(1, len(entries) + 1):
+        if f"state/{t}" in there and (names := needed(t, last_merges(entries[:t])) & known) <= there:
+            found[t] = names
+    return found

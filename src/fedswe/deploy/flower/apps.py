@@ -32,7 +32,7 @@ def server_app(folder: Path) -> ServerApp:
         with ServerEndpoint.open(_private("run-dir", context.run_config.get("run-dir")), deployment) as server:
             by_key = context.run_config.get("trust-keys", True)
             nodes = Nodes.of_app(folder, server.m) if by_key else Nodes(server.m, None)
-            transport = FlowerTransport(grid, nodes, deployment.deadline)
+            transport = FlowerTransport(grid, nodes, deployment.deadline, server.largest_message)
             Rounds(server, transport, {"flwr": version("flwr")}).run()
 
     return app
@@ -61,7 +61,8 @@ def _answer(message: Message, context: Context, folder: Path) -> Message:
     deployment, problem = _opened(folder, _overrides(context))
     state = _private("state-dir", context.node_config.get("state-dir"), context.run_config.get("state-dir"))
     endpoint = ClientEndpoint.open(state, deployment, _number(context), problem)
-    return Message(wrap(endpoint.handle(unwrap(message)).to_bytes()), reply_to=message)
+    data = unwrap(message, endpoint.largest_message)
+    return Message(wrap(endpoint.handle(data).to_bytes()), reply_to=message)
 
 
 @lru_cache(maxsize=1)

@@ -61,6 +61,7 @@ class Program:
 
     def start(self) -> None:
         self._signal_group(signal.SIGKILL)
+        self._group = None
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -75,13 +76,15 @@ class Program:
     def check(self) -> int | None:
         """Restart the program if it is time; returns its exit code if it has ended since the last check."""
         if self.process is None:
-            if time.monotonic() - self._changed >= self.pause:
+            waited = time.monotonic() - self._changed
+            if waited >= self.pause and (waited >= _GRACE or not self._signal_group(0)):
                 self.start()
             return None
         code = self.process.poll()
         if code is not None:
             self._group = self.process.pid
-            self._signal_group(signal.SIGTERM)  # child processes it has left running; SIGKILL before the next start
+            # Child processes it has left running. They have some seconds to end: a node must deregister.
+            self._signal_group(signal.SIGTERM)
             soon = time.monotonic() - self._changed < _STARTED
             self.process, self._changed = None, time.monotonic()
             self.failures = self.failures + 1 if soon else 0
@@ -98,10 +101,15 @@ class Program:
         found = _ERROR_LINE.findall(text)
         return str(found[-1]).strip() if found else ""
 
-    def _signal_group(self, number: signal.Signals) -> None:
-        if self._group is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._group, number)
+    def _signal_group(self, number: int) -> bool:
+        """Whether the program that has ended has left processes running, which get the signal."""
+        if self._group is None:
+            return False
+        try:
+            os.killpg(self._group, number)
+        except ProcessLookupError:
+            return False
+        return True
 
 
 class ProcessSupervisor:

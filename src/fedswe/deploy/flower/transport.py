@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,7 @@ from fedswe.errors import FedsweError, require
 log = logging.getLogger("fedswe.deploy")
 
 MESSAGE_TYPES = {"job": "train", "delivery": "query.deliver", "hello": "query.hello"}  # hello: which client are you?
+_NPY_HEADER = 1024  # bytes; numpy writes 128 for an array of bytes
 _LIST_INTERVAL = 1.0  # seconds between two requests to Flower for the connected nodes
 
 
@@ -34,15 +36,22 @@ def wrap(data: bytes) -> RecordDict:
     return RecordDict({"packet": ArrayRecord([np.frombuffer(data, dtype=np.uint8)])})
 
 
-def unwrap(message: Message) -> bytes:
-    """The bytes in a message; a FedsweError if there are none."""
+def unwrap(message: Message, limit: int) -> bytes:
+    """The bytes in a message; a FedsweError if there are none, or more than `limit`. They are copied once."""
     try:
-        (array,) = message.content.array_records["packet"].to_numpy_ndarrays()
+        (array,) = message.content.array_records["packet"].values()
+        require(len(array.data) <= limit + _NPY_HEADER, f"a message of {len(array.data)} bytes, the limit is {limit}")
+        file = BytesIO(array.data)
+        require(np.lib.format.read_magic(file) == (1, 0), "a message whose packet is not an array")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        require(dtype == np.uint8 and len(shape) == 1, "a message whose packet is not bytes")
+        data = file.read()
+        require(shape == (len(data),), "a message whose packet is incomplete")
+    except FedsweError:
+        raise
     except Exception as error:  # numpy parses untrusted data here, and can fail in many ways, also for lack of memory
         raise FedsweError(f"a message without a packet ({type(error).__name__})") from None
-    require(isinstance(array, np.ndarray), "a message whose packet is an archive")
-    require(array.dtype == np.uint8 and array.ndim == 1, "a message whose packet is not bytes")
-    return array.tobytes()
+    return data
 
 
 @dataclass(frozen=True)
@@ -54,9 +63,9 @@ class _Sent:
 
 
 class FlowerTransport:
-    def __init__(self, grid: Grid, nodes: Nodes, deadline: float) -> None:
-        """A message that Flower cannot deliver within `deadline` seconds is dropped."""
-        self._grid, self._nodes, self._deadline = grid, nodes, deadline
+    def __init__(self, grid: Grid, nodes: Nodes, deadline: float, limit: int) -> None:
+        """A message that Flower cannot deliver within `deadline` seconds is dropped; larger answers are not read."""
+        self._grid, self._nodes, self._deadline, self._limit = grid, nodes, deadline, limit
         self._open: dict[str, _Sent] = {}  # message id -> message without an answer so far
         self._refused: list[_Sent] = []
         self._unidentified: set[int] = set()  # nodes that were reported in the log
@@ -87,7 +96,7 @@ class FlowerTransport:
             client = self._nodes.client(sent.node)
             assert client is not None  # messages are sent to known clients only
             if message is not None:
-                yield Arrival(client, sent.kind, sent.round, _packet(message))
+                yield Arrival(client, sent.kind, sent.round, self._packet(message))
             elif self.connected().get(client) == sent.node:  # otherwise the client has reconnected, and is asked again
                 yield Arrival(client, sent.kind, sent.round, None, failure)
 
@@ -116,6 +125,12 @@ class FlowerTransport:
             else:
                 yield answered, message, ""
 
+    def _packet(self, message: Message) -> bytes:
+        try:
+            return unwrap(message, self._limit)
+        except FedsweError:
+            return b""  # which the server rejects and counts
+
     def _identify(self, node: int, answer: Message | None, failure: str) -> None:
         """Process a node's answer to hello."""
         if answer is None:
@@ -124,18 +139,13 @@ class FlowerTransport:
             self._unidentified.add(node)
             self._nodes.ask_again(node)
             return
-        hello = answer.content.config_records.get("hello")
-        claimed = hello.get("client") if hello else None
+        try:
+            claimed = answer.content.config_records["hello"]["client"]
+        except Exception:  # an answer without content, or of another form
+            claimed = None
         self._nodes.identify(node, claimed)
         if self._nodes.client(node) is None:
             log.warning("node %d says it is client %.20a of %d", node, claimed, self._nodes.m)
-
-
-def _packet(message: Message) -> bytes:
-    try:
-        return unwrap(message)
-    except FedsweError:
-        return b""  # which the server rejects and counts
 
 
 class Nodes:

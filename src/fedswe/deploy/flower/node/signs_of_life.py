@@ -11,6 +11,15 @@ from contextlib import suppress
 _INTERVAL = 1.0  # seconds between two signs of a thread
 
 
+def end_at_the_first_signal() -> None:
+    """Call it before Flower's programs set their handlers, which restore what was there before when they begin to end.
+
+    A second SIGTERM would otherwise kill a program that is deregistering; a group of processes often gets two.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+
+
 class Sender:
     """The child's side."""
 
@@ -24,7 +33,7 @@ class Sender:
             os.write(self._handle, b".")
 
     def send_from_thread(self) -> None:
-        """Send as long as this process runs; SIGTERM to this process when the parent has ended."""
+        """Send as long as this process runs; SIGTERM to this process while the parent is gone."""
 
         def run() -> None:
             while True:
@@ -32,7 +41,6 @@ class Sender:
                     self.send()
                 except BrokenPipeError:
                     os.kill(os.getpid(), signal.SIGTERM)
-                    return
                 time.sleep(_INTERVAL)
 
         threading.Thread(target=run, daemon=True).start()

@@ -10,7 +10,7 @@ import os
 import sys
 
 from fedswe.deploy.flower.node.clientapps import PreloadedClientApps
-from fedswe.deploy.flower.node.signs_of_life import Sender
+from fedswe.deploy.flower.node.signs_of_life import Sender, end_at_the_first_signal
 from fedswe.errors import FedsweError
 
 
@@ -22,6 +22,7 @@ def main() -> None:
     assert hasattr(run_superexec, "get_executor"), "this version of Flower makes its executor elsewhere"
     run_superexec.get_executor = lambda *_, **__: executor
     os.environ["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.01"  # Flower's smallest: the executor waits instead
+    end_at_the_first_signal()  # not earlier: the ClientApps must not ignore signals
     try:
         flower_superexec()
     except FedsweError as error:

@@ -11,7 +11,7 @@ import time
 from types import ModuleType
 
 from fedswe.deploy.flower.node.pauses import idle_pause
-from fedswe.deploy.flower.node.signs_of_life import Sender
+from fedswe.deploy.flower.node.signs_of_life import Sender, end_at_the_first_signal
 from fedswe.errors import warn
 
 _IDLE = 3  # what Flower sleeps when there is no message; everything else is waiting for a ClientApp
@@ -47,6 +47,7 @@ def main() -> None:
 
     Sender(int(sys.argv.pop(1))).send_from_thread()
     shorten_pauses(start_client_internal)
+    end_at_the_first_signal()
     flower_supernode()
 
 

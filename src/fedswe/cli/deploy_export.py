@@ -1,0 +1,68 @@
+"""fedswe deploy trace, export: the availability that happened, and the current model, for use elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedswe.cli.console import console
+from fedswe.cli.deploy_verify import OwnTasks, RunFolder, find_tasks
+from fedswe.errors import require
+from fedswe.results.files import write_whole
+
+
+def trace_command(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(help="The mask file to write, for availability.name=mask")] = Path("mask.csv"),
+    own: OwnTasks = None,
+) -> None:
+    """Export the availability that happened as a mask for the simulator."""
+    from fedswe.availability import Mask
+    from fedswe.deploy.deployment import FILE, Deployment
+    from fedswe.deploy.stored_run import trace
+    from fedswe.experiment.configuration import dump
+
+    find_tasks(run, own)
+    replay = out.with_suffix(".toml")
+    require(replay != out, f"--out is the mask, its configuration goes to {replay}: choose {out.with_suffix('.csv')}")
+    mask = trace(run, out)
+    deployed = Deployment.load(run / FILE).experiment
+    write_whole(replay, dump(replace(deployed, rounds=len(mask), availability=Mask(file=str(out.resolve())))))
+    share = f"{100 * mask.mean():.0f} % available"
+    console.print(f"mask      {out}: {mask.shape[0]} rounds, {mask.shape[1]} clients, {share}")
+    console.print(f"replay    fedswe run {replay}")
+
+
+def export_command(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(help="The safetensors file to write")] = Path("model.safetensors"),
+    model: Annotated[
+        str, typer.Option(help="server or client_mean; default: client_mean for FedSWE, server otherwise")
+    ] = "",
+    own: OwnTasks = None,
+) -> None:
+    """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
+    from fedswe.algorithms import FedSWE
+    from fedswe.deploy import ledger
+    from fedswe.deploy.deployment import FILE, Deployment
+    from fedswe.deploy.protocol import RunProtocol
+    from fedswe.deploy.server_files import ServerFiles
+    from fedswe.deploy.stored_run import snapshot
+    from fedswe.results.tensors import to_bytes
+
+    find_tasks(run, own)
+    title = ledger.read(run / ledger.FILE).title
+    deployment = Deployment.load(run / FILE)
+    # FedSWE's server model fluctuates from round to round; its client mean is the better model.
+    model = model or ("client_mean" if isinstance(deployment.experiment.algorithm, FedSWE) else "server")
+    require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")
+    problem = deployment.problem()
+    protocol = RunProtocol(deployment, problem, ServerFiles(run).start(problem.start))
+    require(protocol.m == title.m, f"{run}: {FILE} is not of this run: restore the file it began with")
+    entries, models = snapshot(run, protocol)
+    x = models[model]
+    write_whole(out, to_bytes(problem.state_dict(x), {"model": model, "round": str(len(entries))}))
+    console.print(f"model     {out}: {model.replace('_', ' ')} after {len(entries)} rounds, {x.numel()} parameters")

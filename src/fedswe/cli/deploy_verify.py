@@ -1,0 +1,111 @@
+"""fedswe deploy verify, ledger: check a run, and give the clients what they need to check their part of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedswe.cli.arguments import Json
+from fedswe.cli.console import console, print_json
+from fedswe.errors import FedsweError, require
+from fedswe.results.files import write_whole
+
+if TYPE_CHECKING:
+    from fedswe.deploy.verification.report import Verification
+
+OwnTasks = Annotated[
+    Path | None, typer.Option("--app", metavar="DIR", help="Where your own task is; default: the folder of RUN_DIR")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The run directory of the server")]
+
+
+def verify_command(
+    run: RunFolder,
+    client: Annotated[
+        str | None, typer.Option(metavar="I|all", help="Check the part of client I, from its own data and state")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The client's state-dir; default: RUN_DIR/clients")
+    ] = None,
+    own: OwnTasks = None,
+    other_machine: Annotated[
+        bool, typer.Option("--other-machine", help="The run is of another machine: do not check the seals")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check ledger, files, models and evaluations of a run, without the data of its clients; or a client's part."""
+    import torch
+
+    from fedswe.deploy.audit import Scope, verify, verify_client
+    from fedswe.deploy.deployment import FILE, Deployment
+
+    find_tasks(run, own)
+    torch.set_num_threads(1)  # as in the processes of a trial: sums depend on the number of threads
+    if client is None or client == "all":
+        everything = True if client == "all" else None
+        found = verify(run, scope=Scope(not other_machine, state, everything))
+    else:
+        require(client.isdecimal(), f"--client must be a number or all, not {client}")
+        deployment = Deployment.load(run / FILE)
+        if own is not None and (own / FILE).is_file():  # the paths of the data differ from those of the server
+            task = Deployment.load(own / FILE).experiment.task
+            deployment = replace(deployment, experiment=replace(deployment.experiment, task=task))
+        found = verify_client(run, int(client), state or run / "clients", deployment)
+    if as_json:
+        parts = [asdict(part) for part in found.parts]
+        summary = {"passed": found.passed, "complete": found.complete, "exact": found.exact}
+        print_json({**asdict(found), **summary, "parts": parts, "failures": found.failures})
+    else:
+        _print(found)
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def _print(found: Verification) -> None:
+    for part in found.parts:
+        if part.checked:
+            console.print(f"{part.name:<14}{part.checked}")
+        for failure in part.failures:
+            console.print(f"{part.name:<14}FAILED: {failure}")
+        for note in part.notes:
+            console.print(f"{part.name:<14}note: {note}")
+        for what in part.skipped:
+            console.print(f"{part.name:<14}not checked: {what}")
+    if not found.passed:
+        result = f"FAILED: {len(found.failures)} findings"
+    elif found.complete:
+        result = "passed: every model follows from the reports, and every report from the data of its client"
+    else:
+        result = "passed, as far as it was checked"
+    console.print(f"{'verify':<14}{result}")
+
+
+def ledger_command(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write")] = Path("ledger"),
+) -> None:
+    """Copy what clients need to check their part of a run: the ledger and deployment.toml."""
+    from fedswe.deploy import ledger
+    from fedswe.deploy.deployment import FILE
+
+    contents = ledger.read(run / ledger.FILE)
+    require(not out.exists() or not any(out.iterdir()), f"{out} is not empty: choose another folder")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        content, deployment = (run / ledger.FILE).read_bytes()[: contents.size], (run / FILE).read_bytes()
+    except OSError as error:
+        raise FedsweError(f"cannot copy {run} to {out}: {error.strerror}") from None
+    write_whole(out / FILE, deployment)
+    write_whole(out / ledger.FILE, content)
+    console.print(
+        f"ledger    {out}: {len(contents.entries)} rounds; clients run `fedswe deploy verify {out} --client I`"
+    )
+
+
+def find_tasks(run: Path, app: Path | None) -> None:
+    """Make the user's own task importable: it is in the app, which holds the run directory of a trial."""
+    sys.path.insert(0, str((app or run.resolve().parent).resolve()))

@@ -1,0 +1,79 @@
+"""Take committed rounds back: the run continues after an earlier round. What was taken back stays in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedswe.deploy import durable_files, ledger
+from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
+from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.evaluation import HISTORY, history
+from fedswe.deploy.ledger import Change, Entry, Ledger, require_own_seals
+from fedswe.deploy.protocol import RunProtocol
+from fedswe.deploy.server_files import ServerFiles, last_merges, restorable
+from fedswe.deploy.verification.recomputation import kept_everything, rebuilt
+from fedswe.errors import FedsweError, require
+
+
+def rollback(directory: Path | str, to: int, reason: str = "") -> int:
+    """Keep the first `to` rounds of a run that no server runs; returns how many were taken back."""
+    folder = Path(directory)
+    require((folder / ledger.FILE).is_file(), f"{folder} holds no deployment (no {ledger.FILE})")
+    lock = durable_files.claim(folder)
+    try:
+        path = folder / ledger.FILE
+        contents = ledger.read(path)
+        require_own_seals(folder, contents)
+        entries, rounds = contents.entries, len(contents.entries)
+        require(0 <= to < rounds, f"--to must be from 0 to {rounds - 1}: {rounds} rounds are committed")
+        _provide_files(folder, entries, to)
+        book = Ledger(path, contents)
+        try:
+            book.append(Change("rollback", to, reason=reason))
+        finally:
+            book.close()
+        _remove_what_follows(folder, entries[:to])
+        contents = ledger.read(path)
+        if contents.rows:
+            durable_files.write_whole(folder / HISTORY, history(contents.rows).to_csv())
+        else:
+            (folder / HISTORY).unlink(missing_ok=True)
+        return rounds - to
+    finally:
+        lock.release()
+
+
+def _provide_files(folder: Path, entries: Sequence[Entry], to: int) -> None:
+    """Check the files that the next round needs; where they were removed, compute them again from kept reports."""
+    files = ServerFiles(folder, entries[:to])
+    try:
+        files.check(to, last_merges(entries[:to]))
+    except FedsweError:
+        there = {name for name, _ in files.stored()}
+        possible = ", ".join(str(t) for t in restorable(entries, there) if t < len(entries))
+        require(
+            kept_everything(entries[:to]),
+            f"{folder}: the files of round {to} are no longer there or damaged; "
+            f"the run can be taken back to {possible} (deploy.keep_rounds says how many are kept)",
+        )
+        deployment = Deployment.load(folder / DEPLOYMENT_FILE)
+        problem = deployment.problem()
+        protocol = RunProtocol(deployment, problem, files.start(problem.start))
+        require(
+            protocol.start_digest == ledger.read(folder / ledger.FILE).title.start,
+            f"{folder}: start.safetensors is not of this run",
+        )
+        for name, content in rebuilt(folder, protocol, entries[:to]):
+            durable_files.write_whole(folder / f"{name}.safetensors", content)
+        files.check(to, last_merges(entries[:to]))
+
+
+def _remove_what_follows(folder: Path, entries: Sequence[Entry]) -> None:
+    files, to = ServerFiles(folder, entries), len(entries)
+    there = {name for name, _ in files.stored()}
+    files.sweep({t: last_merges(entries[:t]) for t in restorable(entries, there)})
+    files.remove_models()
+    for name, t in files.stored():
+        if t > to:
+            (folder / f"{name}.safetensors").unlink()

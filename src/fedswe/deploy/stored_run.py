@@ -1,0 +1,71 @@
+"""A run directory, read without its server: the models after a committed round, and the availability that happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedswe.availability.schedule import Bools
+from fedswe.core.algorithm import Algorithm
+from fedswe.core.records import Vector
+from fedswe.deploy import ledger
+from fedswe.deploy.client_table import ClientTable
+from fedswe.deploy.ledger import Entry, merged_mask
+from fedswe.deploy.protocol import RunProtocol
+from fedswe.deploy.server_files import ServerFiles
+from fedswe.engine.outputs import Outputs
+from fedswe.errors import FedsweError, require
+from fedswe.results.files import write_whole
+
+
+class StoredRun:
+    """A run after the given rounds, whose files are still there."""
+
+    def __init__(self, folder: Path, protocol: RunProtocol, entries: Sequence[Entry]) -> None:
+        self.m, self.t, self.algorithm = protocol.m, len(entries), protocol.algorithm
+        self.files = ServerFiles(folder, entries)
+        self._clients = ClientTable(protocol, self.files)
+        for entry in entries:
+            self._clients = self._clients.after(entry)
+        self._server = protocol.server_init()
+        if entries:
+            self._server = self.files.state(self.t, self._server)
+
+    algorithm: Algorithm
+
+    def server_model(self) -> Vector:
+        return self._server.model
+
+    def client_mean(self) -> Vector:
+        return self._clients.mean()
+
+    def outputs(self, protocol: RunProtocol) -> Outputs:
+        """The evaluated models; averages over rounds begin here if their state is not stored."""
+        outputs = Outputs(self, protocol.deployment.experiment.evaluate.outputs())
+        state = self.files.outputs(self.t) if self.t else None
+        if state is not None and state.keys() == outputs.state().keys():
+            outputs.load(state)
+        return outputs
+
+
+def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str, Vector]]:
+    """The committed rounds, and server model and client mean after the last; also while the server is running."""
+    while True:
+        contents = ledger.read(folder / ledger.FILE)
+        try:
+            run = StoredRun(folder, protocol, contents.entries)
+            return contents.entries, {"server": run.server_model(), "client_mean": run.client_mean()}
+        except FedsweError:
+            # If the server has committed another round meanwhile, it has removed the files of the one before.
+            if ledger.read(folder / ledger.FILE).size == contents.size:
+                raise
+
+
+def trace(directory: Path | str, out: Path | str) -> Bools:
+    """Write the availability that happened to a file for ``availability.name=mask``; returns the mask [rounds, m]."""
+    contents = ledger.read(Path(directory) / ledger.FILE)
+    require(contents.entries, f"{directory}: no round was committed yet, there is nothing to export")
+    mask = merged_mask(contents.entries, contents.title.m)
+    lines = [",".join("01"[available] for available in row) for row in mask.astype(int)]
+    write_whole(Path(out), "\n".join(lines) + "\n")
+    return mask

@@ -1,0 +1,199 @@
+"""The client's half: a client compares the ledger with its own journal, and replays its reports from its own data.
+
+It needs the ledger, the deployment, its data and its trail (``client_trail``), and nothing of the server or of others.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from fedswe.deploy import ledger
+from fedswe.deploy.client import ClientEndpoint
+from fedswe.deploy.client_trail import ClientTrail, Record
+from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.ledger import Change, Entry
+from fedswe.deploy.packet import Arrays, digest
+from fedswe.deploy.protocol import NEVER, RunProtocol
+from fedswe.deploy.verification.report import Part
+from fedswe.deploy.verification.simulation import TOLERANCE, difference
+from fedswe.errors import FedsweError
+from fedswe.tasks.problem import Problem
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """What the ledger said about a client up to some line."""
+
+    line: int
+    t: int  # rounds
+    merged: int  # the client's last merge
+    base: str  # digest of the reply to it, or of x^0
+    entry: Entry | None  # the round that this line commits
+
+
+@dataclass
+class _View:
+    """A ledger, as one client sees it."""
+
+    moments: dict[str, _Moment] = field(default_factory=dict)  # by the digest of the line
+    restores: list[tuple[int, int]] = field(default_factory=list)  # line, rounds that were left
+    entries: list[Entry] = field(default_factory=list)
+    run: str = ""
+
+
+def _view(path: Path, client: int, needs_base: bool) -> _View:
+    view, merges = _View(), list[tuple[int, str]]()
+    for line, contents in ledger.Reader(path).lines():
+        entry = line if isinstance(line, Entry) else None
+        if entry is not None and client in entry.merged:
+            merges.append((entry.t, entry.reply))
+        elif isinstance(line, Change) and line.action == "rollback":
+            merges = [merge for merge in merges if merge[0] < line.t]
+        elif isinstance(line, Change) and line.action == "restore":
+            view.restores.append((len(contents.heads), line.t))
+        merged, base = merges[-1] if merges else (NEVER, contents.title.start)
+        moment = _Moment(len(contents.heads), len(contents.entries), merged, base if needs_base else "", entry)
+        view.moments[contents.heads[-1]] = moment
+        view.entries, view.run = contents.entries, contents.title.run
+    return view
+
+
+class ClientCheck:
+    def __init__(self, folder: Path, deployment: Deployment, problem: Problem, client: int, state: Path) -> None:
+        """`folder` holds ledger.jsonl; `state` is the client's own."""
+        # The base is always attached here, and nothing is stored.
+        self._protocol = RunProtocol(replace(deployment, delivery="lazy", trail=False), problem)
+        self._problem, self._client = problem, client
+        self._view = _view(folder / ledger.FILE, client, self._protocol.needs_base)
+        self._trail = ClientTrail(state, client)
+        self.part, self.replayed = Part(f"client {client}"), 0
+
+    def run(self) -> Part:
+        part, trail = self.part, self._trail
+        records = list(trail.records())
+        own = [record for record in records if record.run == self._view.run]
+        merged = [entry for entry in self._view.entries if self._client in entry.merged]
+        if not own:
+            what = "is of other runs" if records else "is not there"
+            part.skipped.append(f"its {len(merged)} reports: {trail.folder} {what}; deploy.trail = true keeps it")
+            return part
+        known = self._check_heads(own)
+        reports = [record for record in known if record.kind == "report"]
+        first = min((record.round for record in reports), default=0)
+        early, rounded = 0, list[float]()
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / f"client-{self._client}.safetensors"
+            endpoint = ClientEndpoint(path, self._protocol, self._client, self._problem)
+            for entry in merged:
+                if entry.t < first:
+                    early += 1
+                else:
+                    part.attempt(self._check_report, endpoint, entry, reports, rounded)
+        part.checked = f"{len(known)} messages of the server agree with the ledger; "
+        part.checked += f"{self.replayed} of {len(merged)} merged reports have the bits of a replay from its data"
+        if rounded:
+            part.notes.append(
+                f"{len(rounded)} reports were replayed with other bits, largest difference {max(rounded):.2g}: "
+                "another processor or number of threads than in the training"
+            )
+        if early:
+            part.skipped.append(f"{early} reports before round {first}, where the client's records begin")
+        return part
+
+    # what the server said ------------------------------------------------------------------------------
+    def _check_heads(self, records: Iterable[Record]) -> list[Record]:
+        """The records whose heads are lines of this ledger."""
+        part, view, found, seen = self.part, self._view, list[Record](), 0
+        lost = set[int]()
+        for record in records:
+            where = (
+                f"client {self._client}: the {'job' if record.kind == 'report' else 'reply'} of round {record.round}"
+            )
+            moment = view.moments.get(record.head)
+            if moment is None:
+                if any(line > seen and left <= record.round for line, left in view.restores):
+                    lost.add(record.round)
+                else:
+                    part.failures.append(f"{where} names a line that this ledger does not have: it was changed or cut")
+                continue
+            seen = max(seen, moment.line)
+            found.append(record)
+            if record.kind == "report":
+                part.require(
+                    (moment.t, moment.merged, moment.base) == (record.round, record.merged, record.base),
+                    f"{where} does not agree with line {moment.line} of the ledger",
+                )
+            else:
+                entry = moment.entry
+                merged = entry is not None and entry.t == record.round and self._client in entry.merged
+                part.require(
+                    merged and entry is not None and entry.reply == record.base,
+                    f"{where} proves a merge that line {moment.line} of the ledger does not have",
+                )
+        if lost:
+            part.notes.append(
+                f"rounds {', '.join(map(str, sorted(lost)))}, in which this client took part, are not in this ledger: "
+                "the operator has restored an older backup"
+            )
+        return found
+
+    # reports -------------------------------------------------------------------------------------------
+    def _check_report(
+        self, endpoint: ClientEndpoint, entry: Entry, records: list[Record], rounded: list[float]
+    ) -> None:
+        part, named = self.part, entry.reports.get(self._client, "")
+        where = f"client {self._client}, round {entry.t}"
+        sent = [record for record in records if record.round == entry.t]
+        if not part.require(sent, f"{where}: the ledger has a report of which the client has no record"):
+            return
+        sent = [record for record in sent if record.report == named]
+        if not part.require(sent, f"{where}: the ledger names another report than the client has sent"):
+            return
+        job, report = self._trail.job(sent[-1])
+        if not part.require(digest(report) == named, f"{where}: the report in the client's trail is damaged"):
+            return
+        inputs = self._digests(job.arrays)
+        wanted = {"job": entry.jobs.get(self._client, "")}
+        if self._protocol.home == "client":
+            wanted = {"down": entry.down, "base": sent[-1].base}
+        for name, known in wanted.items():
+            part.require(
+                inputs[name] == known, f"{where}: the client trained from another {name} than the ledger names"
+            )
+        answer = endpoint.handle(job)
+        if not part.require(
+            answer.kind == "report",
+            f"{where}: the report cannot be replayed: {answer.header.get('reason', answer.kind)}",
+        ):
+            return
+        if digest(answer.arrays) == named:
+            self.replayed += 1
+            return
+        far = float(np.max([difference(answer.arrays[name], value) for name, value in report.items()]))
+        if part.require(
+            far <= TOLERANCE, f"{where}: the replayed report differs by {far:.2g} from the one in the ledger"
+        ):
+            rounded.append(far)
+
+    def _digests(self, arrays: Arrays) -> dict[str, str]:
+        def of(*beginnings: str) -> Arrays:
+            return {name: value for name, value in arrays.items() if name.startswith(beginnings)}
+
+        base = of("reply.", "start") if self._protocol.needs_base else {}
+        return {"job": digest(of("job.")), "down": digest(of("down.")), "base": digest(base) if base else ""}
+
+
+def check_client(folder: Path, deployment: Deployment, problem: Problem, client: int, state: Path) -> tuple[Part, int]:
+    """What a client finds, and how many of its reports it has replayed with equal bits."""
+    part = Part(f"client {client}")
+    try:
+        check = ClientCheck(folder, deployment, problem, client, state)
+    except FedsweError as error:
+        part.failures.append(str(error))
+        return part, 0
+    return check.run(), check.replayed

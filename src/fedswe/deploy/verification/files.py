@@ -1,0 +1,123 @@
+"""The files of a run directory: each has the content whose digest the ledger has, and none is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedswe.deploy import ledger
+from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
+from fedswe.deploy.evaluation import HISTORY, history
+from fedswe.deploy.ledger import Contents
+from fedswe.deploy.packet import Packet, digest
+from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed
+from fedswe.deploy.verification.chain import Chronicle
+from fedswe.deploy.verification.report import Part
+from fedswe.errors import FedsweError
+
+# Besides the files of rounds: what a run directory may hold.
+_KNOWN = {
+    *(ledger.FILE, DEPLOYMENT_FILE, HISTORY, "run.json", "start.safetensors", "model.safetensors"),
+    *("clients", "flower", "control"),
+    *FOLDERS,
+}
+_KNOWN_BEGINNINGS = ("process.lock", "server.log", ".")
+
+
+def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
+    """Also the names of the files of rounds that have the digests in the ledger."""
+    part, files = Part("files"), ServerFiles(folder, contents.entries)
+    last, known, required = dict[int, int](), dict[str, str](), set[str]()
+    for entry in contents.entries:
+        last |= dict.fromkeys(entry.merged, entry.t)
+        known |= entry.files
+        if f"trail/{entry.t + 1}" in entry.files:  # with deploy.trail = true, these are never removed
+            required |= {f"trail/{entry.t + 1}", *(f"reports/{entry.t}-{client}" for client in entry.merged)}
+    rounds, same = len(contents.entries), set[str]()
+    required |= needed(rounds, last) & known.keys()
+    stored = dict(files.stored())
+    for name in sorted(required - stored.keys()):
+        part.failures.append(f"{name}.safetensors is missing")
+    for name, t in stored.items():
+        path = folder / f"{name}.safetensors"
+        if name.startswith("reports/"):
+            if _check_report(part, path, contents):
+                same.add(name)
+        elif name in known and part.require(
+            ledger.digest(_content(path) or b"") == known[name],
+            f"{name}.safetensors is not the file that the ledger names",
+        ):
+            same.add(name)
+        part.require(
+            t <= contents.reached + 1,
+            f"{name}.safetensors is of a later round than the {contents.reached} in the ledger: the ledger was cut",
+        )
+    part.attempt(_check_start, part, folder, contents)
+    for path in sorted(folder.iterdir()):
+        if path.name not in _KNOWN and not path.name.startswith(_KNOWN_BEGINNINGS):
+            part.notes.append(f"{path.name} does not belong to a run")
+    for name in FOLDERS:
+        for path in sorted((folder / name).glob("*")):
+            if f"{name}/{path.stem}" not in stored or path.suffix != ".safetensors":
+                part.notes.append(f"{name}/{path.name} does not belong to a run")
+    part.checked = f"{len(same) + 1} files have the digests in the ledger"
+    return part, same
+
+
+def _check_report(part: Part, path: Path, contents: Contents) -> bool:
+    """Kept with deploy.trail = true; the ledger has the digest of its arrays."""
+    t, client = map(int, path.stem.split("-"))
+    name, entries = f"reports/{path.name}", contents.entries
+    if t >= len(entries):
+        return False  # of the round that is under way
+    try:
+        content = path.read_bytes()
+        packet = Packet.from_bytes(content)
+    except (OSError, FedsweError):
+        return part.require(False, f"{name} is damaged")
+    if client not in entries[t].reports:
+        part.notes.append(f"{name} was not merged")
+        return False
+    written = Packet("report", {}, packet.arrays).to_bytes()
+    same = content == written and digest(packet.arrays) == entries[t].reports[client]
+    return part.require(same, f"{name} is not the report that the ledger names")
+
+
+def _check_start(part: Part, folder: Path, contents: Contents) -> None:
+    content = (folder / "start.safetensors").read_bytes() if (folder / "start.safetensors").is_file() else b""
+    if part.require(content, "start.safetensors is missing"):
+        arrays = Packet.from_bytes(content).arrays
+        same = digest(arrays) == contents.title.start and content == Packet("start", {}, arrays).to_bytes()
+        part.require(same, "start.safetensors is not the model that the ledger names")
+
+
+def check_derived(folder: Path, chronicle: Chronicle) -> Part:
+    """Files that are written from the ledger, or at a start of the server."""
+    part, contents, compared = Part("derived files"), chronicle.contents, []
+    if contents.rows:
+        compared.append(HISTORY)
+        expected = history(contents.rows).to_csv().encode()
+        part.require(_content(folder / HISTORY) == expected, f"{HISTORY} is not what the ledger's evaluations give")
+    elif (folder / HISTORY).exists():
+        part.failures.append(f"{HISTORY} is there, but the ledger has no evaluations")
+    if not contents.starts:
+        part.skipped.append(f"{DEPLOYMENT_FILE} and run.json: the ledger has no start of a server")
+        return part
+    for name, known in contents.starts[-1].files.items():
+        compared.append(name)
+        accepted = {known}
+        if chronicle.ends_with_start and len(contents.starts) > 1:  # a server may have ended before it wrote the file
+            accepted.add(contents.starts[-2].files.get(name, known))
+        content = _content(folder / name)
+        part.require(
+            content is not None and ledger.digest(content) in accepted,
+            f"{name} is {'missing' if content is None else 'not the file that the last start in the ledger names'}",
+        )
+    part.checked = ", ".join(compared)
+    return part
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,132 @@
+"""The server's half of the algorithm, computed again from the reports that deploy.trail = true keeps.
+
+No client data are needed. Each file that the server wrote for a round is written again in memory, also those that were
+removed since, and its digest is compared with that in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedswe.core.algorithm import Algorithm, Done, received
+from fedswe.core.records import Model, Vector, add
+from fedswe.deploy.client_table import ClientTable
+from fedswe.deploy.ledger import Entry
+from fedswe.deploy.ledger import digest as digest_of_file
+from fedswe.deploy.packet import decode, digest, encode
+from fedswe.deploy.protocol import RunProtocol
+from fedswe.deploy.server_files import ServerFiles, needed
+from fedswe.engine.outputs import Outputs
+from fedswe.errors import require
+
+
+class FilesInMemory(ServerFiles):
+    """The files that the server would write, without a directory."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+        self.contents: dict[str, bytes] = {}
+
+    def sweep(self, kept: Mapping[int, Mapping[int, int]]) -> None:
+        wanted = set[str]().union(*(needed(t, last) for t, last in kept.items()))
+        self.contents = {name: content for name, content in self.contents.items() if name in wanted}
+
+    def _write(self, name: str, content: bytes) -> None:
+        self.contents[name] = content
+        self._written[name] = self._digests[name] = digest_of_file(content)
+
+    def _read(self, name: str) -> bytes:
+        return self.contents[name]
+
+
+class Recomputation:
+    """A run of which `step` computes the next round from its kept reports."""
+
+    algorithm: Algorithm
+
+    def __init__(self, folder: Path, protocol: RunProtocol) -> None:
+        self._reports, self._protocol = ServerFiles(folder), protocol
+        self.m, self.t, self.algorithm = protocol.m, 0, protocol.algorithm
+        self.files = FilesInMemory()
+        self._server = protocol.server_init()
+        self._clients = ClientTable(protocol, self.files)
+        self.outputs = Outputs(self, protocol.deployment.experiment.evaluate.outputs())
+
+    def server_model(self) -> Vector:
+        return self._server.model
+
+    def client_mean(self) -> Vector:
+        return self._clients.mean()
+
+    @property
+    def last(self) -> dict[int, int]:
+        """The last merge of each client."""
+        return self._clients.last
+
+    def step(self, entry: Entry) -> list[str]:
+        """Compute a round; what the ledger says otherwise about it."""
+        protocol, t = self._protocol, self.t
+        down = protocol.downlink(self._server, t)
+        found = {"down": digest(encode("down", down))}
+        total, after = protocol.no_report, {}
+        for client in sorted(entry.merged):
+            arrays = self._reports.report(t, client)
+            found[f"report of client {client}"] = digest(arrays)
+            if protocol.home == "server":
+                after[client], report, found[f"job of client {client}"] = self._at_server(client, down, arrays)
+            else:
+                report = decode("report", arrays, protocol.no_report)
+            total = add(total, report)
+        server, reply = protocol.merge(self._server, total, len(entry.merged), t)
+        self.files.save_state(t + 1, server)
+        if entry.merged:
+            self.files.save_version(t, reply, received(down, reply))
+        for client, state in after.items():
+            settled = self.algorithm.settle(state, reply, protocol.at_client(client, t))
+            self.files.save_client_state(client, t, settled)
+        if f"trail/{t + 1}" in entry.files:
+            self.files.save_trail(t + 1, server.model)
+        found["reply"] = digest(encode("reply", reply)) if protocol.needs_base and entry.merged else ""
+        found["model"] = digest({"x": server.model})
+        self._server, self._clients, self.t = server, self._clients.after(entry), t + 1
+        self.outputs.after_round()
+        if state := self.outputs.state():
+            self.files.save_outputs(t + 1, state)
+        return self._differences(entry, found)
+
+    def _at_server(self, client: int, down: Any, arrays: Any) -> tuple[Any, Any, str]:
+        """State, report and digest of the job of a client whose state is kept at the server."""
+        protocol, state = self._protocol, self._clients.state(client)
+        at = protocol.at_client(client, self.t)
+        job = self.algorithm.plan(state, down, at)
+        end = decode("trained", arrays, Model(protocol.start)).x
+        done = Done(end, protocol.local.steps, protocol.local.lr_at(self.t))
+        planned = {"job.start": job.start} | ({} if job.drift is None else {"job.drift": job.drift})
+        return *self.algorithm.report(state, down, job, done, at), digest(planned)
+
+    def _differences(self, entry: Entry, found: Mapping[str, str]) -> list[str]:
+        ledger = {"down": entry.down, "reply": entry.reply, "model": entry.model}
+        ledger |= {f"report of client {client}": known for client, known in entry.reports.items()}
+        ledger |= {f"job of client {client}": known for client, known in entry.jobs.items()}
+        wrong = [name for name, value in found.items() if ledger.get(name) != value]
+        return wrong + [
+            f"{name}.safetensors" for name, value in self.files.written().items() if entry.files.get(name) != value
+        ]
+
+
+def kept_everything(entries: Sequence[Entry]) -> bool:
+    """Whether the reports of all rounds were kept."""
+    return all(f"trail/{entry.t + 1}" in entry.files for entry in entries)
+
+
+def rebuilt(folder: Path, protocol: RunProtocol, entries: Sequence[Entry]) -> Iterator[tuple[str, bytes]]:
+    """The files that the round after the given ones needs, from the kept reports."""
+    require(kept_everything(entries), "the reports were not kept")
+    run = Recomputation(folder, protocol)
+    for entry in entries:
+        wrong = run.step(entry)
+        require(not wrong, f"round {entry.t} cannot be computed again: {', '.join(wrong)}")
+        run.files.sweep({run.t: run.last})
+    yield from run.files.contents.items()
