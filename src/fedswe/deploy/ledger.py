@@ -145,7 +145,9 @@ class Contents:
                 self.entries.append(line)
                 self.reached = max(self.reached, len(self.entries))
             case Evaluation():
-                self.rows = [row for row in self.rows if row["round"] < line.row["round"]] + [line.row]
+                while self.rows and self.rows[-1]["round"] >= line.row["round"]:
+                    self.rows.pop()
+                self.rows.append(line.row)
             case Change(action="rollback"):
                 _demand(0 <= line.t <= len(self.entries), "a rollback to a round that does not exist")
                 self.entries = self.entries[: line.t]
