@@ -30,6 +30,7 @@ class F3AST(Algorithm):
     budget: int = 10  # K_t; 0 = every available client trains
     initial_rate: float = 1.0  # r_i before the first round; the original code starts at 1/m
 
+    members_change: ClassVar[bool] = True
     title: ClassVar[str] = "F3AST: fast federated learning under intermittent availability"
     citation: ClassVar[str] = (
         "Ribero, Vikalo, de Veciana. Federated Learning under Intermittent Client Availability and "

@@ -28,6 +28,7 @@ class FedAU(Algorithm):
 
     cutoff: int = 50  # K
 
+    members_change: ClassVar[bool] = True
     title: ClassVar[str] = "FedAU: online estimates of participation"
     citation: ClassVar[str] = (
         "Wang, Ji. A Lightweight Method for Tackling Unknown Participation Statistics in Federated "

@@ -15,6 +15,7 @@ class Averaging(Algorithm):
     """Train from the server's model, send the progress; the three rules differ in how progress is weighted."""
 
     home: ClassVar[Literal["client", "server"]] = "client"  # there is no client state
+    members_change: ClassVar[bool] = True
 
     def report(self, c: Nothing, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Nothing, Model]:
         return c, Model(self.weigh(done.end - job.start, at))

@@ -26,6 +26,7 @@ class FedPBC(Algorithm):
         "Time-Varying Communications. CDC 2023."
     )
     home: ClassVar[Literal["client", "server"]] = "client"
+    members_change: ClassVar[bool] = True
     trains_while_absent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

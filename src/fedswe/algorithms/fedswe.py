@@ -40,6 +40,7 @@ class FedSWE(Algorithm):
     k: float = 100.0  # copies of the server's own model in the average
 
     home: ClassVar[Literal["client", "server"]] = "client"
+    members_change: ClassVar[bool] = True
     title: ClassVar[str] = "FedSWE: stabilised agile weight re-equalisation"
     citation: ClassVar[str] = (
         "Xiang, Ioannidis, Yeh, Joe-Wong, Su. Resilience Beyond Stationary Client Unavailability: "

@@ -42,6 +42,7 @@ class GFedAvg(Algorithm):
     period: int = 100  # P, rounds of a window
 
     home: ClassVar[Literal["client", "server"]] = "client"  # there is no client state
+    members_change: ClassVar[bool] = True
     title: ClassVar[str] = "gFedAvg: generalised FedAvg with amplified updates"
     citation: ClassVar[str] = (
         "Wang, Ji. A Unified Analysis of Federated Learning with Arbitrary Client Participation. NeurIPS 2022."

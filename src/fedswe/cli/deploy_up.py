@@ -106,6 +106,11 @@ def _watch(
         if progress.look():
             attempts = 0
             needed.committed()
+        if progress.stopped:
+            console.print("stopped   by an operator: `up` continues the run")
+            break
+        if progress.paused:
+            needed.committed()
         needed.check()
         if number:
             if federation.server_ended() and not progress.look() and not progress.finished:
@@ -173,6 +178,7 @@ class Progress:
         self._ledger = ledger.Reader(self._path)
         contents = self._contents()
         self._printed, self._began = len(contents.entries) if contents else 0, time.monotonic()
+        self._starts = len(contents.starts) if contents else 0  # of earlier servers
         self._log.new_lines()  # those of earlier starts
         if self._printed and not self.finished:
             console.print(f"resuming  at round {self._printed} of {rounds}")
@@ -181,10 +187,24 @@ class Progress:
     def finished(self) -> bool:
         return self._printed >= self._rounds
 
+    @property
+    def stopped(self) -> bool:
+        """Whether an operator has ended a server that began after this."""
+        contents = self._contents()
+        return contents is not None and contents.stopped and len(contents.starts) > self._starts
+
+    @property
+    def paused(self) -> bool:
+        contents = self._contents()
+        return contents is not None and contents.paused
+
     def look(self) -> bool:
         """Print the rounds committed since the last look; whether there were any."""
+        from fedswe.deploy.log_file import warning_text
+
         for line in self._log.new_lines()[0]:
-            console.print(f"warning   {printable(line.decode(errors='replace'))}")
+            if text := warning_text(line.decode(errors="replace")):
+                console.print(f"warning   {printable(text)}")
         contents = self._contents()
         if contents is None or len(contents.entries) == self._printed:
             return False

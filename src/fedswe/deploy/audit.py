@@ -18,6 +18,7 @@ from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.ledger import Contents
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.stored_run import StoredRun
@@ -74,7 +75,8 @@ def _verify(
     try:
         deployment = Deployment.load(folder / DEPLOYMENT_FILE)
         problem = deployment.problem()
-        protocol = RunProtocol(deployment, problem, ServerFiles(folder).start(problem.start))
+        start, membership = ServerFiles(folder).start(problem.start), Membership.of(contents)
+        protocol = RunProtocol(deployment, problem, start, membership)
         _require_same_run(folder, contents, protocol, parts[-1])
     except FedsweError as error:
         part = Part("models", failures=[str(error)], skipped=["rounds, models and evaluations, which need these files"])
@@ -84,7 +86,7 @@ def _verify(
     replayed, result = 0, None
     states = scope.clients or folder / "clients"
     if states.is_dir() and deployment.trail:
-        for client in range(protocol.m):
+        for client in range(protocol.membership.numbers):
             part, count = check_client(folder, deployment, problem, client, state_of(states, client))
             replayed += count
             parts.append(part)
@@ -118,7 +120,7 @@ def verify_client(
         require((folder / ledger.FILE).is_file(), str(error))
         return Verification(0, 0, [Part("ledger", failures=[str(error)])])
     contents = chronicle.contents
-    protocol = RunProtocol(deployment, problem)
+    protocol = RunProtocol(deployment, problem, membership=Membership.of(contents))
     whole = Part("ledger", f"{chronicle.lines} lines, each with the digest of the line before", chronicle.misplaced)
     derived = Part("deployment")
     try:
@@ -143,7 +145,7 @@ def _require_same_run(folder: Path, contents: Contents, protocol: RunProtocol, d
     """A later version may know more keys, which changes the digest: then the file that the ledger names decides."""
     named = bool(contents.starts) and not any(DEPLOYMENT_FILE in failure for failure in derived.failures)
     require(
-        protocol.m == contents.title.m and (named or protocol.config_digest == contents.title.plan),
+        protocol.m >= protocol.membership.numbers and (named or protocol.config_digest == contents.title.plan),
         f"{folder}: {DEPLOYMENT_FILE} is not of this run: restore the file it began with",
     )
 

@@ -22,8 +22,9 @@ from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Change, Contents, Ledger
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Packet, digest
-from fedswe.deploy.server_files import FOLDERS, ServerFiles, last_merges, needed, restorable
+from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed, restorable
 from fedswe.deploy.verification.files import check_files
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import aside_of, cannot_write, sync_folder
@@ -90,9 +91,10 @@ def _members(folder: Path, contents: Contents) -> Iterator[tuple[str, bytes]]:
     entries, there = contents.entries, {name for name, _ in ServerFiles(folder).stored()}
     yield ledger.FILE, _read(folder, ledger.FILE)[: contents.size]
     known = {name: value for entry in entries for name, value in entry.files.items()}
-    wanted = needed(len(entries), last_merges(entries)) & known.keys()
+    membership = Membership.of(contents)
+    wanted = needed(len(entries), membership.last_merges(entries)) & known.keys()
     # The last round first: a running server removes the files of earlier ones.
-    for names in (wanted, *reversed(restorable(entries, there).values())):
+    for names in (wanted, *reversed(restorable(entries, membership, there).values())):
         for name in sorted(names & known.keys()):
             yield from _once(folder, name, known.pop(name))
     for entry in entries:

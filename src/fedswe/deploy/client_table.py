@@ -12,6 +12,7 @@ import torch
 
 from fedswe.core.records import Vector, parts
 from fedswe.deploy.ledger import Entry
+from fedswe.deploy.membership import last_after
 from fedswe.deploy.packet import encode
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.deploy.server_files import ServerFiles
@@ -20,18 +21,30 @@ from fedswe.deploy.server_files import ServerFiles
 class ClientTable:
     def __init__(self, protocol: RunProtocol, files: ServerFiles) -> None:
         self._protocol, self._files = protocol, files
+        self.m, self._changes = protocol.membership.m, 0  # members, and how many of them have joined or left
         self.last: dict[int, int] = {}  # tau_i of the clients that were merged at least once
         self._replies: dict[int, str] = {}  # digests of the replies of these rounds
         self.stored: dict[int, str] = {}  # digest of the base each client says it has stored; empty after a restart
 
+    def opened(self, t: int) -> ClientTable:
+        """The table when round t opens: clients have joined and left."""
+        new = self
+        for change in self._protocol.membership.changes[self._changes :]:
+            if change.t <= t:
+                new = new._with(last_after(new.last, change), new._replies)
+                new._changes += 1
+                new.m += 1 if change.action == "join" else -1
+        return new
+
     def after(self, entry: Entry) -> ClientTable:
         """The table after a round. This one stays as it is: the round may not be committed."""
-        new = ClientTable(self._protocol, self._files)
-        new.last = self.last | dict.fromkeys(entry.merged, entry.t)
-        referenced = set(new.last.values())
-        replies = {**self._replies, entry.t: entry.reply}
+        table = self.opened(entry.t)
+        return table._with(table.last | dict.fromkeys(entry.merged, entry.t), {**table._replies, entry.t: entry.reply})
+
+    def _with(self, last: dict[int, int], replies: dict[int, str]) -> ClientTable:
+        new, referenced = ClientTable(self._protocol, self._files), set(last.values())
+        new.m, new._changes, new.last, new.stored = self.m, self._changes, last, self.stored
         new._replies = {t: name for t, name in replies.items() if t in referenced}
-        new.stored = self.stored
         return new
 
     def merged(self, client: int) -> int:
@@ -64,12 +77,12 @@ class ClientTable:
         return protocol.rebuilt_state(protocol.start, merged, self._reply(merged))
 
     def mean(self) -> Vector:
-        """The mean over all clients of the model each last received: x^0, or the model of its last merged round."""
+        """The mean over all members of the model each last received: x^0, or the model of its last merged round."""
         start = self._protocol.start
-        mean = start.double() * (self._protocol.m - len(self.last))
+        mean = start.double() * (self.m - len(self.last))
         for t, clients in sorted(Counter(self.last.values()).items()):
             mean += clients * self._files.received(t).to(mean)
-        return (mean / self._protocol.m).to(start.dtype)
+        return (mean / self.m).to(start.dtype)
 
     def _reply(self, t: int) -> Any:
         return self._files.reply(t, self._protocol.reply)

@@ -36,6 +36,8 @@ class Deployment:
     max_norm: float | Literal["auto"] = "auto"  # how far (L2) one client may move in one round; 0 = any distance
     simulate_absence: bool = False  # clients decline by the experiment's availability; else they always take part
     keep_rounds: int = 2  # committed rounds that can be taken back
+    metrics_port: int = 0  # of the metrics and the health check on 127.0.0.1; 0 = off
+    log_format: Literal["text", "json"] = "text"  # of server.log
     trail: bool = False  # keep a copy of every server model; else only its digest
 
     def __post_init__(self) -> None:
@@ -45,6 +47,7 @@ class Deployment:
         if self.max_norm != "auto":
             require(self.max_norm >= 0, f"max_norm must be auto, 0 (off) or positive, not {self.max_norm:g}")
         require(self.keep_rounds >= 0, f"keep_rounds must be 0 or more, not {self.keep_rounds}")
+        require(0 <= self.metrics_port < 65536, f"metrics_port must be from 0 (off) to 65535, not {self.metrics_port}")
         record, local, availability = self.experiment.record, self.experiment.local, self.experiment.availability
         require(
             not record.columns and not record.trajectory,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from fedswe.deploy.packet import Packet
@@ -11,14 +12,31 @@ from fedswe.results.files import cannot_write
 from fedswe.results.files import write_whole as write_whole
 from fedswe.results.locks import Claim, in_use
 
+_LOCK = "process.lock"
+_TRIES = 5  # to claim a folder: `in_use_now` has the claim for a moment
+
 
 def claim(folder: Path) -> Claim:
     """The right to use a folder, until it is released or the process ends."""
-    found = Claim(folder / "process.lock")
-    if not found.granted:
+    for _ in range(_TRIES):
+        found = Claim(folder / _LOCK)
+        if found.granted:
+            return found
         found.release()
-        raise in_use(folder)
-    return found
+        time.sleep(0.05)
+    raise in_use(folder)
+
+
+def in_use_now(folder: Path) -> bool | None:
+    """Whether a process has the right to use a folder; None if this process may not ask."""
+    if not (folder / _LOCK).exists():
+        return False
+    try:
+        found = Claim(folder / _LOCK)
+    except FedsweError:
+        return None
+    found.release()
+    return not found.granted
 
 
 def save(path: Path, packet: Packet) -> None:

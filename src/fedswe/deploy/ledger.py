@@ -15,8 +15,9 @@ import hashlib
 import json
 import math
 import os
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -31,7 +32,7 @@ from fedswe.results.history import Row
 FILE = "ledger.jsonl"
 VERSION = 2
 
-Action = Literal["evict", "admit", "join", "leave", "rollback", "restore"]
+Action = Literal["evict", "admit", "join", "leave", "pause", "resume", "stop", "rollback", "restore"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Entry:
     traffic: dict[str, int] = field(default_factory=dict)  # "down job", "up report", ... -> bytes since the last commit
     seconds: float = 0.0  # durable writes of this round, and the fsync of the line before
     available: int = 0  # clients that were connected and did not decline
+    took: float = 0.0  # seconds from the first job to the commit
+    time: float = 0.0  # of the commit, in seconds since 1970 by the server's clock
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Change:
     t: int  # the first round it applies to; for rollback and restore the round that is run next
     client: int = -1
     reason: str = ""
+    time: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class Start:
     epoch: str
     files: dict[str, str]  # name -> digest of the files it writes at its start
     scores: str = ""  # digest of the task and of what is evaluated: evaluations of equal ones can be compared
+    time: float = 0.0
 
 
 Line = Title | Entry | Evaluation | Change | Start
@@ -117,6 +122,8 @@ class Contents:
     brought: int = 0  # the first lines, up to this one, are of another machine and were restored here
     reached: int = 0  # the most rounds that were ever committed; more than entries after a rollback
     size: int = 0  # bytes of all complete lines
+    paused: bool = False
+    stopped: bool = False  # an operator has ended the last server
 
     @property
     def evicted(self) -> set[int]:
@@ -145,10 +152,19 @@ class Contents:
                 _demand(0 <= line.t <= len(self.entries), "a rollback to a round that does not exist")
                 self.entries = self.entries[: line.t]
                 self.rows = [row for row in self.rows if row["round"] <= line.t]
-                self.changes = [change for change in self.changes if change.t <= line.t] + [line]
+                # Whoever is evicted stays so: what it did may be why the rounds are taken back.
+                kept = [c for c in self.changes if c.t <= line.t or c.action in ("evict", "admit")]
+                self.changes = [replace(change, t=min(change.t, line.t)) for change in kept] + [line]
+            case Change(action="pause" | "resume"):  # also holds after rounds were taken back
+                self.paused = line.action == "pause"
+            case Change(action="stop"):
+                self.stopped = True
             case Change():
+                joined = sum(change.action == "join" for change in self.changes)
+                _demand(line.action != "join" or line.client == self.title.m + joined, "a client joins out of order")
                 self.changes.append(line)
             case Start():
+                self.stopped = False
                 self.starts.append(line)
 
 
@@ -250,6 +266,8 @@ class Ledger:
 
     def append(self, line: Line) -> None:
         """Commit a line."""
+        if isinstance(line, Entry | Change | Start):
+            line = replace(line, time=round(time.time(), 3))
         text = _line(line, self.head, self._key)
         self._size = durable_files.append(self._path, self._handle, self._size, text + b"\n")
         self.head = digest(text)

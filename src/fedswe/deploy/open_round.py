@@ -13,7 +13,7 @@ from typing import Any
 
 from fedswe.core.records import Model, Vector, parts
 from fedswe.deploy.client_table import ClientTable
-from fedswe.deploy.log_file import log
+from fedswe.deploy.log_file import fields, log
 from fedswe.deploy.move import Moves, is_finite
 from fedswe.deploy.move_limit import MoveLimit
 from fedswe.deploy.packet import Packet, SchemaError, decode, digest
@@ -131,14 +131,15 @@ class OpenRound:
     def _reject(self, client: int, rejection: Rejection) -> None:
         known = self._known(client)
         self.rejected.setdefault(known, Counter())[rejection.reason] += 1
-        self._warn(client, f"rejected ({rejection.reason}): {rejection}")
+        self._warn(client, "rejected", f"rejected ({rejection.reason}): {rejection}")
 
-    def _warn(self, client: int, what: str) -> None:
+    def _warn(self, client: int, event: str, what: str) -> None:
         known = self._known(client)
         self._logged[known] += 1
         if self._logged[known] <= _LOGGED:
             more = "; more of this client is only counted" if self._logged[known] == _LOGGED else ""
-            log.warning("round %d: client %d %s%s", self.t, client, what, more)
+            message = ("round %d: client %d %s%s", self.t, client, what, more)
+            log.warning(*message, extra=fields(event, self.t, client))
 
     def _parsed(self, packet: Packet | bytes) -> Packet:
         if isinstance(packet, Packet):
@@ -169,7 +170,7 @@ class OpenRound:
         if packet.kind == "decline":
             self.declined.add(client)
             if header.get("reason") != "absent":
-                self._warn(client, f"declines: {str(header.get('reason'))[:200]}")
+                self._warn(client, "declined", f"declines: {str(header.get('reason'))[:200]}")
         else:
             _demand(client not in self.reports, "duplicate", "it has already reported")
             named = (header.get("merged"), header.get("base"))

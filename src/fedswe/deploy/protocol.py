@@ -19,6 +19,7 @@ from fedswe.core.aggregation import Server, aggregate, begin
 from fedswe.core.algorithm import ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
 from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Arrays, Schemas, digest, encode
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
@@ -27,11 +28,19 @@ NEVER = -1  # stands for the round of the last merge of a client that was never 
 
 
 class RunProtocol:
-    def __init__(self, deployment: Deployment, problem: Problem, start: Vector | None = None) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        problem: Problem,
+        start: Vector | None = None,
+        membership: Membership | None = None,
+    ) -> None:
+        """`membership`: as the ledger says; default: all clients of the task, in all rounds."""
         experiment = deployment.experiment
         self.deployment, self.config_digest = deployment, deployment.digest()
         self.algorithm, self.local, self.seed = experiment.algorithm, experiment.local, experiment.seed
         self.m, self.start = problem.m, problem.start if start is None else start
+        self.membership = membership or Membership(self.m)
         self.schedule = deployment.schedule(problem)
         name = type(self.algorithm).__name__
         if self.algorithm.needs_probabilities:
@@ -78,7 +87,7 @@ class RunProtocol:
         return aggregate(self.algorithm, server, total, count, self._at_server(t))
 
     def _at_server(self, t: int) -> ServerView:
-        return ServerView(t, self.m, self.local.lr_at(t))
+        return ServerView(t, self.membership.count(t), self.local.lr_at(t))
 
     # the clients ---------------------------------------------------------------------------------------
     def at_client(self, client: int, t: int) -> ClientView:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from fedswe.deploy import durable_files, ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.evaluation import HISTORY, history
-from fedswe.deploy.ledger import Change, Entry, Ledger, require_own_seals
+from fedswe.deploy.ledger import Change, Contents, Ledger, require_own_seals
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
-from fedswe.deploy.server_files import ServerFiles, last_merges, restorable
+from fedswe.deploy.server_files import ServerFiles, restorable
 from fedswe.deploy.verification.recomputation import kept_everything, rebuilt
 from fedswe.errors import FedsweError, require
 
@@ -25,15 +25,15 @@ def rollback(directory: Path | str, to: int, reason: str = "") -> int:
         path = folder / ledger.FILE
         contents = ledger.read(path)
         require_own_seals(folder, contents)
-        entries, rounds = contents.entries, len(contents.entries)
+        rounds = len(contents.entries)
         require(0 <= to < rounds, f"--to must be from 0 to {rounds - 1}: {rounds} rounds are committed")
-        _provide_files(folder, entries, to)
+        _provide_files(folder, contents, to)
         book = Ledger(path, contents)
         try:
             book.append(Change("rollback", to, reason=reason))
         finally:
             book.close()
-        _remove_what_follows(folder, entries[:to])
+        _remove_what_follows(folder, contents, to)
         contents = ledger.read(path)
         if contents.rows:
             durable_files.write_whole(folder / HISTORY, history(contents.rows).to_csv())
@@ -44,14 +44,15 @@ def rollback(directory: Path | str, to: int, reason: str = "") -> int:
         lock.release()
 
 
-def _provide_files(folder: Path, entries: Sequence[Entry], to: int) -> None:
+def _provide_files(folder: Path, contents: Contents, to: int) -> None:
     """Check the files that the next round needs; where they were removed, compute them again from kept reports."""
+    entries, membership = contents.entries, Membership.of(contents)
     files = ServerFiles(folder, entries[:to])
     try:
-        files.check(to, last_merges(entries[:to]))
+        files.check(to, membership.last_merges(entries[:to]))
     except FedsweError:
         there = {name for name, _ in files.stored()}
-        possible = ", ".join(str(t) for t in restorable(entries, there) if t < len(entries))
+        possible = ", ".join(str(t) for t in restorable(entries, membership, there) if t < len(entries))
         require(
             kept_everything(entries[:to]),
             f"{folder}: the files of round {to} are no longer there or damaged; "
@@ -59,20 +60,21 @@ def _provide_files(folder: Path, entries: Sequence[Entry], to: int) -> None:
         )
         deployment = Deployment.load(folder / DEPLOYMENT_FILE)
         problem = deployment.problem()
-        protocol = RunProtocol(deployment, problem, files.start(problem.start))
+        protocol = RunProtocol(deployment, problem, files.start(problem.start), membership)
         require(
             protocol.start_digest == ledger.read(folder / ledger.FILE).title.start,
             f"{folder}: start.safetensors is not of this run",
         )
         for name, content in rebuilt(folder, protocol, entries[:to]):
             durable_files.write_whole(folder / f"{name}.safetensors", content)
-        files.check(to, last_merges(entries[:to]))
+        files.check(to, membership.last_merges(entries[:to]))
 
 
-def _remove_what_follows(folder: Path, entries: Sequence[Entry]) -> None:
-    files, to = ServerFiles(folder, entries), len(entries)
+def _remove_what_follows(folder: Path, contents: Contents, to: int) -> None:
+    entries, membership = contents.entries[:to], Membership.of(contents)
+    files = ServerFiles(folder, entries)
     there = {name for name, _ in files.stored()}
-    files.sweep({t: last_merges(entries[:t]) for t in restorable(entries, there)})
+    files.sweep({t: membership.last_merges(entries[:t]) for t in restorable(entries, membership, there)})
     files.remove_models()
     for name, t in files.stored():
         if t > to:

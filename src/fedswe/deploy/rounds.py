@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from fedswe.deploy import ledger
 from fedswe.deploy.evaluation import Evaluator
-from fedswe.deploy.log_file import log, log_file
+from fedswe.deploy.log_file import fields, log, log_file
+from fedswe.deploy.metrics import serve_metrics
+from fedswe.deploy.monitor import Activity, Doing, Monitor
+from fedswe.deploy.operator import Operator
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
@@ -29,30 +33,69 @@ class Rounds:
         self._deadline, self._min_reports = server.deployment.deadline, server.deployment.min_reports
         self._unanswered: Counter[int] = Counter()  # client -> rounds in a row in which it did not answer
         self.evaluation = Evaluator(server)
+        self._operator = Operator(server)
+        self._monitor = Monitor(server.directory, server.deployment, ledger.read(server.directory / ledger.FILE))
 
     def run(self) -> History:
         """Run all rounds that are left."""
-        with log_file(self._server.directory):
+        with (
+            log_file(self._server.directory, self._server.deployment.log_format),
+            serve_metrics(self._monitor, self._server.deployment.metrics_port),
+        ):
             directory, experiment = RunDirectory(self._server.directory), self._server.deployment.experiment
             refuse_changed(directory.recorded(), experiment, directory.path)
             # Not the command line: Flower passes a token on it.
             known = {key: value for key, value in provenance(recorded(experiment)).items() if key != "command"}
             directory.note({**known, **self._origin})
             self._server.record_start()
-            while not self._server.finished:
+            log.info("the server starts at round %d", self._server.t, extra=fields("start", self._server.t))
+            while not self._server.finished and not self._server.stopped:
                 self.step()
+            end: Doing = "stopped" if self._server.stopped else "finished"
+            log.info("the run is %s after %d rounds", end, self._server.t, extra=fields(end, self._server.t))
+            self._note(end, self._connected())
         return self.evaluation.history
 
     def step(self) -> None:
-        """Run one round."""
-        while len(self._transport.connected()) < self._server.deployment.min_clients:
+        """Run one round, or end without one if an operator has stopped the server."""
+        while not self._ready():
             self._receive("job", -1)
+        if self._server.stopped:
+            return
         t = self._server.t
         self._gather(t)
-        deliveries, connections = self._server.close(), self._transport.connected()
+        deliveries, connections = self._server.close(), self._connected()
         self._send("delivery", t, deliveries, connections)
         self.evaluation.after_round()  # while the deliveries are on their way
+        assert self._server.committed is not None
+        log.info("round %d: %d reports merged", t, len(self._server.committed.merged), extra=fields("commit", t))
+        self._monitor.committed(self._server.committed, self.evaluation.history.rows)
+        self._note("delivering", connections)
         self._await_deliveries(t, set(deliveries), connections)
+
+    def _ready(self) -> bool:
+        """Whether a round opens, or the server was stopped."""
+        self._operator.apply()
+        if self._server.stopped:
+            return True
+        connected = self._connected()
+        enough = len(connected) >= self._server.deployment.min_clients
+        opens = enough and not self._server.paused
+        if not opens:
+            self._note("paused" if self._server.paused else "waiting for clients", connected)
+        return opens
+
+    def _connected(self) -> dict[int, int]:
+        """The connected clients that may be asked."""
+        participants = self._server.participants
+        return {client: link for client, link in self._transport.connected().items() if client in participants}
+
+    def _note(self, doing: Doing, connected: Iterable[int]) -> None:
+        """Say what the server does, for metrics and status."""
+        server, clients = self._server, tuple(sorted(connected))
+        self._monitor.m, self._monitor.evicted = server.m, len(server.evicted)
+        silent = tuple(client for client in clients if self._unanswered[client] >= _SILENT)
+        self._monitor.now(Activity(doing, server.t, clients, server.deployment.min_clients, silent))
 
     def _gather(self, t: int) -> None:
         """Ask every client that is connected, connects or reconnects, until all have answered or the time is up.
@@ -63,7 +106,8 @@ class Rounds:
         asked: dict[int, int] = {}  # client -> the connection over which it was asked
         waiting, answered = set[int](), set[int]()
         while time.monotonic() < ends:
-            connected = self._transport.connected()
+            connected = self._connected()
+            self._note("gathering reports", connected)
             asked = {client: link for client, link in asked.items() if connected.get(client) == link}
             if new := [client for client in connected if client not in asked and client not in answered]:
                 jobs = self._server.jobs(new)
@@ -84,7 +128,7 @@ class Rounds:
         self._unanswered[client] += 1
         silent = self._unanswered[client] == _SILENT
         more = "; from now on it is asked, but not waited for until it answers" if silent else ""
-        log.warning("round %d: client %d %s%s", t, client, what, more)
+        log.warning("round %d: client %d %s%s", t, client, what, more, extra=fields("no answer", t, client))
 
     def _await_deliveries(self, t: int, waiting: set[int], connections: Mapping[int, int]) -> None:
         """Wait for the clients that are still connected; the others get their reply with their next job."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,11 +24,13 @@ from fedswe.core.algorithm import Algorithm, Done, received
 from fedswe.core.records import Vector, add, parts
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
+from fedswe.deploy.control import Control
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
-from fedswe.deploy.ledger import Change, Entry, Evaluation, Ledger, Start, Title, require_own_seals
-from fedswe.deploy.log_file import log
+from fedswe.deploy.ledger import Action, Change, Entry, Evaluation, Ledger, Start, Title, require_own_seals
+from fedswe.deploy.log_file import fields, log
+from fedswe.deploy.membership import Membership, require_joining, require_leaving
 from fedswe.deploy.move import is_finite
 from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 from fedswe.deploy.open_round import OpenRound
@@ -48,27 +50,38 @@ class ServerEndpoint:
     def __init__(self, folder: Path, protocol: RunProtocol, problem: Problem) -> None:
         self.directory, self.deployment, self.problem = folder, protocol.deployment, problem
         self.algorithm: Algorithm = protocol.algorithm
-        self.m = protocol.m
+        self.began = time.time()
         self.epoch = secrets.token_hex(4)  # of this process: reports to an earlier one are rejected
         self.committed: Entry | None = None  # the last committed round
         contents = ledger.read(folder / ledger.FILE)
         title, self._start = contents.title, contents.starts[-1] if contents.starts else None
+        protocol.membership = Membership.of(contents)
+        numbers = protocol.membership.numbers
         require(
-            title.m == protocol.m and self._continues(contents),
+            protocol.m >= numbers and self._continues(contents),
             f"{folder} holds a run of another algorithm, local training, seed, dtype or number of clients: "
             f"resume it with its own {DEPLOYMENT_FILE}, or choose another directory",
         )
+        require(
+            protocol.m <= numbers + Control(folder).joining(),
+            f"the task has {protocol.m} clients, the run in {folder} {numbers}: set the number back, or let each new "
+            f"client join with `fedswe deploy join {folder}`",
+        )
+        if protocol.m > numbers:
+            require_joining(self.algorithm, problem.loads_by_client, self.deployment.simulate_absence)
         require(title.start == protocol.start_digest, f"{folder}: start.safetensors is not of this run: {RESTORE}")
         require_own_seals(folder, contents)
         self._files, self._protocol = ServerFiles(folder, contents.entries), protocol
         self._files.refuse_later(contents.reached)
         self.run, self.t, self.evicted = title.run, len(contents.entries), contents.evicted
+        self.paused, self.stopped = contents.paused, False
         self._clients = ClientTable(protocol, self._files)
         self._kept: deque[tuple[int, dict[int, int]]] = deque(maxlen=1 + self.deployment.keep_rounds)
         self._kept.append((0, {}))
         for entry in contents.entries:
             self._clients, self.committed = self._clients.after(entry), entry
-            self._kept.append((entry.t + 1, self._clients.last))
+            self._kept.append((entry.t + 1, self._clients.opened(entry.t + 1).last))
+        self._clients = self._clients.opened(self.t)
         self._limit = MoveLimit.of_run(self.deployment, contents.entries, contents.changes, protocol.needs_base)
         self._files.check(self.t, self._clients.last)
         self._files.remove_uncommitted_reports(self.t)
@@ -146,6 +159,7 @@ class ServerEndpoint:
 
     def _begin(self) -> None:
         """Begin round t: all of its state is on disk, and older state is removed."""
+        self._opened: float | None = None  # when its first job was made, by the monotonic clock
         down = self._protocol.downlink(self._server, self.t)
         names = self.run, self.epoch, self.t
         self._round = OpenRound(
@@ -189,16 +203,61 @@ class ServerEndpoint:
                 "or delete it to continue without its records",
             )
         start = Start(self.t, self.epoch, files, self.deployment.scores_digest())
-        same = self._start is not None and replace(self._start, t=0, epoch="") == replace(start, t=0, epoch="")
+        before = None if self._start is None else replace(self._start, t=self.t, epoch=self.epoch, time=0.0)
+        same = before == start
         if not same or (not self.finished and self._start != start):  # a finished run may be opened again and again
             self.record(start)
             self._start = start
 
-    def change(self, action: Literal["evict", "admit"], client: int, reason: str) -> None:
-        """Stop or resume asking a client, from the next round on. The open round must have no report of it."""
-        self.record(Change(action, self.t, client, reason))
-        self.evicted = self.evicted | {client} if action == "evict" else self.evicted - {client}
-        self._limit.forget_refusals(client)
+    def change(self, action: Action, client: int = -1, reason: str = "") -> None:
+        """Record and apply a decision, from round t on, which has no reports yet."""
+        self.require_possible(action, client)
+        change = Change(action, self.t, client, reason)
+        self.record(change)
+        match action:
+            case "evict" | "admit":
+                self.evicted = self.evicted | {client} if action == "evict" else self.evicted - {client}
+                self._limit.forget_refusals(client)
+            case "pause" | "resume":
+                self.paused = action == "pause"
+            case "stop":
+                self.stopped = True
+            case "join" | "leave":
+                self._protocol.membership = self._protocol.membership.after([change])
+                self._clients = self._clients.opened(self.t)
+                self._kept[-1] = (self.t, self._clients.last)
+                before = self._round
+                self._begin()
+                # Late messages have been counted already.
+                self._round.traffic, self._round.rejected = before.traffic, before.rejected
+
+    def require_possible(self, action: Action, client: int) -> None:
+        """Refuse a decision that has no meaning in this run."""
+        membership, needed = self._protocol.membership, max(self.deployment.min_clients, 1)
+        if action in ("evict", "admit", "leave"):
+            require(client in membership.members(self.t), f"client {client} is not a member of the run")
+        if action == "leave":
+            require_leaving(self.algorithm)
+            require(
+                self.m > needed, f"client {client} cannot leave: a round needs {needed} clients, the run has {self.m}"
+            )
+        if action == "join":
+            require_joining(self.algorithm, self.problem.loads_by_client, self.deployment.simulate_absence)
+            require(
+                client == membership.numbers < self.problem.m,
+                f"client {client} cannot join: the next number is {membership.numbers}, "
+                f"and the task has {self.problem.m} clients",
+            )
+
+    @property
+    def m(self) -> int:
+        """Members in round t."""
+        return self._protocol.membership.count(self.t)
+
+    @property
+    def participants(self) -> frozenset[int]:
+        """The clients that may be asked: the members that are not evicted."""
+        return self._protocol.membership.members(self.t) - self.evicted
 
     @property
     def head(self) -> str:
@@ -211,13 +270,15 @@ class ServerEndpoint:
 
         A packet is made when it is read from the mapping: those of all clients may not fit in memory.
         """
-        connected = sorted(set(clients) - self.evicted)
-        for client in connected:
-            require(0 <= client < self.m, f"there is no client {client}: the run has {self.m}, counted from 0")
+        clients, numbers = set(clients), self.problem.m
+        for client in clients:
+            require(0 <= client < numbers, f"there is no client {client}: the run has {numbers}, counted from 0")
+        connected = sorted(clients & self.participants)
         if self.finished:
             return {}
         self._round.available.update(self._protocol.available(connected, self.t))
         chosen = self._seated(connected)
+        self._opened = time.monotonic() if self._opened is None else self._opened
         self._round.asked.update(chosen)
         return _Jobs(chosen, lambda client: self._job(client, self._clients.lacks_base(client)))
 
@@ -318,7 +379,8 @@ class ServerEndpoint:
             if state := self._outputs.state():
                 self._files.save_outputs(t + 1, state)
             seconds = round(time.perf_counter() - began + self._fsync, 6)
-            entry = replace(entry, files=self._files.written(), seconds=seconds)
+            took = 0.0 if self._opened is None else round(time.monotonic() - self._opened, 3)
+            entry = replace(entry, files=self._files.written(), seconds=seconds, took=took)
             began = time.perf_counter()
             self._ledger.append(entry)  # the commit
             self._fsync = time.perf_counter() - began
@@ -363,6 +425,7 @@ class ServerEndpoint:
             log.warning(
                 "round %d: client %d was %s and is set aside: bring it back with `fedswe deploy admit %s %d`",
                 *(self.t, client, reason, self.directory, client),
+                extra=fields("evict", self.t, client),
             )
 
     # models --------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from fedswe.core.aggregation import Server
 from fedswe.core.records import Vector
 from fedswe.deploy import durable_files
 from fedswe.deploy.ledger import Entry, digest
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import sync_folder
@@ -237,18 +238,10 @@ def needed(t: int, last: Mapping[int, int]) -> set[str]:
     return names
 
 
-def last_merges(entries: Sequence[Entry]) -> dict[int, int]:
-    """The last merge of each client in these rounds."""
-    last = dict[int, int]()
-    for entry in entries:
-        last |= dict.fromkeys(entry.merged, entry.t)
-    return last
-
-
-def restorable(entries: Sequence[Entry], there: Set[str]) -> dict[int, set[str]]:
+def restorable(entries: Sequence[Entry], membership: Membership, there: Set[str]) -> dict[int, set[str]]:
     """The numbers of rounds after which a run can continue with the files that are there, each with the files."""
     found, known = {0: set[str]()}, {name for entry in entries for name in entry.files}
     for t in range(1, len(entries) + 1):
-        if f"state/{t}" in there and (names := needed(t, last_merges(entries[:t])) & known) <= there:
+        if f"state/{t}" in there and (names := needed(t, membership.last_merges(entries[:t])) & known) <= there:
             found[t] = names
     return found

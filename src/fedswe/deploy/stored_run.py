@@ -11,6 +11,7 @@ from fedswe.core.records import Vector
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.ledger import Entry, merged_mask
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.engine.outputs import Outputs
@@ -22,7 +23,7 @@ class StoredRun:
     """A run after the given rounds, whose files are still there."""
 
     def __init__(self, folder: Path, protocol: RunProtocol, entries: Sequence[Entry]) -> None:
-        self.m, self.t, self.algorithm = protocol.m, len(entries), protocol.algorithm
+        self.t, self.algorithm = len(entries), protocol.algorithm
         self.files = ServerFiles(folder, entries)
         self._clients = ClientTable(protocol, self.files)
         for entry in entries:
@@ -32,6 +33,10 @@ class StoredRun:
             self._server = self.files.state(self.t, self._server)
 
     algorithm: Algorithm
+
+    @property
+    def m(self) -> int:
+        return self._clients.m
 
     def server_model(self) -> Vector:
         return self._server.model
@@ -65,7 +70,7 @@ def trace(directory: Path | str, out: Path | str) -> Bools:
     """Write the availability that happened to a file for ``availability.name=mask``; returns the mask [rounds, m]."""
     contents = ledger.read(Path(directory) / ledger.FILE)
     require(contents.entries, f"{directory}: no round was committed yet, there is nothing to export")
-    mask = merged_mask(contents.entries, contents.title.m)
+    mask = merged_mask(contents.entries, Membership.of(contents).numbers)
     lines = [",".join("01"[available] for available in row) for row in mask.astype(int)]
     write_whole(Path(out), "\n".join(lines) + "\n")
     return mask

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 class Run(Protocol):
     """What an output may read."""
 
-    m: int
     t: int
+
+    @property
+    def m(self) -> int: ...
 
     @property
     def algorithm(self) -> Algorithm: ...

@@ -52,4 +52,6 @@ def loaded_problem(
             raise FedsweError(f"client {client}: its samples cannot be loaded ({reason})") from None
 
     samples = LoadedSamples(clients, loaded, test, setting, check, groups, scores_train)
-    return SupervisedProblem(samples, net, objective, setting)
+    problem = SupervisedProblem(samples, net, objective, setting)
+    problem.loads_by_client = True
+    return problem

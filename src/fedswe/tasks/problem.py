@@ -40,6 +40,7 @@ class Problem(ABC):
 
     m: int
     start: Vector  # x^0, [d]
+    loads_by_client: bool = False  # every client loads its own samples, which do not depend on m
     drawn: Floats | None = None  # label shares as drawn and as realised; None without labels
     realised: Floats | None = None
 

@@ -30,7 +30,8 @@ def server_app(folder: Path) -> ServerApp:
         deployment = _deployment(folder, _overrides(context))
         with ServerEndpoint.open(_folder("run-dir", context.run_config.get("run-dir")), deployment) as server:
             by_key = context.run_config.get("trust-keys", True)
-            nodes = Nodes.of_app(folder, server.m) if by_key else Nodes(server.m, None)
+            numbers = server.problem.m
+            nodes = Nodes.of_app(folder, numbers) if by_key else Nodes(numbers, None)
             transport = FlowerTransport(grid, nodes, deployment.deadline, server.largest_message)
             Rounds(server, transport, {"flwr": version("flwr")}).run()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from fedswe.deploy import ledger
 from fedswe.deploy.ledger import Change, Contents, Entry, Evaluation, Start
 from fedswe.deploy.ledger_key import LedgerKey
+from fedswe.deploy.membership import last_after
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.deploy.verification.report import Part
 
@@ -77,8 +78,11 @@ def check_seals(contents: Contents, folder: Path, own: bool) -> Part:
 def check_rounds(contents: Contents, protocol: RunProtocol) -> Part:
     """Every round is complete, and every client was merged from the round of its last merge (Proposition 1)."""
     part, last = Part("rounds"), dict[int, int]()
-    m = contents.title.m
+    membership = protocol.membership
     for entry in contents.entries:
+        for change in membership.begin_at(entry.t):
+            last = last_after(last, change)
+        members = membership.members(entry.t)
         for client, since in entry.merged.items():
             known = last.get(client, NEVER)
             part.require(
@@ -86,22 +90,23 @@ def check_rounds(contents: Contents, protocol: RunProtocol) -> Part:
                 f"round {entry.t}: client {client} was merged from {_round(since)}, its last merge was {_round(known)}",
             )
             last[client] = entry.t
-        for problem in _problems(entry, protocol, m):
+        for problem in _problems(entry, protocol, membership.numbers, members):
             part.failures.append(f"round {entry.t}: {problem}")
     reports = sum(len(entry.merged) for entry in contents.entries)
     part.checked = f"{len(contents.entries)} rounds, {reports} reports merged, each counted once"
     return part
 
 
-def _problems(entry: Entry, protocol: RunProtocol, m: int) -> list[str]:
+def _problems(entry: Entry, protocol: RunProtocol, numbers: int, members: frozenset[int]) -> list[str]:
     merged, clients = entry.merged.keys(), {*entry.merged, *entry.rejected} - {-1}
-    at_server = protocol.home == "server"
+    at_server, m = protocol.home == "server", len(members)
     wanted = {f"state/{entry.t + 1}"} | ({f"versions/{entry.t}"} if merged else set())
     wanted |= {f"rows/{client}-{entry.t}" for client in merged} if at_server else set()
     named = entry.files.keys() - {f"outputs/{entry.t + 1}", f"trail/{entry.t + 1}"}
     digests = [entry.model, entry.down, *entry.jobs.values(), *entry.reports.values(), *entry.files.values()]
     checks = {
-        f"there are only {m} clients": all(0 <= client < m for client in clients),
+        f"there are only {numbers} clients": all(0 <= client < numbers for client in clients),
+        "a client was merged that is no member": merged <= members,
         "its reports are not those of the merged clients": entry.reports.keys() == merged,
         "its jobs are not those of the merged clients": entry.jobs.keys() == (merged if at_server else set()),
         "it has moves of clients that were not merged": entry.moves.keys() <= merged,

@@ -17,6 +17,7 @@ from fedswe.deploy.client import ClientEndpoint
 from fedswe.deploy.client_trail import ClientTrail, Record
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.ledger import Change, Entry
+from fedswe.deploy.membership import Membership, last_after
 from fedswe.deploy.packet import Arrays, digest
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.deploy.verification.report import Part
@@ -47,16 +48,19 @@ class _View:
 
 
 def _view(path: Path, client: int, needs_base: bool) -> _View:
-    view, merges = _View(), list[tuple[int, str]]()
+    view, last = _View(), dict[int, int]()  # the last merge of each member
     for line, contents in ledger.Reader(path).lines():
         entry = line if isinstance(line, Entry) else None
-        if entry is not None and client in entry.merged:
-            merges.append((entry.t, entry.reply))
+        if entry is not None:
+            last |= dict.fromkeys(entry.merged, entry.t)
+        elif isinstance(line, Change) and line.action in ("join", "leave"):
+            last = last_after(last, line)
         elif isinstance(line, Change) and line.action == "rollback":
-            merges = [merge for merge in merges if merge[0] < line.t]
+            last = Membership.of(contents).last_merges(contents.entries)
         elif isinstance(line, Change) and line.action == "restore":
             view.restores.append((len(contents.heads), line.t))
-        merged, base = merges[-1] if merges else (NEVER, contents.title.start)
+        merged = last.get(client, NEVER)
+        base = contents.title.start if merged == NEVER else contents.entries[merged].reply
         moment = _Moment(len(contents.heads), len(contents.entries), merged, base if needs_base else "", entry)
         view.moments[contents.heads[-1]] = moment
         view.entries, view.run = contents.entries, contents.title.run

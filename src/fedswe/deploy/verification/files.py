@@ -8,6 +8,7 @@ from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Contents
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Packet, digest
 from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed
 from fedswe.deploy.verification.chain import Chronicle
@@ -26,14 +27,13 @@ _KNOWN_BEGINNINGS = ("process.lock", "server.log", ".")
 def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
     """Also the names of the files of rounds that have the digests in the ledger."""
     part, files = Part("files"), ServerFiles(folder, contents.entries)
-    last, known, required = dict[int, int](), dict[str, str](), set[str]()
+    known, required = dict[str, str](), set[str]()
     for entry in contents.entries:
-        last |= dict.fromkeys(entry.merged, entry.t)
         known |= entry.files
         if f"trail/{entry.t + 1}" in entry.files:  # with deploy.trail = true, these are never removed
             required |= {f"trail/{entry.t + 1}", *(f"reports/{entry.t}-{client}" for client in entry.merged)}
     rounds, same = len(contents.entries), set[str]()
-    required |= needed(rounds, last) & known.keys()
+    required |= needed(rounds, Membership.of(contents).last_merges(contents.entries)) & known.keys()
     stored = dict(files.stored())
     for name in sorted(required - stored.keys()):
         part.failures.append(f"{name}.safetensors is missing")

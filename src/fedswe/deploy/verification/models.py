@@ -79,7 +79,7 @@ class ModelChecks:
             part.attempt(self._check_stored, files, name, t)
             if name.startswith(("trail/", "state/")):
                 compared.add(t)
-        for t in restorable(entries, self._sound):
+        for t in restorable(entries, self._protocol.membership, self._sound):
             if t not in self._scored and t in self._rows:
                 self.scores.attempt(lambda t: self._evaluate(t, self._models_after(t)), t)
         part.checked = f"{len(compared)} of {len(entries)} server models are stored and have the digests in the ledger"
@@ -109,7 +109,7 @@ class ModelChecks:
             return
         if not self.models.require(path.is_file(), "model.safetensors is missing: the next start writes it"):
             return
-        if t not in restorable(self._entries, self._sound):
+        if t not in restorable(self._entries, self._protocol.membership, self._sound):
             self.models.skipped.append("model.safetensors: the files of the last round are damaged")
             return
         models = Models.of(self._models_after(t), self._problem.state_dict)

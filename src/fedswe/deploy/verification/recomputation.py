@@ -48,11 +48,15 @@ class Recomputation:
 
     def __init__(self, folder: Path, protocol: RunProtocol) -> None:
         self._reports, self._protocol = ServerFiles(folder), protocol
-        self.m, self.t, self.algorithm = protocol.m, 0, protocol.algorithm
+        self.t, self.algorithm = 0, protocol.algorithm
         self.files = FilesInMemory()
         self._server = protocol.server_init()
         self._clients = ClientTable(protocol, self.files)
         self.outputs = Outputs(self, protocol.deployment.experiment.evaluate.outputs())
+
+    @property
+    def m(self) -> int:
+        return self._clients.m
 
     def server_model(self) -> Vector:
         return self._server.model
@@ -62,12 +66,13 @@ class Recomputation:
 
     @property
     def last(self) -> dict[int, int]:
-        """The last merge of each client."""
-        return self._clients.last
+        """The last merge of each member when the next round opens."""
+        return self._clients.opened(self.t).last
 
     def step(self, entry: Entry) -> list[str]:
         """Compute a round; what the ledger says otherwise about it."""
         protocol, t = self._protocol, self.t
+        self._clients = self._clients.opened(t)
         down = protocol.downlink(self._server, t)
         found = {"down": digest(encode("down", down))}
         total, after = protocol.no_report, {}

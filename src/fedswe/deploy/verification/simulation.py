@@ -8,21 +8,48 @@ deploy.trail = true, and otherwise the last one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from fedswe.availability.mask import Rows
+from fedswe.core.algorithm import ServerView
 from fedswe.core.records import Vector
 from fedswe.deploy.ledger import Contents, merged_mask
+from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import digest
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.verification.report import Part, Replay
 from fedswe.engine import LoopEngine
+from fedswe.engine.base import Attendance
 from fedswe.tasks.problem import Problem
 
 TOLERANCE = 1e-6  # relative to a model's largest coefficient, or absolute if all are smaller than 1
+
+
+class MemberEngine(LoopEngine):
+    """The simulator with clients that join and leave."""
+
+    membership: Membership
+
+    def step(self) -> Attendance:
+        for change in self.membership.begin_at(self.t):
+            members = [i for i in self.membership.members(self.t) if i != change.client and self.last[i] >= 0]
+            if change.action == "join" and members:  # a client's state depends on its last reply alone
+                like = max(members, key=lambda i: int(self.last[i]))
+                self.clients[change.client], self.models[change.client] = self.clients[like], self.models[like]
+                self.last[change.client] = self.last[like]
+        return super().step()
+
+    def _at_server(self) -> ServerView:
+        return replace(super()._at_server(), m=self.membership.count(self.t))
+
+    def client_mean(self) -> Vector:
+        members = sorted(self.membership.members(max(self.t - 1, 0)))
+        return torch.stack([self.models[i] for i in members]).mean(0)
 
 
 def replay(
@@ -41,7 +68,8 @@ def replay(
         prob = np.stack([protocol.schedule.prob(t) for t in range(rounds)])
     schedule = Rows(merged_mask(entries, protocol.m), prob)
     problem.start = protocol.start
-    engine = LoopEngine(experiment.algorithm, problem, schedule, experiment.local, experiment.seed)
+    engine = MemberEngine(experiment.algorithm, problem, schedule, experiment.local, experiment.seed)
+    engine.membership = protocol.membership
     differing: list[int] = []
     differences: list[float] = []
     for entry in entries:

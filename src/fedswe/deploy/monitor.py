@@ -1,0 +1,159 @@
+"""What a server has done and is doing, for `fedswe deploy status`, the metrics and the health check.
+
+Totals come from the ledger. What a server does at the moment is in control/progress, which is written without care: it
+says nothing when the server has ended, and a run does not depend on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from fedswe.deploy.control import FOLDER
+from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.ledger import Contents, Entry
+from fedswe.results.history import Row
+
+_PROGRESS = f"{FOLDER}/progress"
+_WRITE_EVERY = 5.0  # seconds between two writes of the same activity
+_LARGEST = 100_000  # bytes of control/progress
+_SLACK = 60.0  # seconds of a round besides its deadlines: merging, writing, evaluating
+
+Doing = Literal["starting", "waiting for clients", "gathering reports", "delivering", "paused", "finished", "stopped"]
+
+
+@dataclass
+class Totals:
+    """Sums over the committed rounds."""
+
+    rounds: int = 0
+    seconds: float = 0.0  # from the first job of a round to its commit
+    last_seconds: float = 0.0
+    write_seconds: float = 0.0
+    merged: int = 0
+    declined: int = 0
+    rejected: Counter[tuple[int, str]] = field(default_factory=Counter)  # (client, reason) -> messages
+    traffic: Counter[str] = field(default_factory=Counter)  # kind of message -> bytes
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Totals:
+        totals = cls()
+        for entry in entries:
+            totals.add(entry)
+        return totals
+
+    def add(self, entry: Entry) -> None:
+        self.rounds += 1
+        self.seconds += entry.took
+        self.last_seconds = entry.took
+        self.write_seconds += entry.seconds
+        self.merged += len(entry.merged)
+        self.declined += entry.declined
+        self.traffic.update(entry.traffic)
+        for client, reasons in entry.rejected.items():
+            self.rejected.update({(client, reason): times for reason, times in reasons.items()})
+
+    def by_reason(self) -> Counter[str]:
+        found = Counter[str]()
+        for (_, reason), times in self.rejected.items():
+            found[reason] += times
+        return found
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What the server does now."""
+
+    doing: Doing = "starting"
+    round: int = 0
+    connected: tuple[int, ...] = ()  # members that are connected
+    needed: int = 0  # connected clients that a round needs
+    silent: tuple[int, ...] = ()  # connected, and without an answer in their last rounds
+    time: float = 0.0  # of this line, in seconds since 1970
+
+
+@dataclass(frozen=True)
+class Health:
+    ok: bool
+    reason: str
+
+
+class Monitor:
+    """The state of a running server. One thread updates it by assigning whole values, others read them."""
+
+    def __init__(self, directory: Path, deployment: Deployment, contents: Contents) -> None:
+        self.directory = directory
+        self.totals = Totals.of(contents.entries)
+        self.scores = _latest(contents.rows)
+        self.activity = Activity()
+        self.m = self.evicted = 0
+        self.bound = longest_round(deployment.deadline)
+        self._began = self._written = time.monotonic()  # of the last commit, start or resume
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last commit, start or resume."""
+        return time.monotonic() - self._began
+
+    def committed(self, entry: Entry, rows: list[Row]) -> None:
+        totals = deepcopy(self.totals)  # another thread may read them
+        totals.add(entry)
+        self.totals, self.scores, self._began = totals, _latest(rows), time.monotonic()
+
+    def now(self, activity: Activity) -> None:
+        """Say what the server does; often called."""
+        if "paused" in (self.activity.doing, activity.doing):
+            self._began = time.monotonic()
+        same = replace(activity, time=self.activity.time) == self.activity
+        if same and time.monotonic() - self._written < _WRITE_EVERY:
+            return
+        self.activity, self._written = replace(activity, time=round(time.time(), 3)), time.monotonic()
+        path = self.directory / _PROGRESS
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            aside = path.with_name(".progress.part")
+            aside.write_text(json.dumps(asdict(self.activity)) + "\n")
+            os.replace(aside, path)
+
+    def health(self) -> Health:
+        activity = self.activity
+        if activity.doing in ("paused", "finished", "stopped"):
+            return Health(True, activity.doing)
+        if self.age <= self.bound:
+            return Health(True, activity.doing)
+        late = f"no round was committed for {self.age:.0f} s, the bound is {self.bound:.0f} s"
+        if activity.doing == "waiting for clients":
+            late += f": {len(activity.connected)} clients are connected, a round needs {activity.needed}"
+        return Health(False, late)
+
+    def disk_free(self) -> int:
+        """Bytes that are free where the run is stored."""
+        return shutil.disk_usage(self.directory).free
+
+
+def longest_round(deadline: float) -> float:
+    """Seconds that a round can take: until its reports and its deliveries are there, and some for the rest."""
+    return 2 * deadline + _SLACK
+
+
+def _latest(rows: list[Row]) -> Row:
+    return dict(rows[-1]) if rows else {}
+
+
+def read_activity(directory: Path) -> Activity | None:
+    """What the server of a run last said; None if that cannot be read."""
+    try:
+        with open(directory / _PROGRESS, "rb") as file:
+            table = json.loads(file.read(_LARGEST))
+        return Activity(**{**table, "connected": tuple(table["connected"]), "silent": tuple(table["silent"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
