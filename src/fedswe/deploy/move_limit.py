@@ -1,9 +1,10 @@
 """The limit on how far (L2) a client may move in one round: deploy.max_norm.
 
 With "auto" a move is judged when the round closes, against the moves of the *other* clients, one of each: the one in
-this round, or else its last merged one. The limit is 2.5 times their upper quartile, which covers median and spread and
-is not changed much by fewer than a quarter of them; a client cannot raise its own limit. A client that starts from an
-old model (FedSWE after an absence) moves as far as the others did at that time, and this counts too. Besides, no move
+this round, or else its last merged one. The limit is twice their upper quartile, which covers median and spread and is
+not changed much by fewer than a quarter of them; a client cannot raise its own limit. A client that starts from its own
+old model (FedSWE after an absence) moves as far as the others did at that time: this counts too, and the factor is 2.5,
+because such a client starts from the same model again if it is refused. Besides, no move
 may exceed 100 times the norm of the model (or sqrt(d), if that is more): the only bound without two other clients.
 A move below a 1000th of that norm is never refused: where the others have converged, their moves say little.
 """
@@ -20,8 +21,8 @@ from fedswe.core.records import Vector
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.ledger import Change, Entry
 
-REFUSALS = 3  # rounds in a row in which a client's reports are refused, after which it is set aside
-_FACTOR = 2.5  # times the typical move of the others; honest clients were seen at up to 2.9 for single rounds
+REFUSALS = 5  # rounds in a row in which a client's reports are refused, after which it is set aside
+_FACTOR, _FACTOR_OWN_BASE = 2.0, 2.5  # times the typical move of the others; see above
 _QUANTILE = 0.75  # of the moves of the others: the typical move
 _OTHERS = 2  # other clients whose moves must be known
 _ABSOLUTE = 100.0  # times the norm of the model, or sqrt(d) if that is more
@@ -64,12 +65,12 @@ class MoveLimit:
         """The clients that moved too far, by the moves of one round; client -> its limit. `bound`: as above."""
         if not isinstance(self._max_norm, str):
             return {}
-        typical = _typical({**self._last, **moves})
+        typical, factor = _typical({**self._last, **moves}), _FACTOR_OWN_BASE if self._needs_base else _FACTOR
         found = {}
         for client in sorted(moves):
             # A client that starts from an old model moves as far as the others did at that time.
             before = self._then.get(client, self._first) if self._needs_base else 0.0
-            limit = max(_FACTOR * max(typical.get(client, math.inf), before), _SMALL * bound)
+            limit = max(factor * max(typical.get(client, math.inf), before), _SMALL * bound)
             if moves[client] > limit:
                 found[client] = limit
         return found
