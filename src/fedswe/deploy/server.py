@@ -69,7 +69,7 @@ class ServerEndpoint:
         for entry in contents.entries:
             self._clients, self.committed = self._clients.after(entry), entry
             self._kept.append((entry.t + 1, self._clients.last))
-        self._limit = MoveLimit.of_run(self.deployment, contents.entries, contents.changes, protocol.needs_base)
+        self._limit = MoveLimit.of_run(protocol, contents.entries, contents.changes)
         self._files.check(self.t, self._clients.last)
         self._files.remove_uncommitted_reports(self.t)
         initial = protocol.server_init()
