@@ -7,6 +7,7 @@ import torch
 
 from fedswe.core.local import Local
 from fedswe.deploy import Deployment, Packet
+from fedswe.deploy.move_limit import REFUSALS
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Evaluate, Experiment
 from fedswe.tasks import Digits
@@ -153,10 +154,10 @@ def test_a_merge_that_is_not_finite_is_repeated_without_the_offenders(scratch, n
     assert all(why == {"not finite": 1} for why in entry.rejected.values())
 
 
-def test_a_client_that_is_refused_three_times_is_set_aside_until_it_is_admitted(scratch, caplog):
+def test_a_client_that_is_refused_again_and_again_is_set_aside_until_it_is_admitted(scratch, caplog):
     net = Network(scratch, quadratic("fedswe", p=1.0))
     net.round()
-    for t in range(3):
+    for t in range(REFUSALS):
         assert net.server.evicted == set()
         jobs = dict(net.server.jobs(range(4)))
         for i, job in jobs.items():

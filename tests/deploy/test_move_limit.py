@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedswe.deploy.ledger import Entry
-from fedswe.deploy.move_limit import MoveLimit
+from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 
 BOUND = 1e5
 
@@ -16,13 +16,17 @@ def after(limit, t, moves, rejected=None):
 
 
 def test_one_of_four_is_judged_in_the_first_round():
-    limit = MoveLimit("auto", needs_base=True)
+    limit = MoveLimit("auto")
     assert limit.exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 5.1}, BOUND) == {3: 5.0}
     assert limit.exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 4.9}, BOUND) == {}
 
 
+def test_the_limit_is_lower_where_the_server_keeps_what_clients_send():
+    assert MoveLimit("auto", kept=True).exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 4.1}, BOUND) == {3: 4.0}
+
+
 def test_a_client_cannot_raise_its_own_limit():
-    limit, far = MoveLimit("auto", needs_base=False), 1.0
+    limit, far = MoveLimit("auto"), 1.0
     for t in range(30):
         moves = {0: 1.0, 1: 1.0, 2: 1.0, 3: far}
         refused = limit.exceeded(moves, BOUND)
@@ -33,52 +37,53 @@ def test_a_client_cannot_raise_its_own_limit():
 
 def test_an_outlier_does_not_raise_the_limit_of_others():
     moves = dict.fromkeys(range(9), 1.0)
-    limit = MoveLimit("auto", needs_base=False)
+    limit = MoveLimit("auto")
     assert limit.exceeded({**moves, 9: 3.0, 10: 1e4}, BOUND).keys() == {9, 10}
 
 
 def test_without_two_others_only_the_bound_holds():
-    limit = MoveLimit("auto", needs_base=False)
+    limit = MoveLimit("auto")
     assert limit.exceeded({0: 1.0, 1: 900.0}, BOUND) == {}
     assert limit.bound(torch.zeros(100)) == 1000
     assert limit.bound(torch.full((100,), 3.0)) == pytest.approx(3000)
 
 
 def test_the_last_moves_of_absent_clients_count():
-    limit = MoveLimit("auto", needs_base=False)
+    limit = MoveLimit("auto")
     after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0})
     assert limit.exceeded({3: 2.6}, BOUND) == {3: 2.5}
 
 
-def test_a_client_with_an_old_base_may_move_as_the_others_did_then():
-    for needs_base, refused in ((True, {}), (False, {3: 0.25})):
-        limit = MoveLimit("auto", needs_base)
-        after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0})
-        for t in range(1, 5):
-            after(limit, t, {0: 0.1, 1: 0.1, 2: 0.1})
-        assert limit.exceeded({3: 1.1}, BOUND * 0.01) == refused
-        assert limit.exceeded({3: 2.6}, BOUND * 0.01).keys() == {3}
+def test_a_client_that_returns_may_move_as_the_others_did_when_it_was_merged_last():
+    limit = MoveLimit("auto")
+    after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0})
+    for t in range(1, 5):
+        after(limit, t, {0: 0.1, 1: 0.1, 2: 0.1})
+    assert limit.exceeded({3: 2.4, 4: 2.4}, BOUND * 0.01) == {}  # client 4 was never merged
+    assert limit.exceeded({3: 2.6}, BOUND * 0.01) == {3: 2.5}
+    assert limit.exceeded({2: 2.6}, BOUND * 0.01).keys() == {2}
 
 
 def test_moves_are_not_refused_where_the_others_have_converged():
-    limit = MoveLimit("auto", needs_base=False)
+    limit = MoveLimit("auto")
     assert limit.exceeded({0: 0.0, 1: 0.0, 2: 0.0, 3: 0.9}, BOUND) == {}
 
 
 def test_a_number_and_off():
-    assert MoveLimit(3.0, True).bound(torch.zeros(4)) == 3.0
-    assert MoveLimit(3.0, True).exceeded({0: 1.0, 1: 1.0, 2: 1.0, 3: 2.9}, 3.0) == {}
-    assert MoveLimit(0.0, True).off
-    assert MoveLimit(0.0, True).bound(torch.zeros(4)) == math.inf
+    assert MoveLimit(3.0).bound(torch.zeros(4)) == 3.0
+    assert MoveLimit(3.0).exceeded({0: 1.0, 1: 1.0, 2: 1.0, 3: 2.9}, 3.0) == {}
+    assert MoveLimit(0.0).off
+    assert MoveLimit(0.0).bound(torch.zeros(4)) == math.inf
 
 
 def test_refusals_in_a_row_count():
-    limit = MoveLimit("auto", needs_base=False)
+    limit = MoveLimit("auto")
     after(limit, 0, {}, {1: {"norm": 4}, 2: {"norm": 1}, 3: {"round": 9}})
     after(limit, 1, {2: 1.0}, {1: {"not finite": 1}, 3: {"malformed": 1}})
-    assert limit.refused_often() == set()
     after(limit, 2, {}, {-1: {"norm": 1}})  # client 1 did not report
-    after(limit, 3, {}, {1: {"norm": 1}, 2: {"norm": 1}})
+    for t in range(3, REFUSALS + 1):
+        assert limit.refused_often() == set()
+        after(limit, t, {}, {1: {"norm": 1}, 2: {"norm": 1}, 3: {"round": 1}})
     assert limit.refused_often() == {1}
     limit.forget_refusals(1)
     assert limit.refused_often() == set()

@@ -2,10 +2,12 @@
 
 With "auto" a move is judged when the round closes, against the moves of the *other* clients, one of each: the one in
 this round, or else its last merged one. The limit is 2.5 times their upper quartile, which covers median and spread and
-is not changed much by fewer than a quarter of them; a client cannot raise its own limit. A client that starts from an
-old model (FedSWE after an absence) moves as far as the others did at that time, and this counts too. Besides, no move
-may exceed 100 times the norm of the model (or sqrt(d), if that is more): the only bound without two other clients.
-A move below a 1000th of that norm is never refused: where the others have converged, their moves say little.
+is not changed much by fewer than a quarter of them; a client cannot raise its own limit. Where the server keeps and
+reuses what a client sent (MIFA), the factor is 2. A client that returns after an absence starts from an old model
+(FedSWE), or meets a model that has forgotten its data: it moves as far as the others did when it was merged last, and
+this counts too. Besides, no move may exceed 100 times the norm of the model (or sqrt(d), if that is more): the only
+bound without two other clients. A move below a 1000th of that norm is never refused: where the others have converged,
+their moves say little.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from fedswe.core.records import Vector
-from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.ledger import Change, Entry
+from fedswe.deploy.protocol import RunProtocol
 
-REFUSALS = 3  # rounds in a row in which a client's reports are refused, after which it is set aside
-_FACTOR = 2.5  # times the typical move of the others; honest clients were seen at up to 2.9 for single rounds
+REFUSALS = 5  # rounds in a row in which a client's reports are refused, after which it is set aside
+_FACTOR, _FACTOR_KEPT = 2.5, 2.0  # times the typical move of the others; see above
 _QUANTILE = 0.75  # of the moves of the others: the typical move
 _OTHERS = 2  # other clients whose moves must be known
 _ABSOLUTE = 100.0  # times the norm of the model, or sqrt(d) if that is more
@@ -30,19 +32,18 @@ _REASONS = {"norm", "not finite"}  # for which a report is refused by its conten
 
 
 class MoveLimit:
-    def __init__(self, max_norm: float | str, needs_base: bool) -> None:
-        self._max_norm, self._needs_base = max_norm, needs_base
+    def __init__(self, max_norm: float | str, kept: bool = False) -> None:
+        """`kept`: the server keeps what clients sent."""
+        self._max_norm, self._kept = max_norm, kept
         self._last: dict[int, float] = {}  # client -> its last merged move
         self._then: dict[int, float] = {}  # client -> the typical move of the others when it was merged last
         self._first = 0.0  # the typical move in the first round with one, for clients that were never merged
         self._refusals: Counter[int] = Counter()  # rounds in a row in which a client's reports were refused
 
     @classmethod
-    def of_run(
-        cls, deployment: Deployment, entries: Iterable[Entry], changes: Iterable[Change], needs_base: bool
-    ) -> MoveLimit:
+    def of_run(cls, protocol: RunProtocol, entries: Iterable[Entry], changes: Iterable[Change]) -> MoveLimit:
         """The limit after the rounds of a ledger."""
-        limit = cls(deployment.max_norm, needs_base)
+        limit = cls(protocol.deployment.max_norm, kept=protocol.home == "server")
         changed = [(change.t, change.client) for change in changes]
         for entry in entries:
             limit.update(entry)
@@ -64,12 +65,11 @@ class MoveLimit:
         """The clients that moved too far, by the moves of one round; client -> its limit. `bound`: as above."""
         if not isinstance(self._max_norm, str):
             return {}
-        typical = _typical({**self._last, **moves})
+        typical, factor = _typical({**self._last, **moves}), _FACTOR_KEPT if self._kept else _FACTOR
         found = {}
         for client in sorted(moves):
-            # A client that starts from an old model moves as far as the others did at that time.
-            before = self._then.get(client, self._first) if self._needs_base else 0.0
-            limit = max(_FACTOR * max(typical.get(client, math.inf), before), _SMALL * bound)
+            before = self._then.get(client, self._first)
+            limit = max(factor * max(typical.get(client, math.inf), before), _SMALL * bound)
             if moves[client] > limit:
                 found[client] = limit
         return found

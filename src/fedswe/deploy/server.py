@@ -82,7 +82,7 @@ class ServerEndpoint:
             self._clients, self.committed = self._clients.after(entry), entry
             self._kept.append((entry.t + 1, self._clients.opened(entry.t + 1).last))
         self._clients = self._clients.opened(self.t)
-        self._limit = MoveLimit.of_run(self.deployment, contents.entries, contents.changes, protocol.needs_base)
+        self._limit = MoveLimit.of_run(protocol, contents.entries, contents.changes)
         self._files.check(self.t, self._clients.last)
         self._files.remove_uncommitted_reports(self.t)
         initial = protocol.server_init()
