@@ -39,7 +39,8 @@ class Campaign:
         """Until all faults have happened and the run has ended; its rounds are extended as long as faults are left."""
         fed, limit = self._fed, time.monotonic() + seconds
         rounds = self._rounds
-        fed.up(f"rounds={rounds}")
+        if fed.process is None:
+            fed.up(f"rounds={rounds}")
         fed.until_round(1)
         while True:
             while self._left and fed.process.poll() is None:

@@ -19,7 +19,7 @@ from fedswe.deploy.audit import verify
 from fedswe.deploy.deployment import FILE
 from fedswe.deploy.flower import client_app, server_app
 from fedswe.deploy.flower.app_template import write_app
-from fedswe.deploy.flower.credentials import canonical_key
+from fedswe.deploy.flower.node_keys import canonical_key
 from fedswe.deploy.flower.transport import Nodes
 from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
@@ -301,7 +301,7 @@ def test_with_keys_a_node_is_who_its_key_says(tmp_path):
         Nodes.of_app(tmp_path / "app", 4)
     for wrong, complaint in (
         ({"keys": [lines[0], lines[1], lines[0]]}, "the same key twice"),
-        ({"keys": [*lines[:2], "ssh-none AAAA"]}, "ssh-none AAAA... is not an OpenSSH public key"),
+        ({"keys": [*lines[:2], "ssh-none AAAA"]}, "'ssh-none AAAA'... is not an OpenSSH public key"),
         ({"keys": 3}, "must be a list"),
         ({"key": lines}, "a list called keys"),
     ):

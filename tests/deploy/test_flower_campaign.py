@@ -20,13 +20,15 @@ def survive(fed, monkeypatch, campaign):
 
 
 @pytest.mark.flower
-def test_a_few_faults_and_a_clientapp_that_hangs(tmp_path, monkeypatch):
-    deploy = {"delivery": "eager", "min_clients": 1, "deadline": 20.0}
-    with Federation(tmp_path, 2, rounds=4, deploy=deploy) as fed:
+def test_a_clientapp_that_hangs_and_a_few_faults(tmp_path, monkeypatch):
+    deploy = {"delivery": "eager", "min_clients": 2, "deadline": 15.0}  # so the rounds wait until it is back
+    with Federation(tmp_path, 2, rounds=6, deploy=deploy) as fed:
+        log = fed.run / "flower" / "logs" / "client-0.log"
         fed.close_gate(0, 1)  # and it is never opened
+        fed.up()
+        fed.until(lambda: log.is_file() and "when its message expired" in log.read_text(), "end of the ClientApp")
         survive(fed, monkeypatch, Campaign(fed, seed=1, faults=6, pause=(0.5, 3.0)))
-        log = (fed.run / "flower" / "logs" / "client-0.log").read_text()
-        assert not fed.training(0, 1) or "ended without an answer" in log or "when its message expired" in log
+        assert 0 not in fed.entries()[1].merged
         assert any(0 in entry.merged for entry in fed.entries()[2:])
 
 

@@ -15,7 +15,7 @@ def test_node_keys_and_a_killed_supervisor(tmp_path, monkeypatch):
     """
     deploy = {"delivery": "lazy", "min_clients": 1, "deadline": 20.0}
     with Federation(tmp_path, 3, tls=True, rounds=40, deploy=deploy) as fed:
-        private = [path for path in (fed.app / "keys").iterdir() if path.suffix in (".key", ".secret")]
+        private = [path for path in (fed.app / "keys").iterdir() if path.suffix == ".key"]
         assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
         (fed.app / "keys" / "client-2.key").write_text("damaged")
         fed.close_gate(1, 2)

@@ -116,7 +116,7 @@ def test_pauses_grow_while_a_program_ends_right_after_its_start(tmp_path):
 
 def test_child_processes_of_a_program_that_has_ended_are_gone_before_it_starts_again(tmp_path):
     stays = f"subprocess.Popen([sys.executable, '-c', {STUBBORN!r}], stdout=subprocess.PIPE)"
-    leaves = f"import subprocess, sys; {stays}.stdout.read(1)"
+    leaves = f"import subprocess, sys; {stays}.stdout.readline()"
     with ProcessSupervisor(str(tmp_path)) as supervisor:
         started = supervisor.start(program(tmp_path, leaves, restart=600))
         until(supervisor.check)

@@ -25,6 +25,7 @@ GROUPS = {
     "data": "List, download and verify the official files of the data sets.",
     "theory": "The paper's quantities for your clients: connectivity, staleness, bias. See docs/theory.md.",
     "deploy": "Run the algorithms on Flower, between real processes.",
+    "keys": "The keys by which the nodes of clients are known: clients.toml, and those the SuperLink admits.",
 }
 COMMANDS = {
     "run": "fedswe.cli.run:run_command",
@@ -60,6 +61,12 @@ COMMANDS = {
     "deploy.restore": "fedswe.cli.deploy_backup:restore_command",
     "deploy.trace": "fedswe.cli.deploy_export:trace_command",
     "deploy.export": "fedswe.cli.deploy_export:export_command",
+    "deploy.keys.list": "fedswe.cli.deploy_keys:list_command",
+    "deploy.keys.rotate": "fedswe.cli.deploy_keys:rotate_command",
+    "deploy.keys.revoke": "fedswe.cli.deploy_keys:revoke_command",
+    "deploy.keys.sync": "fedswe.cli.deploy_keys:sync_command",
+    "deploy.install-files": "fedswe.cli.deploy_install:install_files_command",
+    "deploy.renew": "fedswe.cli.deploy_install:renew_command",
 }
 ENTRY_POINTS = "fedswe.commands"
 

@@ -73,7 +73,9 @@ def up_command(
         federation = Federation(trial, supervisor)
         federation.start()
         scheme = "https" if trial.keys else "http"
-        console.print(f"listening {scheme}://127.0.0.1:{federation.port}, {clients} clients")
+        console.print(f"listening {scheme}://{federation.fleet}, {clients} clients")
+        if trial.keys and not federation.nginx:
+            console.print("proxy     left out, nginx is not installed: SuperNodes connect to the SuperLink on loopback")
         needed = Needed(supervisor.programs, deployment.min_clients, deployment.deadline)
         _watch(federation, supervisor, progress, overrides, needed)
     console.print(f"results   {directory}")

@@ -18,7 +18,7 @@ from fedswe.core.records import Model, Vector, parts
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.protocol import NEVER, RunProtocol
 
-_CHUNK = 1 << 16  # coordinates at a time: they stay in the cache, and no float64 copy of a vector is made
+_CHUNK = 1 << 16  # coordinates at a time: they stay in the cache, and no copy of a vector is made
 
 
 class Moves:
@@ -68,7 +68,7 @@ def _first(record: Any, job: Job) -> Any:
 
 
 def distance(a: Any, b: Any) -> float:
-    """L2 over all fields of two records. Squares are added in float64: those of large numbers do not overflow."""
+    """L2 over all fields of two records; infinity where a square overflows. The chunks are added in float64."""
     others = parts(b)
     return math.sqrt(sum(_squares(value, others[name]) for name, value in parts(a).items()))
 
@@ -76,7 +76,7 @@ def distance(a: Any, b: Any) -> float:
 def _squares(a: torch.Tensor, b: torch.Tensor) -> float:
     total = 0.0
     for x, y in zip(torch.split(a, _CHUNK), torch.split(b, _CHUNK), strict=True):
-        change = (x - y).double()
+        change = x - y
         total += float(change.dot(change))
     return total
 

@@ -99,11 +99,6 @@ def _typical(moves: Mapping[int, float]) -> dict[int, float]:
         return {}
     clients = sorted(moves, key=moves.__getitem__)
     ordered = np.array([moves[client] for client in clients])
-    rank = (len(ordered) - 2) * _QUANTILE
-    low, high = math.floor(rank), math.ceil(rank)
-    found = {}
-    for place, client in enumerate(clients):
-        # Without the client itself, all that is after it moves up by one place.
-        lower, upper = ordered[low + (low >= place)], ordered[high + (high >= place)]
-        found[client] = float(lower + (rank - low) * (upper - lower))
-    return found
+    rank = math.ceil((len(ordered) - 2) * _QUANTILE)  # rounded up: with up to four others it is their largest move
+    # Without the client itself, all that is after it moves up by one place.
+    return {client: float(ordered[rank + (rank >= place)]) for place, client in enumerate(clients)}

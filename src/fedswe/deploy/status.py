@@ -189,6 +189,6 @@ def _settings(run: Path) -> tuple[int, float]:
     deadline = options.get("deadline", Deployment.deadline) if isinstance(options, dict) else Deployment.deadline
     require(
         type(rounds) is int and isinstance(deadline, int | float),
-        f"{run / DEPLOYMENT_FILE} is damaged (rounds or deploy.deadline): restore it from a backup",
+        f"{run / DEPLOYMENT_FILE} does not say how many rounds, or has no valid deadline: restore it from a backup",
     )
     return int(str(rounds)), float(deadline)

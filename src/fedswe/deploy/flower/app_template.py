@@ -6,19 +6,18 @@ import re
 import shutil
 from pathlib import Path
 
-import tomli_w
-
+from fedswe.deploy.flower import node_keys
 from fedswe.deploy.flower.credentials import write_credentials
-from fedswe.deploy.flower.transport import CLIENTS_FILE
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
 _TEMPLATE = Path(__file__).parent / "template"
 
 
-def write_app(folder: Path, clients: int, tls: bool) -> None:
-    """Write an app for that many clients; with `tls` also certificates and a key per client for a local trial."""
+def write_app(folder: Path, clients: int, tls: bool, server: str = "") -> None:
+    """Write an app for that many clients; with `tls` also keys and a certificate, valid for `server` too."""
     require(clients >= 1, f"--clients must be at least 1, not {clients}")
+    require(tls or not server, "--server is a name in the server's certificate: give --tls too")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         require(not any(folder.iterdir()), f"{folder} is not empty: choose another folder")
@@ -30,10 +29,7 @@ def write_app(folder: Path, clients: int, tls: bool) -> None:
     text = re.sub(r"^min_clients = \d+", f"min_clients = {(clients + 1) // 2}", text, flags=re.MULTILINE)
     write_whole(file, text)
     if tls:
-        keys = write_credentials(folder / "keys", clients)
-        write_whole(
-            folder / CLIENTS_FILE, "# The public keys of clients 0, 1, 2, ...\n" + tomli_w.dumps({"keys": keys})
-        )
+        node_keys.write_lines(folder, write_credentials(folder / "keys", clients, [server] if server else []))
 
 
 def require_app(folder: Path) -> None:

@@ -14,6 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedswe.deploy.client import ClientEndpoint
 from fedswe.deploy.deployment import FILE, Deployment
+from fedswe.deploy.flower.private_files import make_private
 from fedswe.deploy.flower.transport import FlowerTransport, Nodes, unwrap, wrap
 from fedswe.deploy.rounds import Rounds
 from fedswe.deploy.server import ServerEndpoint
@@ -28,7 +29,7 @@ def server_app(folder: Path) -> ServerApp:
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         deployment = _deployment(folder, _overrides(context))
-        with ServerEndpoint.open(_folder("run-dir", context.run_config.get("run-dir")), deployment) as server:
+        with ServerEndpoint.open(_private("run-dir", context.run_config.get("run-dir")), deployment) as server:
             by_key = context.run_config.get("trust-keys", True)
             numbers = server.problem.m
             nodes = Nodes.of_app(folder, numbers) if by_key else Nodes(numbers, None)
@@ -59,7 +60,7 @@ def client_app(folder: Path, mods: list[Mod] | None = None) -> ClientApp:
 
 def _answer(message: Message, context: Context, folder: Path) -> Message:
     deployment, problem = _opened(folder, _overrides(context))
-    state = _folder("state-dir", context.node_config.get("state-dir"), context.run_config.get("state-dir"))
+    state = _private("state-dir", context.node_config.get("state-dir"), context.run_config.get("state-dir"))
     endpoint = ClientEndpoint.open(state, deployment, _number(context), problem)
     data = unwrap(message, endpoint.largest_message)
     return Message(wrap(endpoint.handle(data).to_bytes()), reply_to=message)
@@ -80,11 +81,13 @@ def _overrides(context: Context) -> str:
     return str(context.run_config.get("overrides", ""))
 
 
-def _folder(key: str, *settings: object) -> Path:
-    """The first of the given settings that is not empty."""
+def _private(key: str, *settings: object) -> Path:
+    """The folder that the first of the settings names which is not empty; only this user can read it."""
     for value in settings:
         if value:
-            return Path(str(value)).expanduser()
+            folder = Path(str(value)).expanduser()
+            make_private(folder)
+            return folder
     raise FedsweError(f"{key} is missing: give it in [tool.flwr.app.config] or with --run-config '{key}=\"...\"'")
 
 

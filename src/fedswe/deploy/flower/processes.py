@@ -190,10 +190,10 @@ def marked(mark: str) -> list[psutil.Process]:
 def stop_marked(mark: str, also: Sequence[psutil.Process] = ()) -> None:
     """Send SIGTERM to all processes of a trial and to `also`, then SIGKILL to those that are still running.
 
-    The SuperLink is stopped last: it counts a node that could not deregister as online for another minute.
+    SuperLink and proxy are stopped last: a node that could not deregister counts as online for another minute.
     """
     for last in (False, True):
-        stopping = [process for process in {*marked(mark), *also} if last or not _is_superlink(process)]
+        stopping = [process for process in {*marked(mark), *also} if last or not _is_reached_by_nodes(process)]
         for process in stopping:
             with suppress(psutil.Error):
                 process.terminate()
@@ -216,9 +216,9 @@ def _status(process: psutil.Process) -> str:
         return ""
 
 
-def _is_superlink(process: psutil.Process) -> bool:
+def _is_reached_by_nodes(process: psutil.Process) -> bool:
     try:
-        return any("flower-superlink" in word for word in process.cmdline())
+        return any("flower-superlink" in word or word.endswith("nginx") for word in process.cmdline())
     except psutil.Error:
         return False
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -20,14 +19,13 @@ from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
-from fedswe.deploy.flower.credentials import canonical_key
+from fedswe.deploy.flower import node_keys
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.transport import Arrival, Kind
 from fedswe.errors import FedsweError, require
 
 log = logging.getLogger("fedswe.deploy")
 
-CLIENTS_FILE = "clients.toml"
 MESSAGE_TYPES = {"job": "train", "delivery": "query.deliver", "hello": "query.hello"}  # hello: which client are you?
 _NPY_HEADER = 1024  # bytes; numpy writes 128 for an array of bytes
 _LIST_INTERVAL = 1.0  # seconds between two requests to Flower for the connected nodes
@@ -153,26 +151,22 @@ class FlowerTransport:
 class Nodes:
     """Which node is which client: by its key with authentication; otherwise by its own claim, the latest one counts."""
 
-    def __init__(self, m: int, keys: list[bytes] | None) -> None:
+    def __init__(self, m: int, keys: Sequence[bytes | None] | None) -> None:
+        """`keys`: one per client, None for a client without one; None instead of a list: no authentication."""
         self.m, self._online = m, set[int]()
-        self._by_key = None if keys is None else {key: client for client, key in enumerate(keys)}
+        self._by_key = None if keys is None else {key: client for client, key in enumerate(keys) if key is not None}
+        self._strangers: set[int] = set()  # nodes with a key of no client, which were reported in the log
         self._clients: dict[int, int] = {}  # node -> client, in the order of identification; offline nodes too
         self._asked: set[int] = set()
 
     @classmethod
     def of_app(cls, folder: Path, m: int) -> Nodes:
         """With authentication if the app has a clients.toml, which lists one public key per client in their order."""
-        path = folder / CLIENTS_FILE
+        path = folder / node_keys.FILE
         if not path.is_file():
             return cls(m, None)
-        try:
-            lines = tomllib.loads(path.read_text())["keys"]
-        except (ValueError, KeyError) as error:
-            raise FedsweError(f"{path} must be TOML with a list called keys ({error})") from None
-        require(isinstance(lines, list), f"{path}: keys must be a list of public keys")
-        require(len(lines) == m, f"{path} has {len(lines)} keys for {m} clients: give one per client")
-        keys = [canonical_key(str(line)) for line in lines]
-        require(len(set(keys)) == m, f"{path} has the same key twice: give every client its own")
+        keys = node_keys.read_keys(folder)
+        require(len(keys) == m, f"{path} has {len(keys)} keys for {m} clients: give one per client")
         return cls(m, keys)
 
     def update(self, nodes: Iterable[NodeInfo]) -> list[int]:
@@ -181,10 +175,23 @@ class Nodes:
         self._online = set(keys)
         if self._by_key is not None:
             self._clients |= {node: self._by_key[key] for node, key in keys.items() if key in self._by_key}
+            self._report_strangers(keys)
             return []
         unknown = [node for node in keys if node not in self._clients and node not in self._asked]
         self._asked.update(unknown)
         return unknown
+
+    def _report_strangers(self, keys: Mapping[int, bytes]) -> None:
+        """Name each node once that the SuperLink admits and that is no client; it gets no jobs."""
+        for node in keys.keys() - self._clients.keys() - self._strangers:
+            self._strangers.add(node)
+            log.warning(
+                "node %d with the key %.20s... is no client of this run and gets no jobs: its key is not in the "
+                "clients.toml that was submitted; give it to a client and submit again, or remove it with "
+                "`fedswe deploy keys sync`",
+                node,
+                node_keys.fingerprint(keys[node]),
+            )
 
     def identify(self, node: int, client: object) -> None:
         """Take a node's claim to be a client, unless nodes are known by their keys or there is no such client."""

@@ -1,7 +1,7 @@
 """A whole federation on one machine: a real SuperLink, SuperExec and SuperNodes on loopback.
 
-The layout is the one recommended for an installation: the SuperLink keeps its state in a database, and the ServerApp
-runs outside it, under its own SuperExec.
+The layout is that of an installation: the SuperLink keeps its state in a database, the ServerApp runs outside it, under
+a SuperExec of its own, which shares a secret with it, and with TLS the SuperNodes connect through nginx.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ from pathlib import Path
 import psutil
 import tomli_w
 
+from fedswe.deploy.flower.credentials import days_left, public_key_of, write_secret
+from fedswe.deploy.flower.node_keys import FILE, read_keys
+from fedswe.deploy.flower.private_files import make_private
 from fedswe.deploy.flower.processes import MARK, ProcessSupervisor, Program, free_ports, listening, marked
-from fedswe.errors import FedsweError, require
+from fedswe.deploy.flower.proxy import Proxy, find_nginx
+from fedswe.deploy.flower.registration import Connection, synchronise
+from fedswe.errors import FedsweError, require, warn
 from fedswe.results.files import write_whole
 
 CONNECTION = "trial"
@@ -32,6 +37,7 @@ _SERVER_LIMIT = 90.0  # seconds a submitted server may take until its process ru
 _ANSWER_LIMIT = 120.0  # seconds a command of Flower may take
 _CHECK_INTERVAL = 2.0  # seconds between two checks that the server process runs
 _END_LIMIT = 20.0  # seconds a ServerApp may take to end after the last round
+_RENEW = 30  # days before its end from which on a certificate gets a warning
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,11 @@ class Trial:
         return folder if folder.is_dir() and not self.simulation else None
 
     @property
+    def secret(self) -> Path:
+        """What the SuperExec shows to the SuperLink, so that other users of this machine get no jobs."""
+        return self.home / "superexec.secret"
+
+    @property
     def environment(self) -> dict[str, str]:
         here = Path(sys.executable).parent
         return {
@@ -68,18 +79,38 @@ class Trial:
         }
 
     def prepare(self) -> None:
-        """Make the folders for logs and client state; refuse clients without keys."""
-        for client in range(self.clients if self.keys else 0):
-            require(
-                (self.app / "keys" / f"client-{client}.key").is_file(),
-                f"{self.app / 'keys'} has no key of client {client}: "
-                f"`fedswe deploy init --tls --clients {self.clients}` writes an app with keys for all",
-            )
-        for folder in (self.home / "logs", *(self.state(i) for i in range(self.clients))):
-            try:
+        """Check keys and certificate; make the folders for logs and client state, which only this user can read."""
+        if self.keys:
+            left = days_left(self.keys / "server.crt")
+            require(left >= 0, f"{self.keys / 'server.crt'} has expired: `fedswe deploy renew {self.app}` renews it")
+            if left < _RENEW:
+                warn(f"{self.keys / 'server.crt'} expires in {left} days: `fedswe deploy renew {self.app}` renews it")
+            self.with_keys()
+        try:
+            make_private(self.run)
+            for folder in (self.home / "logs", *(self.state(i) for i in range(self.clients))):
                 folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise FedsweError(f"cannot make {folder}: {error.strerror}; choose another --run") from None
+            write_secret(self.secret)
+        except OSError as error:
+            raise FedsweError(f"cannot make {error.filename}: {error.strerror}; choose another --run") from None
+
+    def with_keys(self) -> list[int]:
+        """The clients whose nodes are started: all without TLS; with it, those that have a key in clients.toml."""
+        if not self.keys:
+            return list(range(self.clients))
+        keys = read_keys(self.app)[: self.clients]
+        require(
+            len(keys) == self.clients,
+            f"{self.app / FILE} has no key of client {len(keys)}: "
+            f"`fedswe deploy init --tls --clients {self.clients}` writes an app with keys for all",
+        )
+        for client, key in enumerate(keys):
+            rotate = f"`fedswe deploy keys rotate {self.app} {client}` gives it a new one"
+            if key is None:
+                warn(f"client {client} has no key: {rotate}")
+            elif public_key_of(self.keys / f"client-{client}.key") != key:
+                warn(f"{self.keys / f'client-{client}.key'} is not the key of client {client} in {FILE}: {rotate}")
+        return [client for client, key in enumerate(keys) if key is not None]
 
     def state(self, client: int) -> Path:
         return self.run / "clients" / f"client-{client}"
@@ -90,8 +121,10 @@ class Federation:
 
     def __init__(self, trial: Trial, supervisor: ProcessSupervisor) -> None:
         self.trial, self._supervisor = trial, supervisor
-        (self.port,) = free_ports(1)
+        self.port, proxy = free_ports(2)
         self._address = f"127.0.0.1:{self.port}"
+        self.nginx = find_nginx() if trial.keys else None
+        self.fleet = f"127.0.0.1:{proxy}" if self.nginx else self._address  # where SuperNodes connect
         self._superlink_program: Program | None = None
         self._submitted = self._seen = self._checked = 0.0  # times: server submitted, last seen running, last checked
         connection: dict[str, object] = {"address": self._address}
@@ -110,7 +143,9 @@ class Federation:
             return
         if self.trial.keys:
             self._register(self.trial.keys)
-        for client in range(self.trial.clients):
+        if self.nginx:
+            self._supervisor.start(self._proxy(self.nginx))
+        for client in self.trial.with_keys():
             self._supervisor.start(self._supernode(client))
 
     def listening(self) -> bool:
@@ -179,7 +214,7 @@ class Federation:
         command = [
             "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
             "--database", str(home / "superlink.db"), "--isolation", "process",
-            "--disable-runtime-dependency-installation",
+            "--disable-runtime-dependency-installation", "--superexec-auth-secret-file", str(self.trial.secret),
         ]  # fmt: skip
         if self.trial.simulation:
             command += ["--simulation"]
@@ -187,27 +222,35 @@ class Federation:
             command += [
                 "--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "server.crt"),
                 "--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth",
-                "--superexec-auth-secret-file", str(keys / "superexec.secret"),
             ]  # fmt: skip
         else:
             command += ["--insecure"]
         return self._program("superlink", command, restart=1.0)
 
     def _superexec(self) -> Program:
-        keys = self.trial.keys
         # With the number of this process: it ends if this process is killed, also where nobody else can stop it.
         command = ["flower-superexec", "--runtime-api-address", self._address, *self._trust()]
-        command += ["--parent-pid", str(os.getpid())]
-        if keys:
-            command += ["--superexec-auth-secret-file", str(keys / "superexec.secret")]
+        command += ["--parent-pid", str(os.getpid()), "--superexec-auth-secret-file", str(self.trial.secret)]
         return self._program("superexec", command, restart=1.0)
+
+    def _proxy(self, nginx: str) -> Program:
+        """The same nginx as in an installation, but in one process, which bears the mark of the trial."""
+        keys, folder = self.trial.app / "keys", self.trial.home / "proxy"
+        folder.mkdir(exist_ok=True)
+        (folder / "keys").unlink(missing_ok=True)
+        (folder / "keys").symlink_to(keys)  # nginx takes some characters of a path for syntax
+        write_whole(folder / "nginx.conf", Proxy(self.fleet, self._address, "keys/").configuration())
+        options = "daemon off; master_process off;"
+        command = [nginx, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf", "-g", options]
+        log = self.trial.home / "logs" / "proxy.log"
+        return Program("proxy", command, log, self.trial.environment, restart=1.0)
 
     def _supernode(self, client: int) -> Program:
         keys, name = self.trial.keys, f"client-{client}"
         place = {"partition-id": client, "num-partitions": self.trial.clients}
         file = self._settings(name, {**place, "state-dir": str(self.trial.state(client))})
         command = [
-            "fedswe", "deploy", "node", "--", "--superlink", self._address, "--node-config", file, *self._trust()
+            "fedswe", "deploy", "node", "--", "--superlink", self.fleet, "--node-config", file, *self._trust()
         ]  # fmt: skip
         if keys:
             command += ["--auth-supernode-private-key", str(keys / f"client-{client}.key")]
@@ -229,9 +272,12 @@ class Federation:
 
     # Flower's command line -----------------------------------------------------------------------------
     def _register(self, keys: Path) -> None:
-        known = self._flwr("supernode", "list", CONNECTION)
-        for client in range(len(_listed(known)), self.trial.clients):  # registered in this order
-            self._flwr("supernode", "register", str(keys / f"client-{client}.pub"), CONNECTION)
+        changes = synchronise(Connection(self._address, keys / "ca.crt"), read_keys(self.trial.app))
+        for client in changes.unusable:
+            warn(
+                f"the key of client {client} was revoked before, and Flower takes no key twice: "
+                f"`fedswe deploy keys rotate {self.trial.app} {client}` gives it a new one"
+            )
 
     def _flwr(self, *arguments: str) -> dict[str, object]:
         """Run a command of Flower; once more if the SuperLink was killed meanwhile."""
@@ -262,11 +308,6 @@ class Federation:
             raise FedsweError(
                 f"flwr {arguments[0]} did not answer in {_ANSWER_LIMIT:g} s: see {home / 'logs'} and try again"
             ) from None
-
-
-def _listed(answer: dict[str, object]) -> list[object]:
-    nodes = answer.get("nodes")
-    return nodes if isinstance(nodes, list) else []
 
 
 def _program(name: str) -> str:
