@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedswe.deploy import ClientEndpoint, ServerEndpoint, durable_files
+from fedswe.deploy import ClientEndpoint, ServerEndpoint, durable_files, ledger
 
 
 class Crash(BaseException):
@@ -35,7 +35,7 @@ def fuse(monkeypatch, strike):
             raise Crash
 
     def fused_append(path, handle, size, line):
-        fate = strike("commit")
+        fate = strike("commit" if path.name == ledger.FILE else "journal")
         if fate == "before":
             raise Crash
         if fate == "in":

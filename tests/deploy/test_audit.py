@@ -91,7 +91,7 @@ def test_clients_that_round_differently_are_measured_on_the_trail(scratch, error
 def test_the_scale_of_a_model_does_not_matter(scratch):
     """The client mean is summed in another order than the simulator's: that rounds in proportion to the models."""
     task = Quadratic(centers=[[100.0, 200.0], [300.0, -100.0], [0.0, 100.0]], start=100.0)
-    net = Network(scratch, deployment("fedswe", task, 12, "eager"))
+    net = Network(scratch, deployment("fedswe", task, 12, "eager", max_norm=0.0))
     net.finish()
     result = verify(scratch / "server")
     assert result.exact
@@ -111,7 +111,7 @@ def test_what_is_not_a_run_is_refused(scratch):
 
 
 def test_status_of_a_run_whose_plan_is_lost_or_harmed(folder, monkeypatch, capsys):
-    for text, complaint in ((None, "cannot read"), ("rounds = [", "not valid TOML"), ("seed = 1", "how many rounds")):
+    for text, complaint in ((None, "cannot read"), ("rounds = [", "not valid TOML"), ("seed = 1", "is damaged")):
         (folder / "deployment.toml").unlink(missing_ok=True)
         if text is not None:
             (folder / "deployment.toml").write_text(text)
