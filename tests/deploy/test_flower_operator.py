@@ -1,4 +1,4 @@
-"""An operator and a trial on real processes: the commands of another process pause, evict, and stop it; a client joins."""
+"""An operator and a trial on real processes: commands of another process pause, evict and stop it; a client joins."""
 
 import re
 import tomllib

@@ -95,9 +95,7 @@ class ModelChecks:
         elif name.startswith(("trail/", "state/")):
             x = files.trail(t) if name.startswith("trail/") else files.state(t, protocol.server_init()).model
             assert x is not None
-            part.require(
-                digest({"x": x}) == entry.model, f"{name}.safetensors is not the model that the ledger names"
-            )
+            part.require(digest({"x": x}) == entry.model, f"{name}.safetensors is not the model that the ledger names")
 
     def _models_after(self, t: int) -> dict[str, Vector]:
         return StoredRun(self._folder, self._protocol, self._entries[:t]).outputs(self._protocol).models()
