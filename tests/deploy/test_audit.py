@@ -196,7 +196,9 @@ def test_the_command_for_a_client(scratch, tmp_path, monkeypatch, capsys):
     assert (code, "there is no client 9" in said) == (2, True)
     code, _, said = fedswe(monkeypatch, capsys, "deploy", "verify", out, "--client", "x")
     assert (code, "must be a number or all" in said) == (2, True)
-    code, said, _ = fedswe(monkeypatch, capsys, "deploy", "verify", run, "--client", "all", "--state", scratch / "clients")
+    code, said, _ = fedswe(
+        monkeypatch, capsys, "deploy", "verify", run, "--client", "all", "--state", scratch / "clients"
+    )
     assert code == 0
     assert "every report from the data of its client" in said
 

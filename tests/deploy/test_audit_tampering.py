@@ -139,7 +139,8 @@ def test_a_changed_derived_file_is_named(run, name, change, expected):
     if change is None:
         path.unlink()
     else:
-        assert (changed := change(path.read_text())) != path.read_text()
+        changed = change(path.read_text())
+        assert changed != path.read_text()
         path.write_text(changed)
     assert expected in failures(run)
     if name == "run.json" and change is not None:

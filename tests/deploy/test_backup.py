@@ -163,7 +163,7 @@ def test_an_archive_that_is_none(scratch):
         "twice": lambda path: pack(path, [*files.items(), (ledger.FILE, files[ledger.FILE])]),
         "no ledger": lambda path: pack(path, [item for item in files.items() if item[0] != ledger.FILE]),
         "no state": lambda path: pack(path, [item for item in files.items() if item[0] != "state/2.safetensors"]),
-        "damaged state": lambda path: pack(path, [(n, c[:-1] + b"x" if n.startswith("state") else c) for n, c in files.items()]),
+        "damaged state": lambda path: pack(path, [(n, c + b"x" * n.startswith("state")) for n, c in files.items()]),
         "text": lambda path: path.write_text("x" * 2000),
         "empty": lambda path: path.write_bytes(b""),
         "cut": lambda path: path.write_bytes((scratch / "a.tar").read_bytes()[:3000]),

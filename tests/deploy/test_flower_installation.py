@@ -21,6 +21,7 @@ from fedswe.deploy.flower.installation import Places, write_installation
 from fedswe.deploy.flower.node_keys import read_lines, write_lines
 from fedswe.deploy.flower.processes import free_ports, listening, marked, stop_marked
 from fedswe.deploy.flower.proxy import find_nginx
+from fedswe.deploy.ledger_key import VARIABLE
 from tests.deploy.units import Machine, possible
 
 pytestmark = [
@@ -57,7 +58,7 @@ def readable_by_others(folder):
     return [path for path in found if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) and not path.is_socket()]
 
 
-def test_a_run_under_the_units_of_server_and_client(tmp_path):
+def test_a_run_under_the_units_of_server_and_client(tmp_path, monkeypatch):
     app = tmp_path / "app"
     write_app(app, 1, tls=True, server="127.0.0.2")
     table = tomllib.loads((app / "deployment.toml").read_text())
@@ -122,6 +123,7 @@ def test_a_run_under_the_units_of_server_and_client(tmp_path):
         finally:
             stop_marked(mark)
     assert marked(mark) == []
+    monkeypatch.setenv(VARIABLE, f"{places['server'].state}/.local/share/fedswe/ledger.key")  # of the user of the units
     assert verify(path.parent).passed  # the units do not limit threads, which round differently
     for side in places:
         assert readable_by_others(Path(places[side].state)) == []

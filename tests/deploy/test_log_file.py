@@ -1,82 +1,65 @@
-"""server.log as JSON: one object per line, whatever a client sends."""
+"""Text from outside cannot forge a line of the log or control a terminal, and the file is rotated."""
 
-import json
-from datetime import datetime
+import logging
 
-from fedswe.deploy import InMemoryTransport, Rounds
-from fedswe.deploy.control import Control, Request
-from fedswe.deploy.log_file import LOG, fields, log, log_file, warning_text
-from fedswe.deploy.packet import Packet
+import pytest
+
+from fedswe.deploy import Packet, log_file
+from fedswe.deploy.log_file import LOG, log
+from fedswe.errors import FedsweError, printable
 from tests.deploy.parts import Network, quadratic
 
-KEYS = ["time", "level", "event", "round", "client", "message"]
+HOSTILE = "a\nround 3: client 1 failed\x1b[2J\r\u202e[/red]\ud800"
 
 
-def lines(folder):
-    found = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
-    for each in found:
-        assert list(each)[: len(KEYS)] == KEYS
-        assert datetime.fromisoformat(each["time"]).utcoffset().total_seconds() == 0
-    return found
+def test_printable_text_is_one_line():
+    shown = printable(HOSTILE)
+    assert shown == "a\\nround 3: client 1 failed\\x1b[2J\\r\\u202e[/red]\\ud800"
+    assert printable("Zürich, 東京 [x]") == "Zürich, 東京 [x]"
 
 
-class Lying(InMemoryTransport):
-    """Client 1 sends what is no report, and declines with a text of several lines."""
-
-    def poll(self, timeout):
-        for arrival in super().poll(timeout):
-            if arrival.client == 1 and arrival.kind == "job" and arrival.packet is not None:
-                header = Packet.from_bytes(arrival.packet).header
-                reason = 'no"\n{"level": "forged"}\x1b[31m'
-                yield type(arrival)(1, "job", arrival.round, b"nothing")
-                packet = Packet("decline", {**header, "reason": reason}, {}).to_bytes()
-                yield type(arrival)(1, "job", arrival.round, packet)
-            else:
-                yield arrival
-
-
-def test_a_run_as_json(scratch):
-    net = Network(scratch, quadratic("fedswe", rounds=2, m=2, p=1.0, simulate_absence=False, log_format="json"))
-    transport = Lying(net.deployment, scratch / "liars", net.problem)
-    Control(net.server.directory).submit(Request("evict", 0, "why"))
-    Control(net.server.directory).submit(Request("admit", 0))
-    Rounds(net.server, transport).run()
-    found = lines(net.server.directory)
-    events = [(line["event"], line["level"], line["round"], line["client"]) for line in found]
-    assert events == [
-        ("start", "info", 0, None),
-        ("evict", "warning", 0, 0),
-        ("admit", "warning", 0, 0),
-        ("rejected", "warning", 0, 1),
-        ("declined", "warning", 0, 1),
-        ("commit", "info", 0, None),
-        ("rejected", "warning", 1, 1),
-        ("declined", "warning", 1, 1),
-        ("commit", "info", 1, None),
-        ("finished", "info", 2, None),
-    ]
-    shown = [warning_text(line) for line in (net.server.directory / LOG).read_text().splitlines()]
-    assert [bool(text) for text in shown] == [line["level"] == "warning" for line in found]
-    assert shown[1] == f"{found[1]['time']} {found[1]['message']}"
-    assert warning_text("a line of text") == "a line of text"
-    assert found[1]["message"] == "round 0: client 0 is evicted by an operator: why"
-    assert r"no\"\n" in json.dumps(found[4]["message"]) or r"\n" in found[4]["message"]
-
-
-def test_an_exception_is_one_line_with_its_traceback(scratch):
-    with log_file(scratch, "json"):
+def test_reasons_of_clients_are_escaped_in_every_handler(scratch, caplog):
+    net = Network(scratch, quadratic("fedavg", p=1.0))
+    header = net.server.jobs([0])[0].header
+    with log_file.log_file(scratch):
+        net.server.receive(0, Packet("decline", {**header, "reason": HOSTILE}))
+        log.warning("%s", "x" * 5000)
         try:
-            raise ValueError("a\nb")
+            raise ValueError(HOSTILE)
         except ValueError:
-            log.warning("it failed", exc_info=True, extra=fields("failed", 3, 2))
-        log.warning("a message without fields")
-    failed, plain = lines(scratch)
-    assert (failed["event"], failed["round"], failed["client"]) == ("failed", 3, 2)
-    assert failed["traceback"][0] == "Traceback (most recent call last):"
-    assert (plain["event"], plain["round"], plain["client"]) == ("note", None, None)
+            log.warning("failed", exc_info=True)
+    lines = (scratch / LOG).read_text().splitlines()
+    assert "client 0 declines: a\\nround 3" in lines[0]
+    assert len(lines[1]) < 1100
+    assert all(line.startswith("    ") for line in lines[3:])
+    assert "\x1b" not in (scratch / LOG).read_text()
+    assert "\x1b" not in "".join(record.getMessage() for record in caplog.records)
 
 
-def test_text_has_warnings_only(scratch):
-    net = Network(scratch, quadratic("fedswe", rounds=2, m=2))
-    net.finish()
-    assert (net.server.directory / LOG).read_text() == ""
+def test_the_log_is_rotated(scratch, monkeypatch):
+    monkeypatch.setattr(log_file, "_BYTES", 1000)
+    with log_file.log_file(scratch):
+        for i in range(100):
+            log.warning("line %d of many", i)
+    names = sorted(path.name for path in scratch.iterdir())
+    assert names == ["server.log", "server.log.1", "server.log.2", "server.log.3"]
+    assert all(path.stat().st_size <= 1000 for path in scratch.iterdir())
+    assert "line 99" in (scratch / LOG).read_text()
+
+
+def test_a_flood_of_messages_is_counted_and_logged_a_few_times(scratch, caplog):
+    net = Network(scratch, quadratic("fedavg", p=1.0))
+    net.server.jobs([0])
+    with caplog.at_level(logging.WARNING, "fedswe.deploy"):
+        for _ in range(300):
+            net.server.receive(0, b"flood")
+    assert len(caplog.records) == 5
+    assert "only counted" in caplog.records[-1].getMessage()
+    net.close()
+    assert net.server.committed.rejected == {0: {"malformed": 300}}
+
+
+def test_a_log_that_cannot_be_written_is_one_line(scratch):
+    (scratch / LOG).mkdir()
+    with pytest.raises(FedsweError, match="cannot write"), log_file.log_file(scratch):
+        pass

@@ -118,7 +118,9 @@ def test_the_command(scratch, monkeypatch, capsys):
     net = Network(scratch, quadratic("fedswe", rounds=4, keep_rounds=2))
     net.finish()
     net.server.release()
-    code, said, _ = fedswe(monkeypatch, capsys, "deploy", "rollback", scratch / "server", "--to", 3, "--reason", "a test")
+    code, said, _ = fedswe(
+        monkeypatch, capsys, "deploy", "rollback", scratch / "server", "--to", 3, "--reason", "a test"
+    )
     assert (code, "3 rounds remain, 1 taken back" in said) == (0, True)
     assert contents(net).changes[-1].reason == "a test"
     code, _, said = fedswe(monkeypatch, capsys, "deploy", "rollback", scratch / "server", "--to", 3)

@@ -202,6 +202,67 @@ def test_a_silent_client_is_waited_for_until_the_deadline(scratch):
     assert "round 1: client 1 did not answer within 0.6 s" in (scratch / LOG).read_text()
 
 
+def test_a_client_that_was_silent_twice_is_asked_but_not_waited_for(scratch):
+    class Returning(Failing):
+        """Client 1 answers again from round 4 on."""
+
+        jobs = 0
+
+        def send(self, kind, round, packets):
+            self.jobs += kind == "job" and 1 in packets
+            super().send(kind, round, packets)
+
+        def poll(self, timeout):
+            for arrival in InMemoryTransport.poll(self, timeout):
+                if (arrival.client, arrival.kind) != (1, "job") or arrival.round >= 4:
+                    yield arrival
+
+    began = time.monotonic()
+    transport = served(scratch, Returning, present(2, rounds=6, deadline=1.5))
+    assert time.monotonic() - began >= 3.0
+    assert transport.jobs == 6
+    assert [set(entry.merged) for entry in entries(scratch)] == [{0}] * 4 + [{0, 1}] * 2
+    said = (scratch / LOG).read_text()
+    assert said.count("did not answer within 1.5 s") == 2
+    assert said.count("round 1: client 1 did not answer within 1.5 s; from now on it is asked, but not waited for") == 1
+
+
+def test_a_round_in_which_all_clients_are_silent_lasts_its_deadline(scratch):
+    class Mute(InMemoryTransport):
+        def poll(self, timeout):
+            list(super().poll(timeout))
+            return iter(())
+
+    began = time.monotonic()
+    served(scratch, Mute, present(2, rounds=4, deadline=0.3))
+    assert time.monotonic() - began >= 1.2
+
+
+def test_a_round_closes_with_enough_reports(scratch):
+    class Slow(InMemoryTransport):
+        """Client 2 answers each job one poll after the others."""
+
+        def __init__(self, *args):
+            super().__init__(*args)
+            self._late = []
+
+        def poll(self, timeout):
+            yield from self._late
+            self._late = []
+            for arrival in super().poll(0.0):
+                if (arrival.client, arrival.kind) == (2, "job"):
+                    self._late.append(arrival)
+                else:
+                    yield arrival
+
+    began = time.monotonic()
+    served(scratch, Slow, present(3, rounds=3, min_reports=2, deadline=60.0))
+    assert time.monotonic() - began < 50
+    assert {0, 1} == set(entries(scratch)[0].merged)
+    assert any(entry.rejected.get(2) == {"round": 1} for entry in entries(scratch))
+    assert verify(scratch).exact
+
+
 def test_an_empty_round_lasts_its_deadline(scratch):
     class Empty(InMemoryTransport):
         def connected(self):

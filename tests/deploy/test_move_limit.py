@@ -1,0 +1,84 @@
+"""The limit on a move: by the moves of others, from the first round on, and never by one's own."""
+
+import math
+
+import pytest
+import torch
+
+from fedswe.deploy.ledger import Entry
+from fedswe.deploy.move_limit import MoveLimit
+
+BOUND = 1e5
+
+
+def after(limit, t, moves, rejected=None):
+    limit.update(Entry(t, dict.fromkeys(moves, t - 1), "", "", moves=moves, rejected=rejected or {}))
+
+
+def test_one_of_four_is_judged_in_the_first_round():
+    limit = MoveLimit("auto", needs_base=True)
+    assert limit.exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 5.1}, BOUND) == {3: 5.0}
+    assert limit.exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 4.9}, BOUND) == {}
+
+
+def test_a_client_cannot_raise_its_own_limit():
+    limit, far = MoveLimit("auto", needs_base=False), 1.0
+    for t in range(30):
+        moves = {0: 1.0, 1: 1.0, 2: 1.0, 3: far}
+        refused = limit.exceeded(moves, BOUND)
+        after(limit, t, {client: move for client, move in moves.items() if client not in refused})
+        far = far if refused else far * 1.5
+    assert far < 4
+
+
+def test_an_outlier_does_not_raise_the_limit_of_others():
+    moves = dict.fromkeys(range(9), 1.0)
+    limit = MoveLimit("auto", needs_base=False)
+    assert limit.exceeded({**moves, 9: 3.0, 10: 1e4}, BOUND).keys() == {9, 10}
+
+
+def test_without_two_others_only_the_bound_holds():
+    limit = MoveLimit("auto", needs_base=False)
+    assert limit.exceeded({0: 1.0, 1: 900.0}, BOUND) == {}
+    assert limit.bound(torch.zeros(100)) == 1000
+    assert limit.bound(torch.full((100,), 3.0)) == pytest.approx(3000)
+
+
+def test_the_last_moves_of_absent_clients_count():
+    limit = MoveLimit("auto", needs_base=False)
+    after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0})
+    assert limit.exceeded({3: 2.6}, BOUND) == {3: 2.5}
+
+
+def test_a_client_with_an_old_base_may_move_as_the_others_did_then():
+    for needs_base, refused in ((True, {}), (False, {3: 0.25})):
+        limit = MoveLimit("auto", needs_base)
+        after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0})
+        for t in range(1, 5):
+            after(limit, t, {0: 0.1, 1: 0.1, 2: 0.1})
+        assert limit.exceeded({3: 1.1}, BOUND * 0.01) == refused
+        assert limit.exceeded({3: 2.6}, BOUND * 0.01).keys() == {3}
+
+
+def test_moves_are_not_refused_where_the_others_have_converged():
+    limit = MoveLimit("auto", needs_base=False)
+    assert limit.exceeded({0: 0.0, 1: 0.0, 2: 0.0, 3: 0.9}, BOUND) == {}
+
+
+def test_a_number_and_off():
+    assert MoveLimit(3.0, True).bound(torch.zeros(4)) == 3.0
+    assert MoveLimit(3.0, True).exceeded({0: 1.0, 1: 1.0, 2: 1.0, 3: 2.9}, 3.0) == {}
+    assert MoveLimit(0.0, True).off
+    assert MoveLimit(0.0, True).bound(torch.zeros(4)) == math.inf
+
+
+def test_refusals_in_a_row_count():
+    limit = MoveLimit("auto", needs_base=False)
+    after(limit, 0, {}, {1: {"norm": 4}, 2: {"norm": 1}, 3: {"round": 9}})
+    after(limit, 1, {2: 1.0}, {1: {"not finite": 1}, 3: {"malformed": 1}})
+    assert limit.refused_often() == set()
+    after(limit, 2, {}, {-1: {"norm": 1}})  # client 1 did not report
+    after(limit, 3, {}, {1: {"norm": 1}, 2: {"norm": 1}})
+    assert limit.refused_often() == {1}
+    limit.forget_refusals(1)
+    assert limit.refused_often() == set()
