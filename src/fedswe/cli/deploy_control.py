@@ -78,8 +78,10 @@ def join_command(run: RunFolder, reason: Reason = "", own: OwnTasks = None) -> N
     loads = deployment.problem().loads_by_client
     require_joining(deployment.experiment.algorithm, loads, deployment.simulate_absence)
     _submit(run, "join", number, reason)
-    console.print(f"next      set the task's number of clients to {number + 1} in the app's {FILE}, add the key of")
-    console.print(f"          client {number} to clients.toml if there is one, and start the server again")
+    console.print(
+        f"next      set the task's number of clients to {number + 1} in the app's {FILE}, give client {number}"
+    )
+    console.print("          a key if there is a clients.toml, and start the server again: see docs/runbook.md")
 
 
 def _submit(run: Path, action: Wish, client: int, reason: str) -> None:
