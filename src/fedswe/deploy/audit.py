@@ -18,6 +18,7 @@ from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.ledger import Contents
+from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
@@ -49,6 +50,7 @@ def verify(
 ) -> Verification:
     """Check the run in `directory`; `watch` is called with the number of rounds replayed in the simulator."""
     folder, scope = Path(directory), scope or Scope()
+    LedgerKey.find()  # a damaged key is an error of this machine, not a finding about the run
     for _ in range(_ATTEMPTS):
         try:
             chronicle = chain.read(folder / ledger.FILE)

@@ -84,7 +84,7 @@ class ServerEndpoint:
         self._clients = self._clients.opened(self.t)
         self._limit = MoveLimit.of_run(protocol, contents.entries, contents.changes)
         self._files.check(self.t, self._clients.last)
-        self._files.remove_uncommitted_reports(self.t)
+        self._files.remove_leftovers(contents.entries)
         initial = protocol.server_init()
         self._server = self._files.state(self.t, initial) if self.t else initial
         self._fsync = 0.0  # seconds of the ledger's last fsync, recorded in the next line

@@ -10,7 +10,7 @@ from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Contents
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Packet, digest
-from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed
+from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed, rounds_with_reports
 from fedswe.deploy.verification.chain import Chronicle
 from fedswe.deploy.verification.report import Part
 from fedswe.errors import FedsweError
@@ -27,10 +27,10 @@ _KNOWN_BEGINNINGS = ("process.lock", "server.log", ".")
 def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
     """Also the names of the files of rounds that have the digests in the ledger."""
     part, files = Part("files"), ServerFiles(folder, contents.entries)
-    known, required = dict[str, str](), set[str]()
+    known, required, kept = dict[str, str](), set[str](), rounds_with_reports(contents.entries)
     for entry in contents.entries:
         known |= entry.files
-        if f"trail/{entry.t + 1}" in entry.files:  # with deploy.trail = true, these are never removed
+        if entry.t in kept:  # these are never removed
             required |= {f"trail/{entry.t + 1}", *(f"reports/{entry.t}-{client}" for client in entry.merged)}
     rounds, same = len(contents.entries), set[str]()
     required |= needed(rounds, Membership.of(contents).last_merges(contents.entries)) & known.keys()
@@ -40,7 +40,7 @@ def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
     for name, t in stored.items():
         path = folder / f"{name}.safetensors"
         if name.startswith("reports/"):
-            if _check_report(part, path, contents):
+            if _check_report(part, path, contents, kept):
                 same.add(name)
         elif name in known and part.require(
             ledger.digest(_content(path) or b"") == known[name],
@@ -63,12 +63,15 @@ def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
     return part, same
 
 
-def _check_report(part: Part, path: Path, contents: Contents) -> bool:
+def _check_report(part: Part, path: Path, contents: Contents, kept: set[int]) -> bool:
     """Kept with deploy.trail = true; the ledger has the digest of its arrays."""
     t, client = map(int, path.stem.split("-"))
     name, entries = f"reports/{path.name}", contents.entries
     if t >= len(entries):
         return False  # of the round that is under way
+    if t not in kept:
+        part.notes.append(f"{name} was left by a server that ended in round {t}; the next start removes it")
+        return False
     try:
         content = path.read_bytes()
         packet = Packet.from_bytes(content)
