@@ -48,7 +48,7 @@ def test_a_damaged_key_is_an_error_that_names_it(path, scratch, content):
     path.write_bytes(content)
     acts = (LedgerKey.of_this_machine, lambda: verify(scratch / "server"))
     for act in (*acts, lambda: ServerEndpoint.open(scratch / "server", net.deployment)):
-        with pytest.raises(FedsweError, match="ledger.key is damaged") as caught:
+        with pytest.raises(FedsweError, match=r"ledger\.key is damaged") as caught:
             act()
         assert "\n" not in str(caught.value)
 

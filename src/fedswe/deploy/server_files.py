@@ -73,6 +73,14 @@ class ServerFiles:
         for name in sorted(needed(t, last) & self._digests.keys()):
             self._read(name)
 
+    def sound(self, name: str) -> bool:
+        """Whether a file is there and has the digest in the ledger."""
+        try:
+            self._read(name)
+        except FedsweError:
+            return False
+        return True
+
     def refuse_later(self, rounds: int) -> None:
         """Refuse files of rounds that the ledger does not have, beyond the one that was under way."""
         for name, t in self.stored():
