@@ -7,7 +7,8 @@ import safetensors.torch
 import torch
 
 from fedswe.deploy import ServerEndpoint, ledger
-from fedswe.deploy.audit import Scope, verify
+from fedswe.deploy.audit import Scope, verify, verify_client
+from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.stored_run import snapshot, trace
@@ -201,6 +202,47 @@ def test_the_command_for_a_client(scratch, tmp_path, monkeypatch, capsys):
     )
     assert code == 0
     assert "every report from the data of its client" in said
+
+
+@pytest.mark.parametrize("change", [("deadline = 60.0", "deadline = 61.0"), ("lr = 0.05", "lr = 0.06"), None])
+def test_a_client_is_given_the_deployment_of_the_run(scratch, change):
+    net = Network(scratch, quadratic("fedswe", rounds=4, trail=True))
+    net.finish()
+    path = scratch / "server" / "deployment.toml"
+    assert verify_client(scratch / "server", 1, scratch / "clients").passed
+    text = path.read_text()
+    path.write_text(text.replace(*change) if change else text + "\n")
+    assert path.read_text() != text
+    found = verify_client(scratch / "server", 1, scratch / "clients")
+    assert found.failures == ["deployment.toml is not the file that the last start in the ledger names"]
+
+
+def test_a_client_replays_a_run_of_an_earlier_version(scratch, monkeypatch):
+    """New keys change the digest of the configuration, which the stored jobs have in their headers."""
+    net = Network(scratch, quadratic("fedswe", rounds=4, trail=True))
+    net.finish()
+    digest = Deployment.digest
+    monkeypatch.setattr(Deployment, "digest", lambda deployment: digest(deployment)[::-1])
+    found = verify_client(scratch / "server", 1, scratch / "clients")
+    assert found.passed, found.failures
+    assert found.replayed == found.reports > 0
+
+
+def test_a_client_is_told_that_its_ledger_is_not_the_newest(scratch, tmp_path, monkeypatch, capsys):
+    net = Network(scratch, quadratic("fedswe", rounds=6, p=1.0, trail=True))
+    for _ in range(3):
+        net.round()
+    out = tmp_path / "sent"
+    assert fedswe(monkeypatch, capsys, "deploy", "ledger", scratch / "server", "--out", out)[0] == 0
+    assert verify_client(out, 2, scratch / "clients").passed
+    net.round()
+    net.round([0, 1])
+    (failure,) = verify_client(out, 2, scratch / "clients").failures
+    assert "this ledger ends after 3 rounds, and the client took part in later ones, up to round 3" in failure
+    # Another line in the middle is not a later round.
+    rewrite(out, lambda lines: of_kind("round", lines)[1].update(seconds=7.0))
+    failures = verify_client(out, 2, scratch / "clients").failures
+    assert any("names a line that this ledger does not have" in failure for failure in failures)
 
 
 def test_evaluations_of_another_configuration_are_not_compared(scratch):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedswe.deploy import ServerEndpoint, ledger
+from fedswe.deploy import Deployment, ServerEndpoint, ledger
 from fedswe.deploy.audit import verify
 from fedswe.errors import FedsweError
 from fedswe.results.model_file import Models
@@ -189,13 +189,9 @@ def test_a_client_with_another_deployment_declines(scratch):
     assert net.server.committed.declined == 1
 
 
-def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scratch):
-    """The run keeps the keys of its time; under another digest than the later version's."""
-    net = Network(scratch, quadratic("fedswe", p=1.0))
-    net.round()
-    net.server.release()
-    folder = scratch / "server"
-    path, kept = folder / ledger.FILE, folder / "deployment.toml"
+def as_of_an_earlier_version(folder):
+    """Take a key from deployment.toml, as if it had not existed when the run was begun."""
+    kept = folder / "deployment.toml"
     lines = kept.read_text().splitlines(keepends=True)
     kept.write_text("".join(line for line in lines if not line.startswith("decay_rounds")))
 
@@ -205,6 +201,16 @@ def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scrat
             line["files"]["deployment.toml"] = ledger.digest(kept.read_bytes())
 
     rewrite(folder, earlier)
+
+
+def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scratch):
+    """The run keeps the keys of its time; under another digest than the later version's."""
+    net = Network(scratch, quadratic("fedswe", p=1.0))
+    net.round()
+    net.server.release()
+    folder = scratch / "server"
+    path = folder / ledger.FILE
+    as_of_an_earlier_version(folder)
     assert verify(folder).exact
     with pytest.raises(FedsweError, match="holds a run of another algorithm"):
         ServerEndpoint.open(folder, quadratic(algorithm("fedswe", clip=3.0), p=1.0))
@@ -212,6 +218,30 @@ def test_a_later_version_that_knows_more_keys_continues_and_verifies_a_run(scrat
     net.finish()
     assert [entry.merged[0] for entry in ledger.read(path).entries] == list(range(-1, 11))
     assert verify(folder).exact
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_a_crash_in_an_upgrade_between_the_start_and_its_deployment(scratch, monkeypatch, crashes):
+    net = Network(scratch, quadratic("fedswe", p=1.0))
+    net.round()
+    net.server.release()
+    folder = scratch / "server"
+    kept = folder / "deployment.toml"
+    as_of_an_earlier_version(folder)
+    before = kept.read_bytes()
+    for _ in range(crashes):
+        with monkeypatch.context() as patch:
+            patch.setattr(Deployment, "save", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                ServerEndpoint.open(folder, net.deployment, net.problem)
+    assert kept.read_bytes() == before
+    assert verify(folder).exact
+    net.server = ServerEndpoint.open(folder, net.deployment, net.problem)
+    assert kept.read_bytes() != before
+    net.finish()
+    assert verify(folder).exact
+    kept.write_bytes(before)
+    assert "deployment.toml" in " ".join(verify(folder).failures)
 
 
 def test_more_rounds_can_be_asked_for(scratch):

@@ -98,6 +98,35 @@ def test_with_kept_reports_any_round_can_be_reached(scratch, name):
     checked(net)
 
 
+def test_lost_files_after_the_evaluated_models_were_changed(scratch):
+    """Averages of an earlier or later configuration are not needed, or begin where they began."""
+    net = Network(scratch, quadratic("fedswe", rounds=8, trail=True, evaluate=Evaluate(model=["server"])))
+    for _ in range(3):
+        net.round()
+    net.restart(quadratic("fedswe", rounds=8, trail=True, evaluate=Evaluate(model=["server", "ema"])))
+    net.finish()
+    first = [entry.model for entry in contents(net).entries]
+    for to in (6, 2):
+        assert back(net, to) > 0
+        assert net.server.t == to
+    net.finish()
+    assert [entry.model for entry in contents(net).entries] == first
+    checked(net)
+
+
+def test_an_average_that_cannot_be_computed_again_is_named(scratch):
+    net = Network(scratch, quadratic("fedswe", rounds=6, trail=True, evaluate=Evaluate(model=["ema"], ema_decay=0.5)))
+    for _ in range(4):
+        net.round()
+    net.restart(quadratic("fedswe", rounds=6, trail=True, evaluate=Evaluate(model=["ema"], ema_decay=0.9)))
+    net.finish()
+    net.server.release()
+    before = sorted(scratch.rglob("*"))
+    with pytest.raises(FedsweError, match="outputs/2 cannot be computed again with this evaluate.model"):
+        rollback(scratch / "server", 2)
+    assert sorted(scratch.rglob("*")) == before
+
+
 def test_a_crash_between_the_line_and_the_removal_of_files(scratch, monkeypatch):
     from fedswe.deploy import rollback as module
 

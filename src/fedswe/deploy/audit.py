@@ -18,13 +18,14 @@ from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.ledger import Contents
+from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.stored_run import StoredRun
 from fedswe.deploy.verification import chain
 from fedswe.deploy.verification.clients import check_client
-from fedswe.deploy.verification.files import check_derived, check_files
+from fedswe.deploy.verification.files import check_derived, check_files, check_start_file
 from fedswe.deploy.verification.models import ModelChecks
 from fedswe.deploy.verification.report import Part, Verification
 from fedswe.deploy.verification.simulation import replay
@@ -49,6 +50,7 @@ def verify(
 ) -> Verification:
     """Check the run in `directory`; `watch` is called with the number of rounds replayed in the simulator."""
     folder, scope = Path(directory), scope or Scope()
+    LedgerKey.find()  # a damaged key is an error of this machine, not a finding about the run
     for _ in range(_ATTEMPTS):
         try:
             chronicle = chain.read(folder / ledger.FILE)
@@ -104,7 +106,7 @@ def _verify(
 
 
 def verify_client(
-    directory: Path | str, client: int, state: Path | str, deployment: Deployment | None = None, own_seals: bool = False
+    directory: Path | str, client: int, state: Path | str, deployment: Deployment | None = None
 ) -> Verification:
     """A client's half: `directory` needs only the ledger and deployment.toml, `state` is the client's own folder.
 
@@ -122,8 +124,11 @@ def verify_client(
     contents = chronicle.contents
     protocol = RunProtocol(deployment, problem, membership=Membership.of(contents))
     whole = Part("ledger", f"{chronicle.lines} lines, each with the digest of the line before", chronicle.misplaced)
-    derived = Part("deployment")
+    derived = Part("deployment", f"{DEPLOYMENT_FILE} is the file that the last start in the ledger names")
     try:
+        if contents.starts and not check_start_file(derived, folder, DEPLOYMENT_FILE, contents):
+            derived.checked = ""
+            return Verification(len(contents.entries), 0, [whole, derived])
         _require_same_run(folder, contents, protocol, derived)
     except FedsweError as error:
         derived.failures.append(str(error))
@@ -131,7 +136,8 @@ def verify_client(
     part, replayed = check_client(folder, deployment, problem, client, state_of(Path(state), client))
     merged = sum(client in entry.merged for entry in contents.entries)
     other = Part("proof", skipped=["the sums of the reports: `fedswe deploy verify` at the server"])
-    parts = [whole, chain.check_seals(contents, folder, own_seals), chain.check_rounds(contents, protocol), part, other]
+    parts = [whole, derived, chain.check_seals(contents, folder, False), chain.check_rounds(contents, protocol)]
+    parts += [part, other]
     return Verification(len(contents.entries), merged, parts, replayed=replayed)
 
 

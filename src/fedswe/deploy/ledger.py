@@ -117,6 +117,7 @@ class Contents:
     rows: list[Row] = field(default_factory=list)  # evaluations, in the order of rounds
     changes: list[Change] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
+    in_place: list[Start] = field(default_factory=list)  # those whose files the directory may hold
     heads: list[str] = field(default_factory=list)  # the digest of every line, in order
     unsealed: list[int] = field(default_factory=list)  # lines that are not sealed with this machine's key
     brought: int = 0  # the first lines, up to this one, are of another machine and were restored here
@@ -136,7 +137,13 @@ class Contents:
                 found.discard(change.client)
         return found
 
+    def may_be(self, name: str) -> set[str]:
+        """The digests that a file written at a start may have. A server may have ended before it wrote the file."""
+        return {start.files[name] for start in self.in_place if name in start.files}
+
     def add(self, line: Line) -> None:
+        if not isinstance(line, Start) and not (isinstance(line, Change) and line.action in ("rollback", "restore")):
+            self.in_place = self.starts[-1:]  # written by a server, after the files of its start
         match line:
             case Title():
                 raise ValueError("a second first line")
@@ -166,6 +173,7 @@ class Contents:
             case Start():
                 self.stopped = False
                 self.starts.append(line)
+                self.in_place.append(line)
 
 
 class Reader:

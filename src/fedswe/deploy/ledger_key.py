@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from pathlib import Path
 
 import platformdirs
 
-from fedswe.errors import warn
+from fedswe.errors import require, warn
+from fedswe.results.files import sync_folder
 
 VARIABLE = "FEDSWE_LEDGER_KEY"  # the path of the key file, instead of the user's data folder
+_FORM = re.compile(rb"[0-9a-fA-F]{64}\s*")
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,17 @@ class LedgerKey:
     @classmethod
     def find(cls) -> LedgerKey:
         """The key of this machine, if there is one."""
+        path = cls.path()
         try:
-            return cls(bytes.fromhex(cls.path().read_text()))
-        except (OSError, ValueError):
+            content = path.read_bytes()
+        except OSError:  # missing, or of another user
             return cls(b"")
+        require(
+            _FORM.fullmatch(content),
+            f"{path} is damaged: a ledger key has 64 hexadecimal digits; restore it from a backup, or delete it to "
+            "begin a new one, after which runs of the old key must be restored from backups",
+        )
+        return cls(bytes.fromhex(content.decode()))
 
     @classmethod
     def of_this_machine(cls) -> LedgerKey:
@@ -47,11 +57,15 @@ class LedgerKey:
             if not path.exists():
                 with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                     file.write(secrets.token_hex(32))
+                    file.flush()
+                    os.fsync(file.fileno())
                 with suppress(FileExistsError):  # written by another process meanwhile
                     os.link(new, path)
                 new.unlink()
+                sync_folder(path.parent)
+            path.open("rb").close()
         except OSError as error:
-            warn(f"the ledger is not sealed: cannot write {path} ({error.strerror}); set {VARIABLE} to a private file")
+            warn(f"the ledger is not sealed: cannot use {path} ({error.strerror}); set {VARIABLE} to a private file")
         return cls.find()
 
     @property

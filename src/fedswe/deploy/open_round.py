@@ -1,7 +1,8 @@
 """The open round: which clients were asked, what they answered, and which messages are rejected.
 
 A message is rejected for a reason of one or two words, which the ledger counts per client. The client can still
-send a valid report in the same round. Any exception while a message is handled rejects it. An accepted report is
+send a valid report in the same round. Any exception while a message is handled rejects it, but one of the
+server's disk is not counted against the client. An accepted report is
 written to a file until the round closes; the file is not synced, because a round that was not committed is repeated.
 """
 
@@ -95,6 +96,9 @@ class OpenRound:
             return self._accept(client, packet)
         except Rejection as rejection:
             self._reject(client, rejection)
+        except OSError as error:  # of this machine's disk: not the client's fault
+            problem = f"sent a {kind} that this server cannot store: {error.strerror}; free space on its disk"
+            self._warn(client, "not stored", problem)
         except Exception as error:  # whatever a client sends, and whatever it sets off, must not stop the server
             self._reject(client, Rejection("error", first_line(error)))
         finally:

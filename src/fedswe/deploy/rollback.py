@@ -65,8 +65,16 @@ def _provide_files(folder: Path, contents: Contents, to: int) -> None:
             protocol.start_digest == ledger.read(folder / ledger.FILE).title.start,
             f"{folder}: start.safetensors is not of this run",
         )
-        for name, content in rebuilt(folder, protocol, entries[:to]):
-            durable_files.write_whole(folder / f"{name}.safetensors", content)
+        known = {name: value for entry in entries[:to] for name, value in entry.files.items()}
+        made = {n: content for n, content in rebuilt(folder, protocol, entries[:to]) if n in known}
+        wrong = [name for name, content in made.items() if ledger.digest(content) != known[name]]
+        require(
+            all(files.sound(name) for name in wrong),
+            f"{folder}: {', '.join(wrong)} cannot be computed again with this evaluate.model: start once with the "
+            f"evaluate.model of round {to}, or take the run back to another round",
+        )
+        for name in made.keys() - set(wrong):
+            durable_files.write_whole(folder / f"{name}.safetensors", made[name])
         files.check(to, membership.last_merges(entries[:to]))
 
 

@@ -84,7 +84,7 @@ class ServerEndpoint:
         self._clients = self._clients.opened(self.t)
         self._limit = MoveLimit.of_run(protocol, contents.entries, contents.changes)
         self._files.check(self.t, self._clients.last)
-        self._files.remove_uncommitted_reports(self.t)
+        self._files.remove_leftovers(contents.entries)
         initial = protocol.server_init()
         self._server = self._files.state(self.t, initial) if self.t else initial
         self._fsync = 0.0  # seconds of the ledger's last fsync, recorded in the next line
@@ -104,8 +104,8 @@ class ServerEndpoint:
             return True
         path = self.directory / DEPLOYMENT_FILE
         try:
-            own = not contents.starts or contents.starts[-1].files[path.name] == ledger.digest(path.read_bytes())
-        except (OSError, KeyError):
+            own = not contents.starts or ledger.digest(path.read_bytes()) in contents.may_be(path.name)
+        except OSError:
             return False
         return own and self.deployment.continues(self.directory, contents.title.plan)
 

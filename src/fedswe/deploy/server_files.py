@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,14 @@ class ServerFiles:
         for name in sorted(needed(t, last) & self._digests.keys()):
             self._read(name)
 
+    def sound(self, name: str) -> bool:
+        """Whether a file is there and has the digest in the ledger."""
+        try:
+            self._read(name)
+        except FedsweError:
+            return False
+        return True
+
     def refuse_later(self, rounds: int) -> None:
         """Refuse files of rounds that the ledger does not have, beyond the one that was under way."""
         for name, t in self.stored():
@@ -80,11 +89,11 @@ class ServerFiles:
                 f"{self._path(name)} is of a later round than the {rounds} in the ledger, which was cut: {RESTORE}",
             )
 
-    def stored(self) -> Iterator[tuple[str, int]]:
+    def stored(self, folders: Iterable[str] = FOLDERS) -> Iterator[tuple[str, int]]:
         """The files of rounds, each with the number of rounds after which it is valid."""
-        for folder, pattern in PATTERNS.items():
+        for folder in folders:
             for path in sorted((self.directory / folder).glob("*.safetensors")):
-                if (found := pattern.fullmatch(path.stem)) and path.is_file():
+                if (found := PATTERNS[folder].fullmatch(path.stem)) and path.is_file():
                     yield f"{folder}/{path.stem}", int(found["t"]) + (folder in _NAMED_BY_ROUND)
 
     # x^0 -----------------------------------------------------------------------------------------------
@@ -144,7 +153,12 @@ class ServerFiles:
     # reports -------------------------------------------------------------------------------------------
     def save_report(self, t: int, client: int, arrays: Arrays) -> None:
         """Not synced: if it is lost in a crash, its round was not committed and is repeated."""
-        self._report_path(t, client).write_bytes(Packet("report", {}, dict(arrays)).to_bytes())
+        try:
+            self._report_path(t, client).write_bytes(Packet("report", {}, dict(arrays)).to_bytes())
+        except OSError:
+            with suppress(OSError):  # a part of it may have been written
+                self.remove_report(t, client)
+            raise
 
     def report(self, t: int, client: int) -> Arrays:
         return self._load(f"reports/{t}-{client}", "report").arrays
@@ -159,12 +173,15 @@ class ServerFiles:
     def remove_report(self, t: int, client: int) -> None:
         self._report_path(t, client).unlink(missing_ok=True)
 
-    def remove_uncommitted_reports(self, t: int) -> None:
-        """Remove the reports of round t and later ones, which a process has left that did not commit them."""
-        for path in (self.directory / "reports").glob("*-*.safetensors"):
-            begin = path.name.split("-")[0]
-            if begin.isdecimal() and int(begin) >= t:
-                path.unlink()
+    def remove_leftovers(self, entries: Sequence[Entry]) -> None:
+        """Remove what a process that ended in a round has left: reports that are not kept, and incomplete files."""
+        kept = rounds_with_reports(entries)
+        for name, t in self.stored(["reports"]):
+            if t - 1 not in kept:
+                self._path(name).unlink()
+        for folder in ("", *_SWEPT, "trail"):
+            for incomplete in (self.directory / folder).glob(".*.part"):
+                incomplete.unlink()
 
     def _report_path(self, t: int, client: int) -> Path:
         return self._path(f"reports/{t}-{client}")
@@ -179,19 +196,16 @@ class ServerFiles:
         return self._load(name, "model").arrays["x"] if name in self._digests else None
 
     def sweep(self, kept: Mapping[int, Mapping[int, int]]) -> None:
-        """Remove files that no kept round needs, and incomplete ones.
+        """Remove files that no kept round needs.
 
         `kept`: the rounds that can be run next, each with the last merge of every client before it.
         """
         wanted = set[str]()
         for t, last in kept.items():
             wanted |= needed(t, last)
-        for name, _ in self.stored():
-            if name.split("/")[0] in _SWEPT and name not in wanted:
+        for name, _ in self.stored(_SWEPT):  # not the kept reports and models, whose number grows with the rounds
+            if name not in wanted:
                 self._path(name).unlink()
-        for folder in ("", *_SWEPT, "trail"):
-            for incomplete in (self.directory / folder).glob(".*.part"):
-                incomplete.unlink()
         self._digests = {
             name: known for name, known in self._digests.items() if name.split("/")[0] not in _SWEPT or name in wanted
         }
@@ -236,6 +250,11 @@ def needed(t: int, last: Mapping[int, int]) -> set[str]:
     for client, merged in last.items():
         names |= {f"versions/{merged}", f"rows/{client}-{merged}"}
     return names
+
+
+def rounds_with_reports(entries: Iterable[Entry]) -> set[int]:
+    """The rounds whose reports are kept: those that were committed with deploy.trail = true."""
+    return {entry.t for entry in entries if f"trail/{entry.t + 1}" in entry.files}
 
 
 def restorable(entries: Sequence[Entry], membership: Membership, there: Set[str]) -> dict[int, set[str]]:

@@ -25,7 +25,6 @@ class Chronicle:
     lines: int = 0
     scores: dict[int, str] = field(default_factory=dict)  # evaluated round -> digest of what was evaluated then
     misplaced: list[str] = field(default_factory=list)
-    ends_with_start: bool = False
 
 
 def read(path: Path) -> Chronicle:
@@ -33,7 +32,6 @@ def read(path: Path) -> Chronicle:
     for line, contents in reader.lines():
         found = found or Chronicle(contents)
         found.lines += 1
-        found.ends_with_start = isinstance(line, Start)
         rounds, where = len(contents.entries), f"{path.name} line {found.lines}"
         match line:
             case Start():

@@ -113,20 +113,20 @@ class ClientCheck:
     def _check_heads(self, records: Iterable[Record]) -> list[Record]:
         """The records whose heads are lines of this ledger."""
         part, view, found, seen = self.part, self._view, list[Record](), 0
-        lost = set[int]()
+        lost, unknown = set[int](), list[Record]()
         for record in records:
-            where = (
-                f"client {self._client}: the {'job' if record.kind == 'report' else 'reply'} of round {record.round}"
-            )
+            where = self._named(record)
             moment = view.moments.get(record.head)
             if moment is None:
                 if any(line > seen and left <= record.round for line, left in view.restores):
                     lost.add(record.round)
                 else:
-                    part.failures.append(f"{where} names a line that this ledger does not have: it was changed or cut")
+                    unknown.append(record)
                 continue
             seen = max(seen, moment.line)
             found.append(record)
+            self._refuse(unknown)  # a line that came later is known: these cannot be of later rounds
+            unknown = []
             if record.kind == "report":
                 part.require(
                     (moment.t, moment.merged, moment.base) == (record.round, record.merged, record.base),
@@ -139,12 +139,29 @@ class ClientCheck:
                     merged and entry is not None and entry.reply == record.base,
                     f"{where} proves a merge that line {moment.line} of the ledger does not have",
                 )
+        rounds = len(view.entries)
+        if unknown and all(record.round >= rounds for record in unknown):
+            last = max(record.round for record in unknown)
+            part.failures.append(
+                f"this ledger ends after {rounds} rounds, and the client took part in later ones, up to round {last}: "
+                "ask the operator for a newer ledger"
+            )
+        else:
+            self._refuse(unknown)
         if lost:
             part.notes.append(
                 f"rounds {', '.join(map(str, sorted(lost)))}, in which this client took part, are not in this ledger: "
                 "the operator has restored an older backup"
             )
         return found
+
+    def _refuse(self, records: Iterable[Record]) -> None:
+        for record in records:
+            where = self._named(record)
+            self.part.failures.append(f"{where} names a line that this ledger does not have: it was changed or cut")
+
+    def _named(self, record: Record) -> str:
+        return f"client {self._client}: the {'job' if record.kind == 'report' else 'reply'} of round {record.round}"
 
     # reports -------------------------------------------------------------------------------------------
     def _check_report(
@@ -169,7 +186,8 @@ class ClientCheck:
             part.require(
                 inputs[name] == known, f"{where}: the client trained from another {name} than the ledger names"
             )
-        answer = endpoint.handle(job)
+        # The deployment is that of the ledger; a later version of fedswe may have given it another digest.
+        answer = endpoint.handle(replace(job, header={**job.header, "plan": self._protocol.config_digest}))
         if not part.require(
             answer.kind == "report",
             f"{where}: the report cannot be replayed: {answer.header.get('reason', answer.kind)}",

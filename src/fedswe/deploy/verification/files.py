@@ -10,7 +10,7 @@ from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Contents
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Packet, digest
-from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed
+from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed, rounds_with_reports
 from fedswe.deploy.verification.chain import Chronicle
 from fedswe.deploy.verification.report import Part
 from fedswe.errors import FedsweError
@@ -27,10 +27,10 @@ _KNOWN_BEGINNINGS = ("process.lock", "server.log", ".")
 def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
     """Also the names of the files of rounds that have the digests in the ledger."""
     part, files = Part("files"), ServerFiles(folder, contents.entries)
-    known, required = dict[str, str](), set[str]()
+    known, required, kept = dict[str, str](), set[str](), rounds_with_reports(contents.entries)
     for entry in contents.entries:
         known |= entry.files
-        if f"trail/{entry.t + 1}" in entry.files:  # with deploy.trail = true, these are never removed
+        if entry.t in kept:  # these are never removed
             required |= {f"trail/{entry.t + 1}", *(f"reports/{entry.t}-{client}" for client in entry.merged)}
     rounds, same = len(contents.entries), set[str]()
     required |= needed(rounds, Membership.of(contents).last_merges(contents.entries)) & known.keys()
@@ -40,7 +40,7 @@ def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
     for name, t in stored.items():
         path = folder / f"{name}.safetensors"
         if name.startswith("reports/"):
-            if _check_report(part, path, contents):
+            if _check_report(part, path, contents, kept):
                 same.add(name)
         elif name in known and part.require(
             ledger.digest(_content(path) or b"") == known[name],
@@ -63,12 +63,15 @@ def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
     return part, same
 
 
-def _check_report(part: Part, path: Path, contents: Contents) -> bool:
+def _check_report(part: Part, path: Path, contents: Contents, kept: set[int]) -> bool:
     """Kept with deploy.trail = true; the ledger has the digest of its arrays."""
     t, client = map(int, path.stem.split("-"))
     name, entries = f"reports/{path.name}", contents.entries
     if t >= len(entries):
         return False  # of the round that is under way
+    if t not in kept:
+        part.notes.append(f"{name} was left by a server that ended in round {t}; the next start removes it")
+        return False
     try:
         content = path.read_bytes()
         packet = Packet.from_bytes(content)
@@ -102,18 +105,20 @@ def check_derived(folder: Path, chronicle: Chronicle) -> Part:
     if not contents.starts:
         part.skipped.append(f"{DEPLOYMENT_FILE} and run.json: the ledger has no start of a server")
         return part
-    for name, known in contents.starts[-1].files.items():
+    for name in contents.starts[-1].files:
         compared.append(name)
-        accepted = {known}
-        if chronicle.ends_with_start and len(contents.starts) > 1:  # a server may have ended before it wrote the file
-            accepted.add(contents.starts[-2].files.get(name, known))
-        content = _content(folder / name)
-        part.require(
-            content is not None and ledger.digest(content) in accepted,
-            f"{name} is {'missing' if content is None else 'not the file that the last start in the ledger names'}",
-        )
+        check_start_file(part, folder, name, contents)
     part.checked = ", ".join(compared)
     return part
+
+
+def check_start_file(part: Part, folder: Path, name: str, contents: Contents) -> bool:
+    """A file that is written at a start of the server."""
+    content = _content(folder / name)
+    return part.require(
+        content is not None and ledger.digest(content) in contents.may_be(name),
+        f"{name} is {'missing' if content is None else 'not the file that the last start in the ledger names'}",
+    )
 
 
 def _content(path: Path) -> bytes | None:
