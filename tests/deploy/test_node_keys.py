@@ -82,9 +82,21 @@ def test_lines_that_are_no_keys(app):
     (app / "clients.toml").write_text('keys = ["", "nonsense"]')
     with pytest.raises(FedsweError, match=r"'nonsense'... is not an OpenSSH public key"):
         read_keys(app)
+    (app / "clients.toml").write_bytes(b"\xff")
+    with pytest.raises(FedsweError, match="must be TOML"):
+        read_keys(app)
     (app / "clients.toml").write_text("keys = [1]")
     with pytest.raises(FedsweError, match="must be a list of public keys"):
         read_keys(app)
+
+
+def test_a_file_that_may_not_be_read_is_one_line(app, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("fedswe.deploy.flower.node_keys.Path.read_text", refuse)
+    code, _, said = fedswe(monkeypatch, capsys, "deploy", "keys", "list", app)
+    assert (code, said) == (2, f"error: cannot read {app / 'clients.toml'}: Permission denied: check its permissions\n")
 
 
 def test_a_trial_starts_the_nodes_of_clients_with_a_key(app, tmp_path):
