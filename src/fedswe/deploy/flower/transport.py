@@ -24,7 +24,6 @@ from fedswe.deploy.packet import Packet
 from fedswe.deploy.transport import Arrival, Kind
 from fedswe.errors import FedsweError, require
 
-
 MESSAGE_TYPES = {"job": "train", "delivery": "query.deliver", "hello": "query.hello"}  # hello: which client are you?
 _NPY_HEADER = 1024  # bytes; numpy writes 128 for an array of bytes
 _LIST_INTERVAL = 1.0  # seconds between two requests to Flower for the connected nodes
