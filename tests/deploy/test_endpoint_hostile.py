@@ -143,7 +143,7 @@ def test_hostile_clients_at_length(scratch, name):
         assert attack == "below" or cost <= 1
 
 
-# merges that are not finite, and clients that are set aside --------------------------------------------------
+# merges that are not finite, and clients that are evicted ----------------------------------------------------
 def huge(packet, factor):
     return Packet(packet.kind, packet.header, {n: torch.full_like(x, factor * 3e38) for n, x in packet.arrays.items()})
 
@@ -164,7 +164,7 @@ def test_a_merge_that_is_not_finite_is_repeated_without_the_offenders(scratch, n
     assert all(why == {"not finite": 1} for why in entry.rejected.values())
 
 
-def test_a_client_that_is_refused_again_and_again_is_set_aside_until_it_is_admitted(scratch, caplog):
+def test_a_client_that_is_refused_again_and_again_is_evicted_until_it_is_admitted(scratch, caplog):
     net = Network(scratch, quadratic("fedswe", p=1.0))
     net.round()
     for t in range(REFUSALS):
@@ -179,7 +179,7 @@ def test_a_client_that_is_refused_again_and_again_is_set_aside_until_it_is_admit
         if t == 1:
             net.restart()  # the rounds before count
     assert net.server.evicted == {2}
-    assert f"bring it back with `fedswe deploy admit {scratch / 'server'} 2`" in caplog.text
+    assert f"ask it again with `fedswe deploy admit {scratch / 'server'} 2`" in caplog.text
     net.restart()
     assert set(net.round()) == {0, 1, 3}
     net.server.change("admit", 2, "repaired")

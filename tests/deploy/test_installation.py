@@ -1,5 +1,6 @@
 """The files of an installation: units and Compose files as their own parsers read them."""
 
+import os
 import shutil
 import subprocess
 
@@ -111,6 +112,57 @@ def test_files_of_both_sides(app, monkeypatch, capsys, options):
         command = [find_nginx(), "-t", "-e", "stderr", "-p", out / "prefix", "-c", config / "nginx.conf"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def run_script(script, *words, **variables):
+    """Run an install.sh with a systemctl that does nothing."""
+    tools = script.parent / "tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "systemctl").write_text("#!/bin/sh\n")
+    (tools / "systemctl").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "UNITS": str(tools), **variables}
+    done = subprocess.run([script, *words], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="install.sh needs root")
+def test_installing_again_keeps_what_was_renewed_or_edited(app, tmp_path, monkeypatch, capsys):
+    config = tmp_path / "etc"
+    options = ["--config", config, "--state", tmp_path / "state", "--user", "root"]
+    out = written(app, monkeypatch, capsys, *options)
+    script = out / "server" / "install.sh"
+    assert "kept" not in run_script(script)
+    assert (config / "server.key").read_bytes() == (app / "keys" / "server.key").read_bytes()
+    secret = (config / "superexec.secret").read_bytes()
+    for name in ("server.crt", "nginx.conf"):
+        (config / name).write_text("renewed or edited")
+    said = run_script(script)
+    assert [line.split()[1] for line in said.splitlines() if line.startswith("kept")] == [
+        f"{config / 'server.crt'}",
+        f"{config / 'nginx.conf'}",
+    ]
+    assert (config / "server.crt").read_text() == (config / "nginx.conf").read_text() == "renewed or edited"
+    assert "kept" not in run_script(script, "--replace")
+    assert (config / "server.crt").read_bytes() == (app / "keys" / "server.crt").read_bytes()
+    assert (config / "superexec.secret").read_bytes() == secret
+
+    client = out / "client" / "install.sh"
+    first = run_script(client, "1")
+    (config / "ca.crt").write_text("of another authority")
+    assert f"kept: {config / 'ca.crt'} differs" in run_script(client, "1")
+    assert run_script(client, "1", "--replace") == first
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="install.sh needs root")
+def test_a_client_in_compose_keeps_where_its_data_are(app, monkeypatch, capsys):
+    out = written(app, monkeypatch, capsys, "--compose")
+    script, kept = out / "client" / "install.sh", out / "client" / ".env"
+    run_script(script, "1")
+    assert kept.read_text() == "CLIENT=1\nDATA=./data\n"
+    run_script(script, "1", DATA="/srv/my data")
+    run_script(script, "1")
+    assert kept.read_text() == "CLIENT=1\nDATA=/srv/my data\n"
 
 
 def test_mistakes(app, tmp_path, monkeypatch, capsys):

@@ -12,7 +12,7 @@ from fedswe.core.algorithm import Job
 from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, verify
 from fedswe.deploy.backup import backup, restore
 from fedswe.deploy.control import Control, Request
-from fedswe.deploy.ledger import Change
+from fedswe.deploy.ledger import Change, Contents, Entry, Title
 from fedswe.deploy.membership import Membership, last_after
 from fedswe.deploy.operator import Operator
 from fedswe.deploy.rollback import rollback
@@ -233,7 +233,7 @@ def test_each_algorithm_says_whether_clients_may_leave(scratch, name):
     net.round()
     if not ALGORITHMS[name].members_change:
         with pytest.raises(FedsweError, match=r"contains the contributions .* `fedswe deploy evict`"):
-            net.server.change("leave", 0)
+            net.server.require_possible("leave", 0)
         assert net.server.m == 3
         return
     net.server.change("leave", 0)
@@ -266,7 +266,7 @@ def test_each_algorithm_says_whether_clients_may_join(scratch, name):
 def test_a_task_that_divides_its_data_takes_no_client(scratch):
     net = Network(scratch, quadratic("fedswe", m=2, simulate_absence=False))
     with pytest.raises(FedsweError, match="divides one data set"):
-        net.server.change("join", 2)
+        net.server.require_possible("join", 2)
     Control(net.server.directory).submit(Request("join", 2))
     net.server.release()
     with pytest.raises(FedsweError, match="divides one data set"):
@@ -276,16 +276,43 @@ def test_a_task_that_divides_its_data_takes_no_client(scratch):
 def test_simulated_absence_takes_no_client(scratch):
     net = Network(scratch, deployment("fedswe", Sites(clients=2), 4, "eager"))
     with pytest.raises(FedsweError, match="simulated availability"):
-        net.server.change("join", 2)
+        net.server.require_possible("join", 2)
 
 
 def test_the_last_clients_that_a_round_needs_cannot_leave(scratch):
     net = Network(scratch, sites("fedswe", 3, min_clients=2))
     net.server.change("leave", 0)
     with pytest.raises(FedsweError, match="client 1 cannot leave: a round needs 2 clients, the run has 2"):
-        net.server.change("leave", 1)
+        net.server.require_possible("leave", 1)
     with pytest.raises(FedsweError, match="client 0 is not a member"):
-        net.server.change("evict", 0)
+        net.server.require_possible("evict", 0)
+
+
+def test_a_client_that_leaves_is_not_evicted_any_more(scratch):
+    net = Network(scratch, sites("fedswe", 3))
+    net.server.change("evict", 1)
+    net.server.change("leave", 1)
+    assert net.server.evicted == contents(net.server.directory).evicted == set()
+
+
+def test_an_eviction_is_forgotten_if_the_join_is_taken_back():
+    found = Contents(Title("run", "plan", "start", 2))
+    for line in (
+        Entry(0, {}, "", ""),
+        Change("evict", 1, 0),
+        Change("join", 1, 2),
+        Entry(1, {}, "", ""),
+        Change("evict", 2, 2),
+        Change("evict", 2, 1),
+    ):
+        found.add(line)
+    assert found.evicted == {0, 1, 2}
+    found.add(Change("rollback", 0))
+    assert found.evicted == {0, 1}
+    found.add(Entry(0, {}, "", ""))
+    found.add(Change("join", 1, 2))  # another client with the same number
+    assert found.evicted == {0, 1}
+    assert Membership.of(found).members(1) == {0, 1, 2}
 
 
 def test_joins_in_a_ledger_are_in_order(scratch):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fedswe.deploy.ledger import Entry
+from fedswe.deploy.ledger import Change, Entry
 from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 
 BOUND = 1e5
@@ -76,14 +76,24 @@ def test_a_number_and_off():
     assert MoveLimit(0.0).bound(torch.zeros(4)) == math.inf
 
 
-def test_refusals_in_a_row_count():
+@pytest.mark.parametrize("action", ["evict", "leave"])
+def test_the_moves_of_clients_that_are_not_asked_any_more_do_not_count(action):
+    limit = MoveLimit("auto")
+    after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0})
+    after(limit, 1, {3: 2.4})
+    assert limit.exceeded({0: 3.0}, BOUND) == {}
+    limit.apply(Change(action, 2, 3))
+    assert limit.exceeded({0: 3.0}, BOUND) == {0: 2.5}
+
+
+def test_refusals_without_a_merged_report_between_them_count():
     limit = MoveLimit("auto")
     after(limit, 0, {}, {1: {"norm": 4}, 2: {"norm": 1}, 3: {"round": 9}})
     after(limit, 1, {2: 1.0}, {1: {"not finite": 1}, 3: {"malformed": 1}})
-    after(limit, 2, {}, {-1: {"norm": 1}})  # client 1 did not report
+    after(limit, 2, {}, {-1: {"norm": 1}})  # client 1 did not report: this changes nothing
     for t in range(3, REFUSALS + 1):
         assert limit.refused_often() == set()
         after(limit, t, {}, {1: {"norm": 1}, 2: {"norm": 1}, 3: {"round": 1}})
     assert limit.refused_often() == {1}
-    limit.forget_refusals(1)
+    limit.apply(Change("admit", 9, 1))
     assert limit.refused_often() == set()

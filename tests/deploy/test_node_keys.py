@@ -49,6 +49,18 @@ def test_a_key_that_was_made_at_the_client(app, tmp_path, monkeypatch, capsys):
     assert fingerprint(read_keys(app)[2]) == shown.split()[1]
     code, _, said = fedswe(monkeypatch, capsys, "deploy", "keys", "rotate", app, 0, "--key", tmp_path / "own.pub")
     assert (code, "already the key of client 2" in said) == (2, True)
+    before = read_lines(app)
+    assert fedswe(monkeypatch, capsys, "deploy", "keys", "rotate", app, 2, "--key", tmp_path / "own.pub")[0] == 0
+    assert read_lines(app) == before  # a command that is given again changes nothing
+
+
+def test_the_next_client_gets_a_key(app, tmp_path, monkeypatch, capsys):
+    before = read_keys(app)
+    with pytest.raises(FedsweError, match=r"no key of client 3: `fedswe deploy keys rotate \S+ 3` gives it one"):
+        Trial(app, tmp_path / "run", 4, False).with_keys()
+    assert fedswe(monkeypatch, capsys, "deploy", "keys", "rotate", app, 3)[0] == 0
+    assert read_keys(app) == [*before, public_key_of(app / "keys" / "client-3.key")]
+    assert Trial(app, tmp_path / "run", 4, False).with_keys() == [0, 1, 2, 3]
 
 
 def test_mistakes_change_nothing(app, tmp_path, monkeypatch, capsys):
@@ -57,7 +69,7 @@ def test_mistakes_change_nothing(app, tmp_path, monkeypatch, capsys):
     (tmp_path / "other.pub").write_bytes(other)
     (tmp_path / "two.pub").write_text("\n".join(before[:2]))
     for words, complaint in (
-        (["rotate", app, 3], "CLIENT must be from 0 to 2, not 3"),
+        (["rotate", app, 4], "CLIENT must be from 0 to 3, not 4"),
         (["revoke", app, 7], "CLIENT must be from 0 to 2, not 7"),
         (["rotate", app, 0, "--key", tmp_path / "other.pub"], "is not an ECDSA key"),
         (["rotate", app, 0, "--key", tmp_path / "two.pub"], "must hold one public key"),
@@ -82,9 +94,21 @@ def test_lines_that_are_no_keys(app):
     (app / "clients.toml").write_text('keys = ["", "nonsense"]')
     with pytest.raises(FedsweError, match=r"'nonsense'... is not an OpenSSH public key"):
         read_keys(app)
+    (app / "clients.toml").write_bytes(b"\xff")
+    with pytest.raises(FedsweError, match="must be TOML"):
+        read_keys(app)
     (app / "clients.toml").write_text("keys = [1]")
     with pytest.raises(FedsweError, match="must be a list of public keys"):
         read_keys(app)
+
+
+def test_a_file_that_may_not_be_read_is_one_line(app, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("fedswe.deploy.flower.node_keys.Path.read_text", refuse)
+    code, _, said = fedswe(monkeypatch, capsys, "deploy", "keys", "list", app)
+    assert (code, said) == (2, f"error: cannot read {app / 'clients.toml'}: Permission denied: check its permissions\n")
 
 
 def test_a_trial_starts_the_nodes_of_clients_with_a_key(app, tmp_path):

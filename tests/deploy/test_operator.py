@@ -6,10 +6,11 @@ import time
 
 import pytest
 
-from fedswe.deploy import Rounds, ledger
+from fedswe.deploy import Rounds, ServerEndpoint, ledger
 from fedswe.deploy.control import FOLDER, Control, Request
 from fedswe.deploy.durable_files import in_use_now
 from fedswe.deploy.operator import Operator
+from fedswe.errors import FedsweError
 from tests.cli.command import fedswe
 from tests.deploy.parts import Network, quadratic
 
@@ -137,14 +138,46 @@ def test_requests_without_effect_are_no_lines(scratch):
     assert control.pending() == []
 
 
-def test_impossible_requests_are_set_aside_and_the_run_goes_on(scratch):
+@pytest.mark.parametrize("request_", [Request("leave", 1), Request("evict", 1), Request("pause")], ids=str)
+def test_a_request_that_an_earlier_server_applied_is_no_error(scratch, request_):
+    net = Network(scratch, small())
+    control = Control(net.server.directory)
+    control.submit(request_)
+    net.server.change(request_.action, request_.client)  # and the server ends before it removes the file
+    net.restart()
+    Operator(net.server).apply()
+    assert (control.pending(), control.refused()) == ([], 0)
+    assert len(contents(net.server.directory).changes) == (request_.client >= 0)
+
+
+def test_a_request_that_is_taken_back_while_it_is_read_does_not_end_the_server(scratch, monkeypatch):
+    net = Network(scratch, small())
+    control, read = Control(net.server.directory), Control.pending
+    for request in (Request("stop"), Request("pause")):
+        control.submit(request)
+
+    def taken_back(self):
+        found = read(self)
+        for path, _ in found:
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(Control, "pending", taken_back)
+    Operator(net.server).apply()
+    assert (net.server.stopped, net.server.paused) == (False, True)
+    assert control.refused() == 0
+
+
+def test_impossible_requests_are_refused_and_the_run_goes_on(scratch):
     net = Network(scratch, small())
     control = Control(net.server.directory)
     control.submit(Request("evict", 99))
+    control.submit(Request("admit", 99))
+    control.submit(Request("leave", 99))
     (net.server.directory / FOLDER / "9.json").write_text("{")
     net.finish()
     assert net.server.finished
-    assert control.refused() == 2
+    assert control.refused() == 4
     text = (net.server.directory / "server.log").read_text()
     assert "client 99 is not a member of the run" in text
 
@@ -156,6 +189,17 @@ def test_a_folder_that_others_can_write_does_not_stop_the_run(scratch):
     net.finish()
     assert net.server.finished
     assert (net.server.directory / "server.log").read_text().count("can be written by others") == 1
+
+
+def test_a_second_server_ends_before_it_builds_the_task(scratch, monkeypatch):
+    net = Network(scratch, small())
+
+    def build(task):
+        raise AssertionError("built")
+
+    monkeypatch.setattr(type(net.deployment.experiment.task), "build", build)
+    with pytest.raises(FedsweError, match="is in use by another process"):
+        ServerEndpoint.open(net.server.directory, net.deployment)
 
 
 # with a server process -------------------------------------------------------------------------------------

@@ -227,6 +227,31 @@ def test_a_client_that_was_silent_twice_is_asked_but_not_waited_for(scratch):
     assert said.count("round 1: client 1 did not answer within 1.5 s; from now on it is asked, but not waited for") == 1
 
 
+def test_a_client_that_never_acknowledges_is_waited_for_twice(scratch):
+    class Unthankful(InMemoryTransport):
+        """Client 1 reports, and acknowledges no delivery before round 5."""
+
+        waited, delivered = 0, 0
+
+        def send(self, kind, round, packets):
+            self.delivered += kind == "delivery" and 1 in packets
+            super().send(kind, round, packets)
+
+        def poll(self, timeout):
+            for arrival in super().poll(timeout):
+                if (arrival.client, arrival.kind) != (1, "delivery") or arrival.round >= 5:
+                    yield arrival
+
+    began = time.monotonic()
+    transport = served(scratch, Unthankful, present(2, rounds=8, deadline=5.0))
+    assert 10 <= time.monotonic() - began < 25  # with a wait in each of five rounds, it would be more than 25 s
+    assert transport.delivered == 8
+    assert [set(entry.merged) for entry in entries(scratch)] == [{0, 1}] * 8
+    said = (scratch / LOG).read_text()
+    assert said.count("client 1 did not acknowledge its delivery within 5 s") == 2
+    assert said.count("round 1: client 1 did not acknowledge its delivery within 5 s; from now on it gets") == 1
+
+
 def test_a_round_in_which_all_clients_are_silent_lasts_its_deadline(scratch):
     class Mute(InMemoryTransport):
         def poll(self, timeout):

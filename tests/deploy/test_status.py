@@ -71,9 +71,15 @@ def test_no_progress(net, monkeypatch):
     net.round()
     last = status.read_status(net.server.directory).last_commit
     monkeypatch.setattr("fedswe.deploy.status.time.time", lambda: last + 81)
-    assert alarms(net) == [("no progress", "no round was committed for 81 s, one takes at most 80 s")]
+    assert alarms(net) == [("no progress", "no round was committed for 81 s, the bound is 80 s")]
+    monkeypatch.undo()
     net.server.change("pause")
+    monkeypatch.setattr("fedswe.deploy.ledger.time.time", lambda: last + 1000)
     assert alarms(net) == []
+    net.server.change("resume")
+    assert alarms(net) == []  # the time of the pause does not count
+    monkeypatch.setattr("fedswe.deploy.status.time.time", lambda: last + 1081)
+    assert alarms(net) == [("no progress", "no round was committed for 81 s, the bound is 80 s")]
 
 
 def test_silent_clients_and_those_that_are_missing(net):
@@ -119,7 +125,22 @@ def test_a_model_that_is_not_finite(net):
     assert alarms(net) == [("model not finite", "server_train_loss is nan")]
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b"[1]", b'{"doing": 1, "connected": 3, "silent": []}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"\xff",
+        b"[1]",
+        b'{"doing": 1, "connected": 3, "silent": []}',
+        b'{"doing": "\\u001b[31m", "connected": [], "silent": []}',
+        b'{"doing": ["paused"], "connected": [], "silent": []}',
+        b'{"doing": "paused", "round": "1", "connected": [], "silent": []}',
+        b'{"doing": "paused", "connected": ["1"], "silent": []}',
+        b'{"doing": "paused", "connected": [], "silent": [], "time": {}}',
+        b"[" * 100_000,
+    ],
+)
 def test_damaged_progress_is_ignored(net, content):
     (net.server.directory / "control").mkdir(mode=0o700)
     (net.server.directory / "control" / "progress").write_bytes(content)

@@ -73,12 +73,12 @@ def rotate_command(
     ] = None,
     superlink: SuperLink = "",
 ) -> None:
-    """Give a client a new key, also a client whose key was revoked; the old key is no longer admitted."""
+    """Give a client or the next number a key, also after `revoke`; its old key is not admitted any more."""
     need_flower()
     from fedswe.deploy.flower.credentials import write_key_pair
     from fedswe.deploy.flower.node_keys import canonical_key, read_keys, write_lines
 
-    lines = _lines(folder, client)
+    lines = _lines(folder, client, new=1)
     if key is not None:
         try:
             line = key.read_text().strip()
@@ -87,13 +87,16 @@ def rotate_command(
         require("\n" not in line, f"{key} must hold one public key, e.g. of ssh-keygen -t ecdsa -b 384")
         new = canonical_key(line)
         taken = [number for number, other in enumerate(read_keys(folder)) if other == new]
-        require(not taken, f"{key} is already the key of client {taken and taken[0]}: make a new one with ssh-keygen")
+        require(
+            taken in ([], [client]),
+            f"{key} is already the key of client {taken and taken[0]}: make a new one with ssh-keygen",
+        )
         lines[client] = line
     else:
         require((folder / "keys").is_dir(), f"{folder} has no folder keys: give the client's public key with --key")
         lines[client] = write_key_pair(folder / "keys", client)
     write_lines(folder, lines)
-    console.print(f"rotated   client {client}: {folder / 'clients.toml'} has its new key")
+    console.print(f"rotated   client {client}: {folder / 'clients.toml'} has its key")
     _apply(folder, superlink)
 
 
@@ -146,12 +149,13 @@ def _synchronise(folder: Path, connection: Connection) -> None:
         )
 
 
-def _lines(folder: Path, client: int) -> list[str]:
+def _lines(folder: Path, client: int, new: int = 0) -> list[str]:
+    """The lines of clients.toml, and an empty one for each of the `new` clients that may be named."""
     from fedswe.deploy.flower.node_keys import read_keys, read_lines
 
-    m = len(read_keys(folder))
+    m = len(read_keys(folder)) + new
     require(0 <= client < m, f"CLIENT must be from 0 to {m - 1}, not {client}")
-    return read_lines(folder)
+    return [*read_lines(folder), *[""] * new][: max(m - new, client + 1)]
 
 
 def _connection(folder: Path, superlink: str) -> Connection | None:

@@ -32,10 +32,10 @@ def status_command(run: RunFolder, as_json: Json = False) -> None:
     each = f", {totals.seconds / totals.rounds:.1f} s each" if totals.rounds else ""
     age = f", the last {_ago(status.last_commit)}" if status.last_commit else ""
     console.print(f"rounds    {totals.rounds} of {status.rounds} committed{each}{age}")
-    console.print(f"server    {_server(status)}")
+    console.print(printable(f"server    {_server(status)}"))
     for request in status.requests:
         about = f" client {request.client}" if request.client >= 0 else ""
-        console.print(f"request   {request.action}{about}, not applied yet")
+        console.print(printable(f"request   {request.action}{about}, not applied yet"))
     for entry in status.recent[-_SHOWN:]:
         console.print(printable(f"{round_line(entry, status.rounds)}  {entry.took:.1f} s"))
     if status.scores:

@@ -68,6 +68,8 @@ class Control:
         for path in self._files():
             try:
                 found.append((path, _read(path)))
+            except FileNotFoundError:  # somebody has taken the request back
+                continue
             except (FedsweError, OSError, ValueError, TypeError, RecursionError) as error:
                 self.refuse(path, str(error) if isinstance(error, FedsweError) else "it cannot be read")
         return found
@@ -109,9 +111,10 @@ class Control:
                 path.unlink()
 
     def _files(self) -> list[Path]:
-        if not self._folder.is_dir():
+        try:
+            self._require_private()
+        except FileNotFoundError:
             return []
-        self._require_private()
         return sorted(self._folder.glob("*.json"))[:_MOST]
 
     def _require_private(self) -> None:

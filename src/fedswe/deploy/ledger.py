@@ -125,6 +125,7 @@ class Contents:
     size: int = 0  # bytes of all complete lines
     paused: bool = False
     stopped: bool = False  # an operator has ended the last server
+    progress: float = 0.0  # time of the last commit, start or resume
 
     @property
     def evicted(self) -> set[int]:
@@ -133,7 +134,7 @@ class Contents:
         for change in self.changes:
             if change.action == "evict":
                 found.add(change.client)
-            elif change.action == "admit":
+            elif change.action in ("admit", "leave"):
                 found.discard(change.client)
         return found
 
@@ -150,6 +151,7 @@ class Contents:
             case Entry():
                 _demand(line.t == len(self.entries), f"round {line.t} stands after {len(self.entries)} rounds")
                 self.entries.append(line)
+                self.progress = line.time
                 self.reached = max(self.reached, len(self.entries))
             case Evaluation():
                 while self.rows and self.rows[-1]["round"] >= line.row["round"]:
@@ -159,11 +161,14 @@ class Contents:
                 _demand(0 <= line.t <= len(self.entries), "a rollback to a round that does not exist")
                 self.entries = self.entries[: line.t]
                 self.rows = [row for row in self.rows if row["round"] <= line.t]
-                # Whoever is evicted stays so: what it did may be why the rounds are taken back.
-                kept = [c for c in self.changes if c.t <= line.t or c.action in ("evict", "admit")]
+                numbers = self.title.m + sum(c.action == "join" and c.t <= line.t for c in self.changes)
+                # Whoever is evicted stays so, if it is still a member: what it did may be why rounds are taken back.
+                evictions = ("evict", "admit")
+                kept = [c for c in self.changes if c.client < numbers and (c.t <= line.t or c.action in evictions)]
                 self.changes = [replace(change, t=min(change.t, line.t)) for change in kept] + [line]
             case Change(action="pause" | "resume"):  # also holds after rounds were taken back
                 self.paused = line.action == "pause"
+                self.progress = line.time
             case Change(action="stop"):
                 self.stopped = True
             case Change():
@@ -171,7 +176,7 @@ class Contents:
                 _demand(line.action != "join" or line.client == self.title.m + joined, "a client joins out of order")
                 self.changes.append(line)
             case Start():
-                self.stopped = False
+                self.stopped, self.progress = False, line.time
                 self.starts.append(line)
                 self.in_place.append(line)
 

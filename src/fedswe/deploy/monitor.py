@@ -16,7 +16,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from fedswe.deploy.control import FOLDER
 from fedswe.deploy.deployment import Deployment
@@ -128,9 +128,8 @@ class Monitor:
         activity = self.activity
         if activity.doing in ("paused", "finished", "stopped"):
             return Health(True, activity.doing)
-        if self.age <= self.bound:
+        if not (late := no_progress(self.age, self.bound)):
             return Health(True, activity.doing)
-        late = f"no round was committed for {self.age:.0f} s, the bound is {self.bound:.0f} s"
         if activity.doing == "waiting for clients":
             late += f": {len(activity.connected)} clients are connected, a round needs {activity.needed}"
         return Health(False, late)
@@ -145,6 +144,11 @@ def longest_round(deadline: float) -> float:
     return 2 * deadline + _SLACK
 
 
+def no_progress(age: float, bound: float) -> str:
+    """What is wrong if the last commit, start or resume was `age` seconds ago; empty if nothing."""
+    return f"no round was committed for {age:.0f} s, the bound is {bound:.0f} s" if age > bound else ""
+
+
 def _latest(rows: list[Row]) -> Row:
     return dict(rows[-1]) if rows else {}
 
@@ -154,6 +158,9 @@ def read_activity(directory: Path) -> Activity | None:
     try:
         with open(directory / _PROGRESS, "rb") as file:
             table = json.loads(file.read(_LARGEST))
-        return Activity(**{**table, "connected": tuple(table["connected"]), "silent": tuple(table["silent"])})
-    except (OSError, ValueError, TypeError, KeyError):
+        found = Activity(**{**table, "connected": tuple(table["connected"]), "silent": tuple(table["silent"])})
+        numbers = (found.round, found.needed, *found.connected, *found.silent)
+        valid = found.doing in get_args(Doing) and type(found.time) in (int, float)
+        return found if valid and all(type(number) is int for number in numbers) else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None

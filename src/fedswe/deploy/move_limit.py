@@ -1,13 +1,13 @@
 """The limit on how far (L2) a client may move in one round: deploy.max_norm.
 
 With "auto" a move is judged when the round closes, against the moves of the *other* clients, one of each: the one in
-this round, or else its last merged one. The limit is 2.5 times their upper quartile, which covers median and spread and
-is not changed much by fewer than a quarter of them; a client cannot raise its own limit. Where the server keeps and
-reuses what a client sent (MIFA), the factor is 2. A client that returns after an absence starts from an old model
-(FedSWE), or meets a model that has forgotten its data: it moves as far as the others did when it was merged last, and
-this counts too. Besides, no move may exceed 100 times the norm of the model (or sqrt(d), if that is more): the only
-bound without two other clients. A move below a 1000th of that norm is never refused: where the others have converged,
-their moves say little.
+this round, or else its last merged one, unless it was evicted or has left since. The limit is 2.5 times their upper
+quartile, which covers median and spread and is not changed much by fewer than a quarter of them; a client cannot raise
+its own limit. Where the server keeps and reuses what a client sent (MIFA), the factor is 2. A client that returns after
+an absence starts from an old model (FedSWE), or meets a model that has forgotten its data: it moves as far as the
+others did when it was merged last, and this counts too. Besides, no move may exceed 100 times the norm of the model (or
+sqrt(d), if that is more): the only bound without two other clients. A move below a 1000th of that norm is never
+refused: where the others have converged, their moves say little.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fedswe.core.records import Vector
 from fedswe.deploy.ledger import Change, Entry
 from fedswe.deploy.protocol import RunProtocol
 
-REFUSALS = 5  # rounds in a row in which a client's reports are refused, after which it is set aside
+REFUSALS = 5  # rounds with a refused report of a client and no merged one between them, after which it is evicted
 _FACTOR, _FACTOR_KEPT = 2.5, 2.0  # times the typical move of the others; see above
 _QUANTILE = 0.75  # of the moves of the others: the typical move
 _OTHERS = 2  # other clients whose moves must be known
@@ -38,17 +38,19 @@ class MoveLimit:
         self._last: dict[int, float] = {}  # client -> its last merged move
         self._then: dict[int, float] = {}  # client -> the typical move of the others when it was merged last
         self._first = 0.0  # the typical move in the first round with one, for clients that were never merged
-        self._refusals: Counter[int] = Counter()  # rounds in a row in which a client's reports were refused
+        self._refusals: Counter[int] = Counter()  # rounds with a refused report since a client's last merge
 
     @classmethod
     def of_run(cls, protocol: RunProtocol, entries: Iterable[Entry], changes: Iterable[Change]) -> MoveLimit:
         """The limit after the rounds of a ledger."""
         limit = cls(protocol.deployment.max_norm, kept=protocol.home == "server")
-        changed = [(change.t, change.client) for change in changes]
+        following: dict[int, list[Change]] = {}
+        for change in changes:
+            following.setdefault(change.t, []).append(change)
         for entry in entries:
             limit.update(entry)
-            for _, client in filter(lambda change: change[0] == entry.t + 1, changed):
-                limit.forget_refusals(client)
+            for change in following.get(entry.t + 1, []):
+                limit.apply(change)
         return limit
 
     @property
@@ -86,8 +88,11 @@ class MoveLimit:
         for client in entry.merged:
             self._refusals.pop(client, None)
 
-    def forget_refusals(self, client: int) -> None:
-        self._refusals.pop(client, None)
+    def apply(self, change: Change) -> None:
+        """Apply a decision about a client. The moves of a client that is not asked any more say nothing of others."""
+        self._refusals.pop(change.client, None)
+        if change.action in ("evict", "leave"):
+            self._last.pop(change.client, None)
 
     def refused_often(self) -> set[int]:
         return {client for client, rounds in self._refusals.items() if rounds >= REFUSALS and client >= 0}

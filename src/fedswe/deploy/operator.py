@@ -3,7 +3,6 @@ ledger, pause and resume too: a server that is restarted must stay paused."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from fedswe.deploy.control import Control, Request
@@ -20,33 +19,41 @@ class Operator:
     def apply(self) -> None:
         """Apply the requests that have arrived. No round may be open."""
         for path, request in self._pending():
-            if request.action == "stop" and path.stat().st_mtime < self._server.began:
-                path.unlink()  # it was for the server before this one
-                continue
-            if request.action == "join" and request.client >= self._server.problem.m:
-                needed = request.client + 1
-                self._warn_once(f"client {request.client} joins when the server starts with a task of {needed} clients")
-                continue
+            self._apply(path, request)
+
+    def _apply(self, path: Path, request: Request) -> None:
+        server = self._server
+        if request.action == "join" and request.client >= server.problem.m:
+            needed = request.client + 1
+            self._warn_once(f"client {request.client} joins when the server starts with a task of {needed} clients")
+            return
+        if self._has_effect(path, request):
             try:
-                self._server.require_possible(request.action, request.client)
+                server.require_possible(request.action, request.client)
             except FedsweError as error:
                 self._control.refuse(path, str(error))
-                continue
-            if self._has_effect(request):
-                self._server.change(request.action, request.client, request.reason)
-                about = fields(request.action, self._server.t, request.client)
-                log.warning("round %d: %s", self._server.t, _said(request), extra=about)
-            with suppress(FileNotFoundError):
-                path.unlink()
+                return
+            server.change(request.action, request.client, request.reason)
+            about = fields(request.action, server.t, request.client)
+            log.warning("round %d: %s", server.t, _said(request), extra=about)
+        path.unlink(missing_ok=True)
 
-    def _has_effect(self, request: Request) -> bool:
-        server = self._server
+    def _has_effect(self, path: Path, request: Request) -> bool:
+        """Whether something changes. Not so if an earlier server has applied the request and ended before it could
+        remove the file."""
+        server, client = self._server, request.client
+        known, members = client < server.membership.numbers, server.membership.members(server.t)
         match request.action:
             case "evict" | "admit":
-                return (request.client in server.evicted) != (request.action == "evict")
+                return (client in server.evicted) != (request.action == "evict") or client not in members
             case "pause" | "resume":
                 return server.paused != (request.action == "pause")
-        return True
+            case "leave":
+                return client in members or not known
+            case "join":
+                return not known
+            case "stop":
+                return _given_since(path, server.began)  # otherwise it was for an earlier server
 
     def _pending(self) -> list[tuple[Path, Request]]:
         try:
@@ -59,6 +66,13 @@ class Operator:
         if message not in self._said:
             log.warning("%s", message)
         self._said.add(message)
+
+
+def _given_since(path: Path, then: float) -> bool:
+    try:
+        return path.stat().st_mtime >= then
+    except FileNotFoundError:  # taken back
+        return False
 
 
 def _said(request: Request) -> str:

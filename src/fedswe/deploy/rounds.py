@@ -21,7 +21,7 @@ from fedswe.results.run_directory import RunDirectory
 from fedswe.sources import recorded, refuse_changed
 
 _POLL = 0.2  # seconds that a poll waits when nothing has arrived
-_SILENT = 2  # rounds in a row without an answer, after which a client is asked but not waited for
+_SILENT = 2  # rounds in a row without an answer, or deliveries without an acknowledgement, until nobody waits for it
 
 
 class Rounds:
@@ -31,7 +31,9 @@ class Rounds:
         """`origin` is added to run.json, such as the version of what the transport is built on."""
         self._server, self._transport, self._origin = server, transport, origin or {}
         self._deadline, self._min_reports = server.deployment.deadline, server.deployment.min_reports
-        self._unanswered: Counter[int] = Counter()  # client -> rounds in a row in which it did not answer
+        self._unanswered: Counter[int] = Counter()  # client -> jobs in a row that it did not answer
+        self._unacknowledged: Counter[int] = Counter()  # client -> deliveries in a row; its reports do not count here
+        self._delivery_ends = 0.0  # until when an acknowledgement of the last deliveries is in time
         self.evaluation = Evaluator(server)
         self._operator = Operator(server)
         self._monitor = Monitor(server.directory, server.deployment, ledger.read(server.directory / ledger.FILE))
@@ -122,21 +124,27 @@ class Rounds:
             if 0 < self._min_reports <= self._server.reported:
                 return
         for client in sorted(waiting - answered):
-            self._note_no_answer(t, client, f"did not answer within {self._deadline:g} s")
+            self._note_no_answer("job", t, client, f"did not answer within {self._deadline:g} s")
 
-    def _note_no_answer(self, t: int, client: int, what: str) -> None:
-        self._unanswered[client] += 1
-        silent = self._unanswered[client] == _SILENT
-        more = "; from now on it is asked, but not waited for until it answers" if silent else ""
+    def _note_no_answer(self, kind: Kind, t: int, client: int, what: str) -> None:
+        counted = self._unanswered if kind == "job" else self._unacknowledged
+        counted[client] += 1
+        until = "is asked, but not waited for until it answers"
+        if kind == "delivery":
+            until = "gets deliveries, but nobody waits until it acknowledges one in time"
+        more = f"; from now on it {until}" if counted[client] == _SILENT else ""
         log.warning("round %d: client %d %s%s", t, client, what, more, extra=fields("no answer", t, client))
 
-    def _await_deliveries(self, t: int, waiting: set[int], connections: Mapping[int, int]) -> None:
+    def _await_deliveries(self, t: int, delivered: set[int], connections: Mapping[int, int]) -> None:
         """Wait for the clients that are still connected; the others get their reply with their next job."""
-        ends = time.monotonic() + self._deadline
-        while waiting and time.monotonic() < ends:
+        self._delivery_ends = time.monotonic() + self._deadline
+        waiting = {client for client in delivered if self._unacknowledged[client] < _SILENT}
+        while waiting and time.monotonic() < self._delivery_ends:
             waiting -= self._receive("delivery", t)
             now = self._transport.connected()
             waiting = {client for client in waiting if client in now and now[client] == connections.get(client)}
+        for client in sorted(waiting):
+            self._note_no_answer("delivery", t, client, f"did not acknowledge its delivery within {self._deadline:g} s")
 
     def _receive(self, kind: Kind, t: int) -> set[int]:
         """Pass arrivals to the server; the clients that have finished the given kind of message of round t.
@@ -148,11 +156,14 @@ class Rounds:
             current = (arrival.kind, arrival.round) == (kind, t)
             if arrival.packet is None:
                 if current:
-                    self._note_no_answer(t, arrival.client, f"failed: {arrival.failure}")
+                    self._note_no_answer(kind, t, arrival.client, f"failed: {arrival.failure}")
                     finished.add(arrival.client)
                 continue
-            # A late answer shows that the client is there, but not that it answers in time.
-            self._unanswered[arrival.client] = 0 if current else min(self._unanswered[arrival.client], _SILENT - 1)
+            if arrival.kind == "job":
+                # A late answer shows that the client is there, but not that it answers in time.
+                self._unanswered[arrival.client] = 0 if current else min(self._unanswered[arrival.client], _SILENT - 1)
+            elif arrival.round == self._server.t - 1 and time.monotonic() < self._delivery_ends:
+                self._unacknowledged[arrival.client] = 0  # also of a client that nobody waited for
             if (again := self._server.receive(arrival.client, arrival.packet)) is not None:
                 self._send("job", self._server.t, {arrival.client: again}, self._transport.connected())
             elif current:

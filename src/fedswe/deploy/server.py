@@ -113,19 +113,21 @@ class ServerEndpoint:
     def open(cls, directory: Path | str, deployment: Deployment, problem: Problem | None = None) -> ServerEndpoint:
         """Start a run in `directory`, or resume the one there at its first uncommitted round."""
         folder, files = Path(directory), ServerFiles(Path(directory))
-        problem = deployment.problem() if problem is None else problem
-        start = files.start(problem.start) if os.path.exists(folder / ledger.FILE) else None
-        protocol = RunProtocol(deployment, problem, start)  # refuses what cannot be deployed before anything is written
-        require(
-            deployment.min_clients <= protocol.m,
-            f"a round needs {deployment.min_clients} clients, the task has {protocol.m}: lower deploy.min_clients",
-        )
+        # A second server ends here, before it builds the task.
+        lock = claim(folder) if os.path.exists(folder / ledger.FILE) else None
         try:
-            files.create()
-        except OSError as error:
-            raise FedsweError(f"cannot write {folder}: {error.strerror}; choose another directory") from None
-        lock = claim(folder)
-        try:
+            problem = deployment.problem() if problem is None else problem
+            start = files.start(problem.start) if os.path.exists(folder / ledger.FILE) else None
+            protocol = RunProtocol(deployment, problem, start)  # refuses what cannot be deployed before any write
+            require(
+                deployment.min_clients <= protocol.m,
+                f"a round needs {deployment.min_clients} clients, the task has {protocol.m}: lower deploy.min_clients",
+            )
+            try:
+                files.create()
+            except OSError as error:
+                raise FedsweError(f"cannot write {folder}: {error.strerror}; choose another directory") from None
+            lock = lock or claim(folder)
             if not (folder / ledger.FILE).exists():
                 require(
                     files.empty(),
@@ -137,7 +139,8 @@ class ServerEndpoint:
                 ledger.begin(folder / ledger.FILE, title)
             server = cls(folder, protocol, problem)
         except BaseException:
-            lock.release()
+            if lock is not None:
+                lock.release()
             raise
         server._lock = lock
         return server
@@ -210,20 +213,21 @@ class ServerEndpoint:
             self._start = start
 
     def change(self, action: Action, client: int = -1, reason: str = "") -> None:
-        """Record and apply a decision, from round t on, which has no reports yet."""
-        self.require_possible(action, client)
+        """Record and apply a decision that is possible, from round t on, which has no reports yet."""
         change = Change(action, self.t, client, reason)
         self.record(change)
         match action:
             case "evict" | "admit":
                 self.evicted = self.evicted | {client} if action == "evict" else self.evicted - {client}
-                self._limit.forget_refusals(client)
+                self._limit.apply(change)
             case "pause" | "resume":
                 self.paused = action == "pause"
             case "stop":
                 self.stopped = True
             case "join" | "leave":
                 self._protocol.membership = self._protocol.membership.after([change])
+                self.evicted = self.evicted - {client}
+                self._limit.apply(change)
                 self._clients = self._clients.opened(self.t)
                 self._kept[-1] = (self.t, self._clients.last)
                 before = self._round
@@ -233,7 +237,7 @@ class ServerEndpoint:
 
     def require_possible(self, action: Action, client: int) -> None:
         """Refuse a decision that has no meaning in this run."""
-        membership, needed = self._protocol.membership, max(self.deployment.min_clients, 1)
+        membership, needed = self.membership, max(self.deployment.min_clients, 1)
         if action in ("evict", "admit", "leave"):
             require(client in membership.members(self.t), f"client {client} is not a member of the run")
         if action == "leave":
@@ -250,14 +254,18 @@ class ServerEndpoint:
             )
 
     @property
+    def membership(self) -> Membership:
+        return self._protocol.membership
+
+    @property
     def m(self) -> int:
         """Members in round t."""
-        return self._protocol.membership.count(self.t)
+        return self.membership.count(self.t)
 
     @property
     def participants(self) -> frozenset[int]:
         """The clients that may be asked: the members that are not evicted."""
-        return self._protocol.membership.members(self.t) - self.evicted
+        return self.membership.members(self.t) - self.evicted
 
     @property
     def head(self) -> str:
@@ -397,7 +405,7 @@ class ServerEndpoint:
         self._begin()
         # The head of the ledger now: the line that has committed the merge.
         delivery = replace(delivery, header={**delivery.header, "head": self.head})
-        self._set_aside()
+        self._evict_refused()
         return dict.fromkeys(eager, delivery)
 
     def _merged(self) -> tuple[Server, Any]:
@@ -417,13 +425,13 @@ class ServerEndpoint:
         done = Done(received.x, protocol.local.steps, protocol.local.lr_at(self.t))
         return self.algorithm.report(state, self._round.down, job, done, at)
 
-    def _set_aside(self) -> None:
+    def _evict_refused(self) -> None:
         """Evict the clients that were refused again and again."""
         for client in self._limit.refused_often() - self.evicted:
-            reason = f"refused in {REFUSALS} rounds in a row"
+            reason = f"refused in {REFUSALS} rounds without a merged report between them"
             self.change("evict", client, reason)
             log.warning(
-                "round %d: client %d was %s and is set aside: bring it back with `fedswe deploy admit %s %d`",
+                "round %d: client %d was %s and is evicted: ask it again with `fedswe deploy admit %s %d`",
                 *(self.t, client, reason, self.directory, client),
                 extra=fields("evict", self.t, client),
             )

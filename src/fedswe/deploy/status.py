@@ -19,7 +19,7 @@ from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import in_use_now
 from fedswe.deploy.ledger import Contents, Entry
 from fedswe.deploy.membership import Membership
-from fedswe.deploy.monitor import Activity, Totals, longest_round, read_activity
+from fedswe.deploy.monitor import Activity, Totals, longest_round, no_progress, read_activity
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import configuration
 from fedswe.results.history import Row
@@ -102,9 +102,8 @@ def read_status(run: Path) -> Status:
         disk_free=shutil.disk_usage(run).free,
         alarms=[],
     )
-    began = max([last_commit or 0.0, *(start.time for start in contents.starts[-1:])])
-    age = time.time() - began if began else 0.0
-    status.alarms.extend(_alarms(status, control.refused(), age, longest_round(deadline)))
+    late = no_progress(time.time() - contents.progress, longest_round(deadline)) if contents.progress else ""
+    status.alarms.extend(_alarms(status, control.refused(), late))
     return status
 
 
@@ -140,14 +139,14 @@ def _clients(
     return found
 
 
-def _alarms(status: Status, refused: int, age: float, bound: float) -> list[Alarm]:
+def _alarms(status: Status, refused: int, late: str) -> list[Alarm]:
     found = []
     activity = status.activity
     unfinished = status.totals.rounds < status.rounds
     if unfinished and status.running is False and not status.paused and not status.stopped:
         found.append(Alarm("server not running", "the run is not finished and no server runs"))
-    if unfinished and status.running and not status.paused and age > bound:
-        found.append(Alarm("no progress", f"no round was committed for {age:.0f} s, one takes at most {bound:.0f} s"))
+    if unfinished and status.running and not status.paused and late:
+        found.append(Alarm("no progress", late))
     if activity is not None and activity.doing == "waiting for clients":
         there = len(activity.connected)
         found.append(Alarm("not enough clients", f"{there} clients are connected, a round needs {activity.needed}"))

@@ -1,4 +1,4 @@
-"""The scripts install.sh, which put the files of an installation in place. Running one again keeps keys and secrets."""
+"""The scripts install.sh, which put the files of an installation in place. Running one again keeps what is there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,20 @@ _HEAD = """\
 # @purpose@ Run as root; running it again keeps keys, secrets and state.
 set -eu
 """
-_NUMBER = "client=${1:?give the number of the client: ./install.sh NUMBER}\n"
+_NUMBER = """\
+client=${1:?give the number of the client: ./install.sh NUMBER}
+shift
+"""
+_PUT = """\
+replace=${1:-}
+put() {  # A file that is there already may be renewed or edited: it is kept, unless --replace is given.
+    if [ ! -e "@config@/$1" ] || [ "$replace" = --replace ]; then
+        install -m 0640 "config/$1" "@config@/$1"
+    elif ! cmp -s "config/$1" "@config@/$1"; then
+        echo "kept: @config@/$1 differs from config/$1; ./install.sh ... --replace overwrites it"
+    fi
+}
+"""
 _USER = """\
 id @user@ >/dev/null 2>&1 || useradd --system --home-dir @state@ --shell /usr/sbin/nologin @user@
 install -d -m 0750 -o root -g @user@ @config@
@@ -38,6 +51,10 @@ _OWN = """\
 chown -R @user@:@user@ config
 chmod -R go= config
 """
+_DATA = """\
+data=${DATA:-$(sed -n 's/^DATA=//p' .env 2>/dev/null || true)}
+printf 'CLIENT=%s\\nDATA=%s\\n' "$client" "${data:-./data}" > .env
+"""
 _SHOW_KEY = """\
 echo "public key of client $client, for the operator of the server:"
 cat "@config@/client-$client.key.pub"
@@ -46,7 +63,8 @@ cat "@config@/client-$client.key.pub"
 
 def systemd_server(places: Places) -> str:
     script = _head("Puts the files of the server in place.") + _USER
-    script += "install -m 0640 config/*.* @config@/\n[ -e @config@/app ] || cp -r config/app @config@/\n"
+    script += _PUT + "for file in ca.crt server.crt server.key nginx.conf config.toml; do put $file; done\n"
+    script += "[ -e @config@/app ] || cp -r config/app @config@/\n"
     script += _SECRET + _UNITS
     script += (
         'echo "next: systemctl enable --now fedswe-superlink fedswe-superexec fedswe-forward.socket fedswe-proxy '
@@ -57,7 +75,7 @@ def systemd_server(places: Places) -> str:
 
 def systemd_client(places: Places) -> str:
     script = _head("Puts the files of client NUMBER in place: ./install.sh NUMBER.", _NUMBER) + _USER
-    script += "install -m 0640 config/ca.crt @config@/\n" + _KEY + _UNITS + _SHOW_KEY
+    script += _PUT + "put ca.crt\n" + _KEY + _UNITS + _SHOW_KEY
     script += 'echo "next: systemctl enable --now fedswe-node@$client"\n'
     return _filled(script, places)
 
@@ -70,9 +88,10 @@ def compose_server(user: int) -> str:
 
 
 def compose_client(user: int) -> str:
-    script = _head("Makes the key of client NUMBER: ./install.sh NUMBER.", _NUMBER) + _KEY
-    script += 'echo "CLIENT=$client" > .env\n' + _OWN + _SHOW_KEY
-    script += 'echo "next: DATA=/path/to/data docker compose up --build --detach"\n'
+    purpose = "Makes the key of client NUMBER, and notes where its data are: DATA=/path/to/data ./install.sh NUMBER."
+    script = _head(purpose, _NUMBER) + _KEY
+    script += _DATA + _OWN + _SHOW_KEY
+    script += 'echo "next: docker compose up --build --detach"\n'
     return script.replace("@config@", "config").replace("@user@", str(user))
 
 

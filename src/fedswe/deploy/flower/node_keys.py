@@ -40,6 +40,8 @@ def read_lines(folder: Path) -> list[str]:
     require(path.is_file(), f"{path} is missing: `fedswe deploy init --tls` writes an app with keys")
     try:
         lines = tomllib.loads(path.read_text())["keys"]
+    except OSError as error:
+        raise FedsweError(f"cannot read {path}: {error.strerror}: check its permissions") from None
     except (ValueError, KeyError) as error:
         raise FedsweError(f"{path} must be TOML with a list called keys ({error})") from None
     require(

@@ -6,7 +6,6 @@ absent clients.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +19,10 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
 from fedswe.deploy.flower import node_keys
+from fedswe.deploy.log_file import log
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.transport import Arrival, Kind
 from fedswe.errors import FedsweError, require
-
-log = logging.getLogger("fedswe.deploy")
 
 MESSAGE_TYPES = {"job": "train", "delivery": "query.deliver", "hello": "query.hello"}  # hello: which client are you?
 _NPY_HEADER = 1024  # bytes; numpy writes 128 for an array of bytes

@@ -102,7 +102,7 @@ class Trial:
         require(
             len(keys) == self.clients,
             f"{self.app / FILE} has no key of client {len(keys)}: "
-            f"`fedswe deploy init --tls --clients {self.clients}` writes an app with keys for all",
+            f"`fedswe deploy keys rotate {self.app} {len(keys)}` gives it one",
         )
         for client, key in enumerate(keys):
             rotate = f"`fedswe deploy keys rotate {self.app} {client}` gives it a new one"
