@@ -115,6 +115,75 @@ def test_a_server_that_commits_while_the_files_are_read(scratch, monkeypatch):
     assert backup.restore(scratch / "a.tar", scratch / "new").rounds == 4
 
 
+def test_the_models_of_a_later_round_are_left_out(scratch, monkeypatch):
+    """The server finishes the run after the ledger was read."""
+    net = Network(scratch, quadratic("fedswe", rounds=5, keep_rounds=5))
+    for _ in range(3):
+        net.round()
+    read, left = backup._read, [1]
+
+    def late(folder, name):
+        if name == "deployment.toml" and left:
+            left.clear()
+            net.finish()
+        return read(folder, name)
+
+    monkeypatch.setattr(backup, "_read", late)
+    rounds, _ = backup.backup(scratch / "server", scratch / "a.tar")
+    assert (scratch / "server" / "model.safetensors").exists()
+    backup.restore(scratch / "a.tar", scratch / "new")
+    found = verify(scratch / "new")
+    assert found.passed, found.failures
+    assert (found.rounds, (scratch / "new" / "model.safetensors").exists()) == (rounds, rounds == 5)
+
+
+def test_a_deployment_of_a_later_start_is_not_mixed_with_this_ledger(scratch, monkeypatch):
+    net = Network(scratch, quadratic("fedswe", rounds=5))
+    net.finish()
+    read, left = backup._read, [1]
+
+    def late(folder, name):
+        if name == "deployment.toml" and left:
+            left.clear()
+            net.restart(quadratic("fedswe", rounds=8))
+            net.round()
+        return read(folder, name)
+
+    monkeypatch.setattr(backup, "_read", late)
+    assert backup.backup(scratch / "server", scratch / "a.tar")[0] == 6
+    backup.restore(scratch / "a.tar", scratch / "new")
+    found = verify(scratch / "new")
+    assert found.passed, found.failures
+    net.server.release()
+    (scratch / "server" / "deployment.toml").write_text("rounds = 1")
+    with pytest.raises(FedsweError, match=r"deployment\.toml is not the file"):
+        backup.backup(scratch / "server", scratch / "b.tar")
+
+
+def test_a_backup_is_not_written_into_the_run(scratch):
+    net = Network(scratch, quadratic("fedswe"))
+    net.round()
+    (scratch / "link").symlink_to(scratch / "server")
+    for path in (scratch / "server" / "a.tar", scratch / "server" / "state" / "a.tar", scratch / "link" / "a.tar"):
+        with pytest.raises(FedsweError, match="is inside the run directory"):
+            backup.backup(scratch / "server", path)
+
+
+def test_the_folders_of_a_restored_run_are_synced(scratch, monkeypatch):
+    net = Network(scratch, quadratic("fedswe", trail=True))
+    net.round()
+    backup.backup(scratch / "server", scratch / "a.tar")
+    synced, fsync = set(), os.fsync
+
+    def seen(handle):
+        synced.add(os.path.basename(os.readlink(f"/proc/self/fd/{handle}")))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    backup.restore(scratch / "a.tar", scratch / "new")
+    assert synced >= {"state", "versions", "reports", "trail", ".new.part", scratch.name}
+
+
 @pytest.mark.parametrize("harm", ["state/3", "start"])
 def test_a_damaged_run_gives_no_backup(scratch, harm):
     net = Network(scratch, quadratic("fedswe", rounds=8))

@@ -13,6 +13,8 @@ import os
 import re
 import shutil
 import tarfile
+import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from pathlib import Path
 
 from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
+from fedswe.deploy.durable_files import in_use_now
 from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Change, Contents, Ledger
 from fedswe.deploy.membership import Membership
@@ -30,6 +33,7 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.files import aside_of, cannot_write, sync_folder
 
 _ATTEMPTS = 20  # a server that commits rounds removes the files of earlier ones
+_PAUSE = 0.05  # seconds between two attempts
 _MEMBERS = re.compile(
     rf"{re.escape(ledger.FILE)}|{re.escape(DEPLOYMENT_FILE)}|{re.escape(HISTORY)}|run\.json"
     rf"|(start|model|({'|'.join(FOLDERS)})/\d{{1,18}}(-\d{{1,18}})?)\.safetensors"
@@ -50,6 +54,10 @@ def backup(directory: Path | str, file: Path | str) -> tuple[int, int]:
     """Write a backup of the run in `directory`; returns the rounds and the files in it."""
     folder, path = Path(directory), Path(file)
     require(not path.exists(), f"{path} exists: choose another name")
+    require(
+        folder.resolve() not in path.resolve().parents,
+        f"{path} is inside the run directory: choose a name outside of it, best on another disk",
+    )
     for attempt in range(_ATTEMPTS):
         contents = ledger.read(folder / ledger.FILE)
         aside = aside_of(path)
@@ -60,8 +68,9 @@ def backup(directory: Path | str, file: Path | str) -> tuple[int, int]:
             sync_folder(path.parent)
             return len(contents.entries), len(written)
         except _Moved as moved:
-            grown = ledger.read(folder / ledger.FILE).size > contents.size
-            require(grown and attempt + 1 < _ATTEMPTS, f"{moved}: the run is damaged, no backup was written")
+            changing = ledger.read(folder / ledger.FILE).size > contents.size or in_use_now(folder)
+            require(changing and attempt + 1 < _ATTEMPTS, f"{moved}: the run is damaged, no backup was written")
+            time.sleep(_PAUSE)
         except OSError as error:
             raise cannot_write(path, error) from None
         finally:
@@ -112,12 +121,26 @@ def _members(folder: Path, contents: Contents) -> Iterator[tuple[str, bytes]]:
         f"{folder}: start.safetensors is not the model that the ledger names: no backup was written",
     )
     yield "start.safetensors", start
-    yield DEPLOYMENT_FILE, _read(folder, DEPLOYMENT_FILE)
-    for name in ("run.json", "model.safetensors"):
-        if (folder / name).is_file():
-            yield name, _read(folder, name)
+    for name in (DEPLOYMENT_FILE, "run.json"):
+        if known := contents.may_be(name):
+            content = _read(folder, name)
+            if ledger.digest(content) not in known:
+                raise _Moved(f"{name} is not the file that the last start in the ledger names")
+            yield name, content
+            if name == DEPLOYMENT_FILE and len(entries) >= tomllib.loads(content.decode())["rounds"]:
+                yield from _final_model(folder, contents)
     if contents.rows:
         yield HISTORY, history(contents.rows).to_csv().encode()
+
+
+def _final_model(folder: Path, contents: Contents) -> Iterator[tuple[str, bytes]]:
+    """If it is not there yet, the next start of the server writes it."""
+    name = "model.safetensors"
+    if (folder / name).is_file():
+        content = _read(folder, name)
+        if ledger.read(folder / ledger.FILE).size > contents.size:  # the run may have been begun again, with more rounds
+            raise _Moved(f"{name} may be of a later round")
+        yield name, content
 
 
 def _once(folder: Path, name: str, known: str) -> Iterator[tuple[str, bytes]]:
@@ -167,6 +190,8 @@ def restore(file: Path | str, directory: Path | str) -> Restored:
         finally:
             book.close()
         ServerFiles(aside).create()
+        for filled in (*(aside / name for name in FOLDERS), aside):
+            sync_folder(filled)
         os.replace(aside, folder)
         sync_folder(folder.parent)
         return Restored(len(contents.entries), foreign)

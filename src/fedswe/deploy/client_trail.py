@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from fedswe.deploy import durable_files
 from fedswe.deploy.log_file import log
@@ -21,13 +22,14 @@ from fedswe.deploy.packet import Arrays, Header, Packet, digest
 from fedswe.errors import FedsweError
 
 JOURNAL = "journal.jsonl"
+Kind = Literal["report", "delivery"]
 
 
 @dataclass(frozen=True)
 class Record:
     """A line of the journal: what the server said with a job or a delivery, and what the client answered to a job."""
 
-    kind: Literal["report", "delivery"]
+    kind: Kind
     run: str
     round: int
     head: str  # digest of the ledger's last line when the server sent the message
@@ -35,6 +37,15 @@ class Record:
     epoch: str = ""
     merged: int = -1  # the round of the client's last merge, as the server said in the job
     report: str = ""  # digest of the report's arrays
+
+    def sound(self) -> bool:
+        texts, numbers = (self.kind, self.run, self.head, self.base, self.epoch, self.report), (self.round, self.merged)
+        return (
+            all(type(value) is str for value in texts)
+            and all(type(value) is int and abs(value) < 1 << 63 for value in numbers)
+            and self.kind in get_args(Kind)
+            and (self.kind == "delivery" or re.fullmatch("[0-9a-f]{32}", self.report) is not None)
+        )
 
 
 class ClientTrail:
@@ -83,7 +94,7 @@ class ClientTrail:
 
     # reading -------------------------------------------------------------------------------------------
     def records(self) -> Iterator[Record]:
-        """The journal, in order; lines torn by a crash are left out."""
+        """The journal, in order; lines torn by a crash or damaged are left out."""
         try:
             lines = (self.folder / JOURNAL).read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
@@ -91,9 +102,10 @@ class ClientTrail:
         for line in lines:
             try:
                 record = Record(**json.loads(line))
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
-            yield record
+            if record.sound():
+                yield record
 
     def job(self, record: Record) -> tuple[Packet, Arrays]:
         """The job that a report answered, with all it was trained from; and the report."""

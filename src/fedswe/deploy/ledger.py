@@ -16,7 +16,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -200,6 +200,8 @@ class Reader:
         """The lines that were added since the last call, each with the contents up to it."""
         for text in self._added():
             number = len(self._contents.heads) + 1 if self._contents else 1
+            if self._contents is None:
+                _require_this_format(self._path, text)
             try:
                 line = self._with_line(text)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -246,6 +248,22 @@ class Reader:
         known.heads.append(digest(text))
         known.size += len(text) + 1
         return line
+
+
+def _require_this_format(path: Path, first: bytes) -> None:
+    """Refuse a ledger of another version; a damaged line is refused by who reads it."""
+    try:
+        title = json.loads(first)
+        version = title.get("version", 1) if {"run", "plan", "start", "m"} <= title.keys() else VERSION
+        earlier = version < VERSION
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return
+    which = "an earlier" if earlier else "a later"
+    require(
+        version == VERSION,
+        f"{path} was written by {which} version of fedswe (format {version}, this one reads {VERSION}): "
+        f"{'finish the run with that version, or start a new run' if earlier else 'update fedswe'}",
+    )
 
 
 def read(path: Path) -> Contents:
@@ -324,29 +342,75 @@ def _table(line: Line) -> dict[str, Any]:
 
 def _parsed(table: dict[str, Any]) -> Line:
     kind = table.pop("kind")
+    for name, holds in _FIELDS[kind].items():
+        _demand(holds(table[name]), f"{name} is not what it should be")
     if kind == "round":
         for name in ("merged", "jobs", "reports", "moves", "rejected"):
             table[name] = {int(client): value for client, value in table[name].items()}
     elif kind == "evaluation":
         return Evaluation({name: float(v) if isinstance(v, str) else v for name, v in table.pop("row").items()})
-    elif kind == "run":
-        version = table.get("version", 1)
-        _demand(version == VERSION, f"written in version {version} of the format, this fedswe reads {VERSION}")
-    line = _KINDS[kind](**table)
-    _demand(all(type(table[name]) is wanted for name, wanted in _FIELDS[kind].items()), "a field of another type")
-    _demand(kind != "change" or table["action"] in get_args(Action), "an unknown action")
-    return line
+    return _KINDS[kind](**table)
 
 
-_FIELDS: dict[str, dict[str, type]] = {
-    "run": {"run": str, "plan": str, "start": str, "m": int},
+# what the fields of a line may hold ---------------------------------------------------------------------
+def _is_text(value: object) -> bool:
+    return type(value) is str
+
+
+def _is_integer(value: object) -> bool:
+    return type(value) is int and abs(value) < 1 << 63
+
+
+def _is_count(value: object) -> bool:
+    return _is_integer(value) and value >= 0  # type: ignore[operator]
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is float or _is_integer(value)  # a line with NaN or infinity is not read
+
+
+def _is_client(value: str) -> bool:
+    return value == "-1" or (value.isascii() and value.isdecimal() and len(value) < 19 and value == str(int(value)))
+
+
+def _is_score(value: object) -> bool:
+    return _is_number(value) or value in ("nan", "inf", "-inf")
+
+
+def _table_of(key: Callable[[str], bool], holds: Callable[[Any], bool]) -> Callable[[object], bool]:
+    return lambda value: type(value) is dict and all(key(name) and holds(v) for name, v in value.items())
+
+
+def _is_row(value: object) -> bool:
+    scores = value if isinstance(value, dict) else {}
+    return (
+        _table_of(_is_text, _is_score)(scores) and _is_count(scores.get("round")) and _is_number(scores.get("seconds"))
+    )
+
+
+_by_client_texts, _texts = _table_of(_is_client, _is_text), _table_of(_is_text, _is_text)
+_FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
+    "run": {"run": _is_text, "plan": _is_text, "start": _is_text, "m": _is_count, "version": _is_count},
     "round": {
-        **dict.fromkeys(("t", "declined", "available"), int),
-        **dict.fromkeys(("merged", "jobs", "reports", "moves", "files", "rejected", "traffic"), dict),
-        **dict.fromkeys(("model", "reply", "down"), str),
+        **dict.fromkeys(("t", "declined", "available"), _is_integer),
+        **dict.fromkeys(("model", "reply", "down"), _is_text),
+        **dict.fromkeys(("jobs", "reports"), _by_client_texts),
+        **dict.fromkeys(("seconds", "took", "time"), _is_number),
+        "merged": _table_of(_is_client, _is_integer),
+        "moves": _table_of(_is_client, _is_number),
+        "files": _texts,
+        "rejected": _table_of(_is_client, _table_of(_is_text, _is_count)),
+        "traffic": _table_of(_is_text, _is_integer),
     },
-    "change": {"action": str, "t": int, "client": int, "reason": str},
-    "start": {"t": int, "epoch": str, "files": dict, "scores": str},
+    "evaluation": {"row": _is_row},
+    "change": {
+        "action": lambda value: _is_text(value) and value in get_args(Action),
+        "t": _is_count,
+        "client": _is_integer,
+        "reason": _is_text,
+        "time": _is_number,
+    },
+    "start": {"t": _is_count, "epoch": _is_text, "files": _texts, "scores": _is_text, "time": _is_number},
 }
 
 
