@@ -1,4 +1,4 @@
-"""Requests of an operator are files: private, checked, in order, and set aside when they are damaged."""
+"""Requests of an operator are files: private, checked, in order, and refused when they are damaged."""
 
 import json
 import os

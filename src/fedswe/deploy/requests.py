@@ -63,7 +63,7 @@ class RequestFolder:
         write_whole(self._folder / name, json.dumps(asdict(request)) + "\n")
 
     def pending(self) -> list[tuple[Path, Request]]:
-        """The requests that wait, oldest first. Files that are none are set aside."""
+        """The requests that wait, oldest first. Files that are none are refused."""
         found = []
         for path in self._files():
             try:
@@ -87,14 +87,14 @@ class RequestFolder:
         return sum(request.action == "join" for request in self.waiting())
 
     def refused(self) -> int:
-        """How many files were set aside."""
+        """How many files were refused."""
         try:
             return len(os.listdir(self._folder / _REFUSED))
         except OSError:
             return 0
 
     def refuse(self, path: Path, reason: str) -> None:
-        """Set a file aside and say why."""
+        """Move a file to control/refused and say why."""
         log.warning(
             "a request in %s is not applied (%s): see %s/%s",
             self._folder,
