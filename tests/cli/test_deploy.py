@@ -14,7 +14,8 @@ def test_status_and_verify_as_json(tmp_path, monkeypatch, capsys):
     status = json.loads(fedswe(monkeypatch, capsys, "deploy", "status", run, "--json")[1])
     assert (status["rounds"], status["committed"], status["clients"]) == (3, 3, 2)
     assert all(count > 0 for count in status["bytes"].values())
-    assert status["rejected"] == []
+    assert status["rejected_of_unknown_clients"] == {}
+    assert [client["rejected"] for client in status["client_states"]] == [{}, {}]
     code, text, _ = fedswe(monkeypatch, capsys, "deploy", "verify", run, "--json")
     verified = json.loads(text)
     assert (code, verified["passed"], verified["exact"], verified["rounds"]) == (0, True, True, 3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedswe.deploy.control import Control, Request
+from fedswe.deploy.requests import Request, RequestFolder
 from tests.cli.command import fedswe
 from tests.deploy.parts import Network, quadratic
 from tests.deploy.test_membership import sites
@@ -40,7 +40,7 @@ def test_a_request_waits_for_the_next_server(tmp_path, deploy, words, request_):
     code, text = deploy(words[0], run, *words[1:])
     assert code == 0
     assert text.endswith("requested: the server applies it at its next start: no server runs now\n")
-    assert Control(run).waiting() == [request_]
+    assert RequestFolder(run).waiting() == [request_]
 
 
 def test_join_says_what_to_do_next(tmp_path, deploy):
@@ -49,7 +49,7 @@ def test_join_says_what_to_do_next(tmp_path, deploy):
     assert code == 0
     assert "set the task's number of clients to 3 in the app's deployment.toml" in text
     assert deploy("join", run)[0] == 0
-    assert Control(run).waiting() == [Request("join", 2), Request("join", 3)]
+    assert RequestFolder(run).waiting() == [Request("join", 2), Request("join", 3)]
     assert "request   join client 2, not applied yet" in deploy("status", run)[1]
 
 
@@ -72,7 +72,7 @@ def test_what_is_refused_leaves_no_request(tmp_path, deploy, name, words, messag
     assert code == 2
     assert text.startswith(f"error: {message}")
     assert len(text.splitlines()) == 1
-    assert Control(run).waiting() == []
+    assert RequestFolder(run).waiting() == []
 
 
 def test_one_that_has_left_can_be_asked_nothing(tmp_path, deploy):

@@ -11,14 +11,14 @@ from tests.deploy.parts import Network, quadratic
 def test_each_complete_line_is_read_once(tmp_path):
     path = tmp_path / "log"
     file = FollowedFile(path)
-    assert file.new_lines() == ([], False)
+    assert file.new_lines() == []
     path.write_bytes(b"one\ntw")
-    assert file.new_lines() == ([b"one"], True)
-    assert file.new_lines() == ([], False)
+    assert file.new_lines() == [b"one"]
+    assert file.new_lines() == []
     with open(path, "ab") as log:
         log.write(b"o\nthree\n\x80\n")
-    assert file.new_lines() == ([b"two", b"three", b"\x80"], False)
-    assert file.new_lines() == ([], False)
+    assert file.new_lines() == [b"two", b"three", b"\x80"]
+    assert file.new_lines() == []
 
 
 def test_a_file_that_was_cut_back_is_read_from_its_start(tmp_path):
@@ -27,14 +27,14 @@ def test_a_file_that_was_cut_back_is_read_from_its_start(tmp_path):
     file = FollowedFile(path)
     file.new_lines()
     os.truncate(path, 4)
-    assert file.new_lines() == ([b"one"], True)
+    assert file.new_lines() == [b"one"]
     with open(path, "ab") as log:
         log.write(b"TWO\nTHREE\n")
-    assert file.new_lines() == ([b"TWO", b"THREE"], False)
+    assert file.new_lines() == [b"TWO", b"THREE"]
     os.truncate(path, 4)
     with open(path, "ab") as log:
         log.write(b"other\nlines\nthan before\n")
-    assert file.new_lines() == ([b"one", b"other", b"lines", b"than before"], True)
+    assert file.new_lines() == [b"one", b"other", b"lines", b"than before"]
 
 
 def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path):
@@ -43,10 +43,10 @@ def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path):
     file = FollowedFile(path)
     file.new_lines()
     os.rename(path, tmp_path / "log.1")
-    assert file.new_lines() == ([], True)  # nothing of it is there any more
-    assert file.new_lines() == ([], False)
+    assert file.new_lines() == []  # nothing of it is there any more
+    assert file.new_lines() == []
     path.write_bytes(b"one\ntwo\n")
-    assert file.new_lines() == ([b"one", b"two"], True)
+    assert file.new_lines() == [b"one", b"two"]
 
 
 def test_only_what_is_new_is_read(tmp_path):
@@ -58,7 +58,7 @@ def test_only_what_is_new_is_read(tmp_path):
         log.write(b"y")  # a reader that starts again would see it
         log.seek(0, os.SEEK_END)
         log.write(b"new\n")
-    assert file.new_lines() == ([b"new"], False)
+    assert file.new_lines() == [b"new"]
 
 
 def test_the_ledger_of_a_run_and_one_that_was_cut_back(tmp_path):

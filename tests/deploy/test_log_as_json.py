@@ -4,9 +4,9 @@ import json
 from datetime import datetime
 
 from fedswe.deploy import InMemoryTransport, Rounds
-from fedswe.deploy.control import Control, Request
 from fedswe.deploy.log_file import LOG, fields, log, log_file, warning_text
 from fedswe.deploy.packet import Packet
+from fedswe.deploy.requests import Request, RequestFolder
 from tests.deploy.parts import Network, quadratic
 
 KEYS = ["time", "level", "event", "round", "client", "message"]
@@ -38,8 +38,8 @@ class Lying(InMemoryTransport):
 def test_a_run_as_json(scratch):
     net = Network(scratch, quadratic("fedswe", rounds=2, m=2, p=1.0, simulate_absence=False, log_format="json"))
     transport = Lying(net.deployment, scratch / "liars", net.problem)
-    Control(net.server.directory).submit(Request("evict", 0, "why"))
-    Control(net.server.directory).submit(Request("admit", 0))
+    RequestFolder(net.server.directory).submit(Request("evict", 0, "why"))
+    RequestFolder(net.server.directory).submit(Request("admit", 0))
     Rounds(net.server, transport).run()
     found = lines(net.server.directory)
     events = [(line["event"], line["level"], line["round"], line["client"]) for line in found]

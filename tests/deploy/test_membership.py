@@ -10,11 +10,11 @@ from torch import nn
 
 from fedswe.core.algorithm import Job
 from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, verify
+from fedswe.deploy.applied_requests import AppliedRequests
 from fedswe.deploy.backup import backup, restore
-from fedswe.deploy.control import Control, Request
 from fedswe.deploy.ledger import Change, Contents, Entry, Title
 from fedswe.deploy.membership import Membership, last_after
-from fedswe.deploy.operator import Operator
+from fedswe.deploy.requests import Request, RequestFolder
 from fedswe.deploy.rollback import rollback
 from fedswe.engine.work import Work, train_one
 from fedswe.errors import FedsweError
@@ -134,10 +134,10 @@ def test_joining_and_leaving_equal_a_loop_with_varying_m(scratch, name, delivery
     run([0, 2], [2])
     assert net.server.jobs([0, 1, 2]).keys() == {0, 2}  # the one that left is not asked, connected or not
 
-    Control(net.server.directory).submit(Request("join", 3))
+    RequestFolder(net.server.directory).submit(Request("join", 3))
     net.server.release()
     net = Network(scratch, sites(name, 4, delivery=delivery))  # the server starts again with a task of four clients
-    Operator(net.server).apply()
+    AppliedRequests(net.server).apply()
     hand.join(3)
     assert_same(net, hand)
     run([0, 3], [2, 3], [0])
@@ -155,10 +155,10 @@ def test_a_client_that_joins_does_not_echo_the_rounds_before(scratch):
     for _ in range(3):
         net.round([0, 1])
     net.round([])
-    Control(net.server.directory).submit(Request("join", 2))
+    RequestFolder(net.server.directory).submit(Request("join", 2))
     net.server.release()
     net = Network(scratch, sites("fedswe", 3))
-    Operator(net.server).apply()
+    AppliedRequests(net.server).apply()
     net.round([0, 1, 2])
     assert net.server.committed.merged == {0: 2, 1: 2, 2: 2}
 
@@ -169,7 +169,7 @@ def test_a_run_whose_members_change_can_be_verified_taken_back_and_restored(scra
     options = {"trail": True, "evaluate": Evaluate(every=1, model=["server", "client_mean", "augmented_mean"])}
     net = Network(scratch, sites(name, 3, **options))
     net.transport = InMemoryTransport(net.deployment, net.server.directory / "clients", net.problem)
-    rounds, control = Rounds(net.server, net.transport), Control(net.server.directory)
+    rounds, control = Rounds(net.server, net.transport), RequestFolder(net.server.directory)
     rounds.step()
     rounds.step()
     control.submit(Request("leave", 1))
@@ -207,14 +207,14 @@ def test_a_run_whose_members_change_can_be_verified_taken_back_and_restored(scra
 def test_a_join_waits_for_a_task_of_more_clients(scratch, caplog):
     net = Network(scratch, sites("fedswe", 2))
     net.round()
-    Control(net.server.directory).submit(Request("join", 2))
-    operator = Operator(net.server)
+    RequestFolder(net.server.directory).submit(Request("join", 2))
+    operator = AppliedRequests(net.server)
     operator.apply()
     operator.apply()
     assert caplog.text.count("client 2 joins when the server starts with a task of 3 clients") == 1
     assert net.server.m == 2
     net.restart()  # with the old number: the request still waits
-    assert Control(net.server.directory).joining() == 1
+    assert RequestFolder(net.server.directory).joining() == 1
 
 
 def test_more_clients_without_a_join_are_refused(scratch):
@@ -251,14 +251,14 @@ def test_each_algorithm_says_whether_clients_may_join(scratch, name):
         return
     net = Network(scratch, sites(name, 2))
     net.round([0, 1])
-    Control(net.server.directory).submit(Request("join", 2))
+    RequestFolder(net.server.directory).submit(Request("join", 2))
     net.server.release()
     if not (built.members_change and built.home == "client"):
         with pytest.raises(FedsweError, match=r"no client can join: .*start a new run"):
             Network(scratch, sites(name, 3))
         return
     net = Network(scratch, sites(name, 3))
-    Operator(net.server).apply()
+    AppliedRequests(net.server).apply()
     net.round([0, 1, 2])
     assert net.server.committed.merged.keys() == {0, 1, 2}
 
@@ -267,7 +267,7 @@ def test_a_task_that_divides_its_data_takes_no_client(scratch):
     net = Network(scratch, quadratic("fedswe", m=2, simulate_absence=False))
     with pytest.raises(FedsweError, match="divides one data set"):
         net.server.require_possible("join", 2)
-    Control(net.server.directory).submit(Request("join", 2))
+    RequestFolder(net.server.directory).submit(Request("join", 2))
     net.server.release()
     with pytest.raises(FedsweError, match="divides one data set"):
         Network(scratch, quadratic("fedswe", m=3, simulate_absence=False))

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from fedswe.deploy import Rounds, ServerEndpoint, ledger, status
-from fedswe.deploy.control import Control, Request
 from fedswe.deploy.monitor import Activity, Monitor, read_activity
+from fedswe.deploy.requests import Request, RequestFolder
 from tests.deploy.parts import Network, quadratic
 
 
@@ -110,7 +110,7 @@ def test_a_client_that_does_not_answer_is_silent(net):
 
 
 def test_little_space_and_requests_that_were_refused(net, monkeypatch):
-    control = Control(net.server.directory)
+    control = RequestFolder(net.server.directory)
     control.submit(Request("pause"))
     assert status.read_status(net.server.directory).requests == [Request("pause")]
     control.refuse(control.pending()[0][0], "for the test")

@@ -207,7 +207,7 @@ def test_a_finished_cell_cannot_be_claimed(store):
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(FedsweError, match=r"cannot write .*choose another --out"),
+        pytest.raises(FedsweError, match=r"cannot write .*choose another place"),
         ResultStore(tmp_path / "file").claim(CELL.grid_cell()),
     ):
         pass

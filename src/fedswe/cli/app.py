@@ -43,7 +43,7 @@ COMMANDS = {
     "theory.mixing": "fedswe.cli.theory:mixing",
     "theory.rates": "fedswe.cli.theory:rates",
     "theory.bias": "fedswe.cli.theory:bias",
-    "deploy.init": "fedswe.cli.deploy:init_command",
+    "deploy.init": "fedswe.cli.deploy_init:init_command",
     "deploy.up": "fedswe.cli.deploy_up:up_command",
     "deploy.node": "fedswe.cli.deploy_node:node_command",
     "deploy.status": "fedswe.cli.deploy_status:status_command",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.cli.deploy_verify import OwnTasks, RunFolder, find_tasks
+from fedswe.cli.deploy_arguments import OwnTasks, RunFolder, find_tasks
 
 Archive = Annotated[Path, typer.Argument(metavar="FILE.tar", help="The backup")]
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.cli.deploy_verify import OwnTasks, RunFolder, find_tasks
+from fedswe.cli.deploy_arguments import OwnTasks, RunFolder, find_tasks
 from fedswe.errors import require
 
 if TYPE_CHECKING:
-    from fedswe.deploy.control import Wish
     from fedswe.deploy.membership import Membership
+    from fedswe.deploy.requests import RequestedAction
 
 Client = Annotated[int, typer.Argument(metavar="CLIENT", help="The number of the client, counted from 0")]
 Reason = Annotated[str, typer.Option(help="Why, in one line, for the ledger")]
@@ -24,13 +24,13 @@ Reason = Annotated[str, typer.Option(help="Why, in one line, for the ledger")]
 
 def pause_command(run: RunFolder, reason: Reason = "") -> None:
     """Open no more rounds until `resume`; the open round is finished first."""
-    _members(run)
+    _require_run(run)
     _submit(run, "pause", -1, reason)
 
 
 def resume_command(run: RunFolder, reason: Reason = "") -> None:
     """Open rounds again after `pause`."""
-    _members(run)
+    _require_run(run)
     _submit(run, "resume", -1, reason)
 
 
@@ -38,7 +38,7 @@ def stop_command(run: RunFolder, reason: Reason = "") -> None:
     """End the server after the open round; a new server continues the run."""
     from fedswe.deploy.durable_files import in_use_now
 
-    _members(run)
+    _require_run(run)
     require(in_use_now(run) is not False, f"no server runs on {run}: to keep the next one from opening rounds, pause")
     _submit(run, "stop", -1, reason)
 
@@ -68,11 +68,11 @@ def leave_command(run: RunFolder, client: Client, reason: Reason = "", own: OwnT
 
 def join_command(run: RunFolder, reason: Reason = "", own: OwnTasks = None) -> None:
     """Add a client with the next number to the run: m becomes larger when the server starts with its task."""
-    from fedswe.deploy.control import Control
     from fedswe.deploy.deployment import FILE, Deployment
     from fedswe.deploy.membership import require_joining
+    from fedswe.deploy.requests import RequestFolder
 
-    number = _members(run)[0].numbers + Control(run).joining()
+    number = _require_run(run)[0].numbers + RequestFolder(run).joining()
     find_tasks(run, own)
     deployment = Deployment.load(run / FILE)
     loads = deployment.problem().loads_by_client
@@ -84,11 +84,11 @@ def join_command(run: RunFolder, reason: Reason = "", own: OwnTasks = None) -> N
     console.print("          a key if there is a clients.toml, and start the server again: see docs/runbook.md")
 
 
-def _submit(run: Path, action: Wish, client: int, reason: str) -> None:
-    from fedswe.deploy.control import Control, Request
+def _submit(run: Path, action: RequestedAction, client: int, reason: str) -> None:
     from fedswe.deploy.durable_files import in_use_now
+    from fedswe.deploy.requests import Request, RequestFolder
 
-    Control(run).submit(Request(action, client, reason))
+    RequestFolder(run).submit(Request(action, client, reason))
     about = f" client {client}" if client >= 0 else ""
     running = in_use_now(run)
     when = "at its next start: no server runs now" if not running else "after the open round"
@@ -97,8 +97,8 @@ def _submit(run: Path, action: Wish, client: int, reason: str) -> None:
     console.print(f"{action:<9}{about} requested: the server applies it {when}")
 
 
-def _members(run: Path) -> tuple[Membership, frozenset[int]]:
-    """Who may be named in a request to this run now."""
+def _require_run(run: Path) -> tuple[Membership, frozenset[int]]:
+    """The members of the run, and who is one now; an error if there is no run."""
     from fedswe.deploy import ledger
     from fedswe.deploy.membership import Membership
 
@@ -108,7 +108,7 @@ def _members(run: Path) -> tuple[Membership, frozenset[int]]:
 
 
 def _require_member(run: Path, client: int) -> None:
-    membership, members = _members(run)
+    membership, members = _require_run(run)
     left = 0 <= client < membership.numbers and client not in members
     what = "has left the run for good" if left else f"does not exist: the run has {membership.numbers}, counted from 0"
     require(client in members, f"client {client} {what}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.cli.deploy_verify import OwnTasks, RunFolder, find_tasks
+from fedswe.cli.deploy_arguments import OwnTasks, RunFolder, find_tasks
 from fedswe.errors import require
 from fedswe.results.files import write_whole
 

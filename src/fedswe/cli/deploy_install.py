@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.cli.deploy import AppFolder, need_flower
+from fedswe.cli.deploy_arguments import AppFolder, need_flower
 from fedswe.errors import require
 
 

@@ -10,7 +10,7 @@ import typer
 
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json
-from fedswe.cli.deploy import AppFolder, need_flower
+from fedswe.cli.deploy_arguments import AppFolder, need_flower
 from fedswe.errors import FedsweError, require, warn
 
 if TYPE_CHECKING:

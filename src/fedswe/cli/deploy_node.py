@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fedswe.cli.deploy import need_flower
+from fedswe.cli.deploy_arguments import need_flower
 
 
 def node_command(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json
-from fedswe.cli.deploy import round_line, size
-from fedswe.cli.deploy_verify import RunFolder
+from fedswe.cli.deploy_arguments import RunFolder
+from fedswe.cli.deploy_printing import round_line, size
 from fedswe.cli.run import headline
 from fedswe.errors import printable
 
@@ -94,7 +94,7 @@ def _ago(then: float) -> str:
 
 def _table(status: Status) -> dict[str, object]:
     totals = status.totals
-    rejected = [{"client": c, "reason": reason, "times": n} for (c, reason), n in totals.rejected.items()]
+    unknown = {reason: times for (client, reason), times in totals.rejected.items() if client < 0}
     return {
         "rounds": status.rounds,
         "committed": totals.rounds,
@@ -107,8 +107,7 @@ def _table(status: Status) -> dict[str, object]:
             {"round": entry.t, "seconds": entry.took, "time": entry.time, "merged": sorted(entry.merged)}
             for entry in status.recent
         ],
-        "absent_rounds": {c.client: c.absent_rounds for c in status.clients if c.absent_rounds and c.state != "left"},
-        "rejected": rejected,
+        "rejected_of_unknown_clients": unknown,
         "client_states": [asdict(client) for client in status.clients],
         "scores": status.scores,
         "running": status.running,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.cli.deploy import AppFolder, need_flower, round_line
+from fedswe.cli.deploy_arguments import AppFolder, need_flower
+from fedswe.cli.deploy_printing import round_line
 from fedswe.cli.followed_file import FollowedFile
 from fedswe.cli.run import headline
 from fedswe.errors import FedsweError, printable, require
@@ -204,7 +205,7 @@ class Progress:
         """Print the rounds committed since the last look; whether there were any."""
         from fedswe.deploy.log_file import warning_text
 
-        for line in self._log.new_lines()[0]:
+        for line in self._log.new_lines():
             if text := warning_text(line.decode(errors="replace")):
                 console.print(f"warning   {printable(text)}")
         contents = self._contents()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,16 +10,12 @@ import typer
 
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json
+from fedswe.cli.deploy_arguments import OwnTasks, RunFolder, find_tasks
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
     from fedswe.deploy.verification.report import Verification
-
-OwnTasks = Annotated[
-    Path | None, typer.Option("--app", metavar="DIR", help="Where your own task is; default: the folder of RUN_DIR")
-]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The run directory of the server")]
 
 
 def verify_command(
@@ -104,8 +99,3 @@ def ledger_command(
     console.print(
         f"ledger    {out}: {len(contents.entries)} rounds; clients run `fedswe deploy verify {out} --client I`"
     )
-
-
-def find_tasks(run: Path, app: Path | None) -> None:
-    """Make the user's own task importable: it is in the app, which holds the run directory of a trial."""
-    sys.path.insert(0, str((app or run.resolve().parent).resolve()))

@@ -16,14 +16,14 @@ class FollowedFile:
         self._path, self._seen = path, (0, 0, 0)  # inode, size and time of change at the last look
         self._read, self._last = 0, b""  # bytes that were read, and the last line of them
 
-    def new_lines(self) -> tuple[list[bytes], bool]:
-        """The new complete lines, and whether they are the file from its start."""
+    def new_lines(self) -> list[bytes]:
+        """The new complete lines."""
         try:
             with open(self._path, "rb") as file:
                 found = os.fstat(file.fileno())
                 now = (found.st_ino, found.st_size, found.st_mtime_ns)
                 if now == self._seen:
-                    return [], False
+                    return []
                 same = found.st_ino == self._seen[0] and found.st_size >= self._read
                 file.seek(self._read - len(self._last) if same else 0)
                 text = file.read()
@@ -32,10 +32,9 @@ class FollowedFile:
         if same and not text.startswith(self._last):  # cut back and grown again
             self._seen = (0, 0, 0)
             return self.new_lines()
-        begins = not same and self._seen != now
         text = text[len(self._last) :] if same else text
         whole = text[: text.rfind(b"\n") + 1]
         self._seen, self._read = now, (self._read if same else 0) + len(whole)
         lines = whole.split(b"\n")[:-1]
         self._last = lines[-1] + b"\n" if lines else (self._last if same else b"")
-        return lines, begins
+        return lines

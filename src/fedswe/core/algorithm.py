@@ -87,10 +87,9 @@ class Algorithm(Checked, ABC):
     citation: ClassVar[str]
     home: ClassVar[Literal["client", "server"]] = "server"  # where a deployment keeps the state of a client: with the
     # client only if that state is a function of its last reply and the round of it, so that the server can check it
-    members_change: ClassVar[bool] = (
-        False  # clients may join and leave for good: m enters the new model at most, and not
-    )
-    # the rest of the server's state, which then holds no contributions that would have to be corrected
+    # Clients may join and leave for good: m enters the new model at most, and not the rest of the server's state, which
+    # then holds no contributions that would have to be corrected.
+    members_change: ClassVar[bool] = False
     needs_probabilities: ClassVar[bool] = False  # reads ClientView.p, which no real client knows
     needs_plain_sgd: ClassVar[bool] = False  # computes gradients from the local progress: no local chain but clip
     trains_while_absent: ClassVar[bool] = False  # breaks the second rule above; FedPBC only

@@ -38,7 +38,7 @@ class Deployment:
     keep_rounds: int = 2  # committed rounds that can be taken back
     metrics_port: int = 0  # of the metrics and the health check on 127.0.0.1; 0 = off
     log_format: Literal["text", "json"] = "text"  # of server.log
-    trail: bool = False  # keep a copy of every server model; else only its digest
+    trail: bool = False  # keep all server models and reports, and at clients their trails; else only digests
 
     def __post_init__(self) -> None:
         require(self.min_clients >= 0, f"min_clients must be 0 or more, not {self.min_clients}")

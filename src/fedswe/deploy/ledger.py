@@ -2,7 +2,7 @@
 
 The first line identifies the run. A line of the kind "round" commits a round: which clients were merged, and digests of
 everything the round depends on or has written. Other lines record evaluations, changes that an operator or the server
-has made (clients set aside, rounds taken back, a restored backup), and starts of the server.
+has made (clients evicted, rounds taken back, a restored backup), and starts of the server.
 
 The hash chain shows any change of a line, unless all later lines are rewritten as well. Against that, each line has a
 seal: an HMAC with a key that is kept outside the run directory (``ledger_key``). A line "restore" with this machine's

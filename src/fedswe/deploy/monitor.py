@@ -1,7 +1,7 @@
-"""What a server has done and is doing, for `fedswe deploy status`, the metrics and the health check.
+"""What a server is doing, for `fedswe deploy status`, the metrics and the health check.
 
-Totals come from the ledger. What a server does at the moment is in control/progress, which is written without care: it
-says nothing when the server has ended, and a run does not depend on it.
+It is in control/progress, which is written without care: it says nothing when the server has ended, and a run does not
+depend on it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import json
 import os
 import shutil
 import time
-from collections import Counter
-from collections.abc import Iterable
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from fedswe.deploy.control import FOLDER
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.ledger import Contents, Entry
+from fedswe.deploy.requests import FOLDER
+from fedswe.deploy.totals import Totals
 from fedswe.results.history import Row
 
 _PROGRESS = f"{FOLDER}/progress"
@@ -29,44 +28,6 @@ _LARGEST = 100_000  # bytes of control/progress
 _SLACK = 60.0  # seconds of a round besides its deadlines: merging, writing, evaluating
 
 Doing = Literal["starting", "waiting for clients", "gathering reports", "delivering", "paused", "finished", "stopped"]
-
-
-@dataclass
-class Totals:
-    """Sums over the committed rounds."""
-
-    rounds: int = 0
-    seconds: float = 0.0  # from the first job of a round to its commit
-    last_seconds: float = 0.0
-    write_seconds: float = 0.0
-    merged: int = 0
-    declined: int = 0
-    rejected: Counter[tuple[int, str]] = field(default_factory=Counter)  # (client, reason) -> messages
-    traffic: Counter[str] = field(default_factory=Counter)  # kind of message -> bytes
-
-    @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Totals:
-        totals = cls()
-        for entry in entries:
-            totals.add(entry)
-        return totals
-
-    def add(self, entry: Entry) -> None:
-        self.rounds += 1
-        self.seconds += entry.took
-        self.last_seconds = entry.took
-        self.write_seconds += entry.seconds
-        self.merged += len(entry.merged)
-        self.declined += entry.declined
-        self.traffic.update(entry.traffic)
-        for client, reasons in entry.rejected.items():
-            self.rejected.update({(client, reason): times for reason, times in reasons.items()})
-
-    def by_reason(self) -> Counter[str]:
-        found = Counter[str]()
-        for (_, reason), times in self.rejected.items():
-            found[reason] += times
-        return found
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from fedswe.deploy import ledger
+from fedswe.deploy.applied_requests import AppliedRequests
 from fedswe.deploy.evaluation import Evaluator
 from fedswe.deploy.log_file import fields, log, log_file
 from fedswe.deploy.metrics import serve_metrics
 from fedswe.deploy.monitor import Activity, Doing, Monitor
-from fedswe.deploy.operator import Operator
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
@@ -35,7 +35,7 @@ class Rounds:
         self._unacknowledged: Counter[int] = Counter()  # client -> deliveries in a row; its reports do not count here
         self._delivery_ends = 0.0  # until when an acknowledgement of the last deliveries is in time
         self.evaluation = Evaluator(server)
-        self._operator = Operator(server)
+        self._operator = AppliedRequests(server)
         self._monitor = Monitor(server.directory, server.deployment, ledger.read(server.directory / ledger.FILE))
 
     def run(self) -> History:

@@ -24,7 +24,6 @@ from fedswe.core.algorithm import Algorithm, Done, received
 from fedswe.core.records import Vector, add, parts
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
-from fedswe.deploy.control import Control
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import claim
@@ -36,6 +35,7 @@ from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 from fedswe.deploy.open_round import OpenRound
 from fedswe.deploy.packet import Header, Packet, digest, encode, size_limit
 from fedswe.deploy.protocol import RunProtocol
+from fedswe.deploy.requests import RequestFolder
 from fedswe.deploy.server_files import RESTORE, ServerFiles
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
@@ -63,7 +63,7 @@ class ServerEndpoint:
             f"resume it with its own {DEPLOYMENT_FILE}, or choose another directory",
         )
         require(
-            protocol.m <= numbers + Control(folder).joining(),
+            protocol.m <= numbers + RequestFolder(folder).joining(),
             f"the task has {protocol.m} clients, the run in {folder} {numbers}: set the number back, or let each new "
             f"client join with `fedswe deploy join {folder}`",
         )

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedswe.deploy import ledger
-from fedswe.deploy.control import Control, Request
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import in_use_now
 from fedswe.deploy.ledger import Contents, Entry
 from fedswe.deploy.membership import Membership
-from fedswe.deploy.monitor import Activity, Totals, longest_round, no_progress, read_activity
+from fedswe.deploy.monitor import Activity, longest_round, no_progress, read_activity
+from fedswe.deploy.requests import Request, RequestFolder
+from fedswe.deploy.totals import Totals
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import configuration
 from fedswe.results.history import Row
@@ -84,7 +85,7 @@ def read_status(run: Path) -> Status:
     activity = read_activity(run) if running else None
     totals = Totals.of(contents.entries)
     clients = _clients(contents, membership, totals, activity)
-    control = Control(run)
+    control = RequestFolder(run)
     last_commit = contents.entries[-1].time if contents.entries else None
     status = Status(
         rounds=rounds,
@@ -173,7 +174,7 @@ def _alarms(status: Status, refused: int, late: str) -> list[Alarm]:
     return found
 
 
-def _requests(control: Control) -> list[Request]:
+def _requests(control: RequestFolder) -> list[Request]:
     try:
         return control.waiting()
     except FedsweError:  # the folder is another user's

@@ -42,7 +42,7 @@ class Program:
     command: Sequence[str]
     log: Path
     environment: Mapping[str, str]
-    restart: float
+    restart: float = 1.0
     essential: bool = True  # nothing works without it
     process: subprocess.Popen[bytes] | None = None
     failures: int = 0  # consecutive starts after which it ended within seconds

@@ -225,13 +225,13 @@ class Federation:
             ]  # fmt: skip
         else:
             command += ["--insecure"]
-        return self._program("superlink", command, restart=1.0)
+        return self._program("superlink", command)
 
     def _superexec(self) -> Program:
         # With the number of this process: it ends if this process is killed, also where nobody else can stop it.
         command = ["flower-superexec", "--runtime-api-address", self._address, *self._trust()]
         command += ["--parent-pid", str(os.getpid()), "--superexec-auth-secret-file", str(self.trial.secret)]
-        return self._program("superexec", command, restart=1.0)
+        return self._program("superexec", command)
 
     def _proxy(self, nginx: str) -> Program:
         """The same nginx as in an installation, but in one process, which bears the mark of the trial."""
@@ -243,7 +243,7 @@ class Federation:
         options = "daemon off; master_process off;"
         command = [nginx, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf", "-g", options]
         log = self.trial.home / "logs" / "proxy.log"
-        return Program("proxy", command, log, self.trial.environment, restart=1.0)
+        return Program("proxy", command, log, self.trial.environment)
 
     def _supernode(self, client: int) -> Program:
         keys, name = self.trial.keys, f"client-{client}"
@@ -254,7 +254,7 @@ class Federation:
         ]  # fmt: skip
         if keys:
             command += ["--auth-supernode-private-key", str(keys / f"client-{client}.key")]
-        return replace(self._program(name, command, restart=1.0), essential=False)
+        return replace(self._program(name, command), essential=False)
 
     def _settings(self, name: str, settings: Mapping[str, object]) -> str:
         """A file for --node-config or --run-config: on the command line, Flower does not read every path."""
@@ -266,9 +266,9 @@ class Federation:
         keys = self.trial.keys
         return ["--root-certificates", str(keys / "ca.crt")] if keys else ["--insecure"]
 
-    def _program(self, name: str, command: list[str], restart: float) -> Program:
+    def _program(self, name: str, command: list[str]) -> Program:
         command[0] = _program(command[0])
-        return Program(name, command, self.trial.home / "logs" / f"{name}.log", self.trial.environment, restart)
+        return Program(name, command, self.trial.home / "logs" / f"{name}.log", self.trial.environment)
 
     # Flower's command line -----------------------------------------------------------------------------
     def _register(self, keys: Path) -> None:

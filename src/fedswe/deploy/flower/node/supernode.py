@@ -34,7 +34,7 @@ class Clock:
 
 
 def shorten_pauses(module: ModuleType) -> None:
-    """Give a module of Flower our clock, if it still sleeps the way we know."""
+    """Give a module of Flower our clock, if it calls `time.sleep` through its module `time`."""
     if getattr(module, "time", None) is time:
         module.time = Clock()  # type: ignore[attr-defined]
     else:

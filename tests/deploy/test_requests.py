@@ -1,11 +1,11 @@
-"""Requests of an operator are files: private, checked, in order, and set aside when they are damaged."""
+"""Requests of an operator are files: private, checked, in order, and refused when they are damaged."""
 
 import json
 import os
 
 import pytest
 
-from fedswe.deploy.control import FOLDER, Control, Request
+from fedswe.deploy.requests import FOLDER, Request, RequestFolder
 from fedswe.errors import FedsweError
 
 
@@ -14,7 +14,7 @@ def files(folder):
 
 
 def test_requests_are_read_in_the_order_they_were_given(tmp_path):
-    control = Control(tmp_path)
+    control = RequestFolder(tmp_path)
     asked = [Request("pause"), Request("evict", 3, "a reason"), Request("resume"), Request("join", 4)]
     for request in asked:
         control.submit(request)
@@ -25,8 +25,8 @@ def test_requests_are_read_in_the_order_they_were_given(tmp_path):
 
 
 def test_there_may_be_no_requests(tmp_path):
-    assert Control(tmp_path).pending() == []
-    assert Control(tmp_path).refused() == 0
+    assert RequestFolder(tmp_path).pending() == []
+    assert RequestFolder(tmp_path).refused() == 0
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_request_is_checked(fields):
     ],
 )
 def test_a_damaged_request_is_set_aside(tmp_path, caplog, content):
-    control = Control(tmp_path)
+    control = RequestFolder(tmp_path)
     control.submit(Request("pause"))
     (tmp_path / FOLDER / "0.json").write_bytes(content)
     assert [request for _, request in control.pending()] == [Request("pause")]
@@ -77,7 +77,7 @@ def test_a_damaged_request_is_set_aside(tmp_path, caplog, content):
 
 
 def test_links_pipes_and_folders_are_no_requests(tmp_path):
-    control = Control(tmp_path)
+    control = RequestFolder(tmp_path)
     control.submit(Request("pause"))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text(json.dumps({"action": "stop"}))
@@ -90,7 +90,7 @@ def test_links_pipes_and_folders_are_no_requests(tmp_path):
 
 
 def test_a_folder_that_others_can_write_is_not_read(tmp_path):
-    control = Control(tmp_path)
+    control = RequestFolder(tmp_path)
     control.submit(Request("pause"))
     (tmp_path / FOLDER).chmod(0o777)
     with pytest.raises(FedsweError, match="can be written by others"):
@@ -99,7 +99,7 @@ def test_a_folder_that_others_can_write_is_not_read(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_request_of_another_user_is_set_aside(tmp_path):
-    control = Control(tmp_path)
+    control = RequestFolder(tmp_path)
     control.submit(Request("pause"))
     (name,) = files(tmp_path)
     os.chown(tmp_path / FOLDER / name, 12345, 12345)

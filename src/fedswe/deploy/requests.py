@@ -26,18 +26,18 @@ _LARGEST = 4096  # bytes of a request
 _LONGEST = 200  # characters of a reason
 _MOST = 1000  # requests that are read at a time
 
-Wish = Literal["pause", "resume", "stop", "evict", "admit", "leave", "join"]
+RequestedAction = Literal["pause", "resume", "stop", "evict", "admit", "leave", "join"]
 ABOUT_A_CLIENT = ("evict", "admit", "leave", "join")
 
 
 @dataclass(frozen=True)
 class Request:
-    action: Wish
+    action: RequestedAction
     client: int = -1
     reason: str = ""
 
     def __post_init__(self) -> None:
-        require(self.action in get_args(Wish), f"unknown request {str(self.action)[:20]!a}")
+        require(self.action in get_args(RequestedAction), f"unknown request {str(self.action)[:20]!a}")
         require(type(self.client) is int and -1 <= self.client < 10**9, "the client must be a number")
         require((self.client >= 0) == (self.action in ABOUT_A_CLIENT), f"{self.action} with a wrong client")
         require(
@@ -46,7 +46,7 @@ class Request:
         )
 
 
-class Control:
+class RequestFolder:
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
 
@@ -63,7 +63,7 @@ class Control:
         write_whole(self._folder / name, json.dumps(asdict(request)) + "\n")
 
     def pending(self) -> list[tuple[Path, Request]]:
-        """The requests that wait, oldest first. Files that are none are set aside."""
+        """The requests that wait, oldest first. Files that are none are refused."""
         found = []
         for path in self._files():
             try:
@@ -87,14 +87,14 @@ class Control:
         return sum(request.action == "join" for request in self.waiting())
 
     def refused(self) -> int:
-        """How many files were set aside."""
+        """How many files were refused."""
         try:
             return len(os.listdir(self._folder / _REFUSED))
         except OSError:
             return 0
 
     def refuse(self, path: Path, reason: str) -> None:
-        """Set a file aside and say why."""
+        """Move a file to control/refused and say why."""
         log.warning(
             "a request in %s is not applied (%s): see %s/%s",
             self._folder,

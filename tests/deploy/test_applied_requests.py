@@ -7,9 +7,9 @@ import time
 import pytest
 
 from fedswe.deploy import Rounds, ServerEndpoint, ledger
-from fedswe.deploy.control import FOLDER, Control, Request
+from fedswe.deploy.applied_requests import AppliedRequests
 from fedswe.deploy.durable_files import in_use_now
-from fedswe.deploy.operator import Operator
+from fedswe.deploy.requests import FOLDER, Request, RequestFolder
 from fedswe.errors import FedsweError
 from tests.cli.command import fedswe
 from tests.deploy.parts import Network, quadratic
@@ -28,7 +28,7 @@ class Asking:
 
     def __init__(self, folder, deployment, requests):
         self.net, self.requests = Network(folder, deployment), requests
-        self.control = Control(self.net.server.directory)
+        self.control = RequestFolder(self.net.server.directory)
         self.rounds = Rounds(self.net.server, self.net.transport)
         self.polls = 0
         poll = self.net.transport.poll
@@ -49,7 +49,7 @@ class Asking:
 # within one process ----------------------------------------------------------------------------------------
 def test_an_evicted_client_is_not_asked_and_still_counts(scratch):
     net = Network(scratch, small())
-    rounds, control = Rounds(net.server, net.transport), Control(net.server.directory)
+    rounds, control = Rounds(net.server, net.transport), RequestFolder(net.server.directory)
     rounds.step()
     control.submit(Request("evict", 1, "wrong data"))
     rounds.step()
@@ -73,7 +73,7 @@ def test_evicted_clients_are_not_part_of_a_quorum(scratch):
     """Otherwise the server would commit one empty round after the other."""
     net = Network(scratch, small(min_clients=1))
     net.transport.online = {1}
-    rounds, control = Rounds(net.server, net.transport), Control(net.server.directory)
+    rounds, control = Rounds(net.server, net.transport), RequestFolder(net.server.directory)
     control.submit(Request("evict", 1))
     polls = 0
     poll = net.transport.poll
@@ -95,7 +95,7 @@ def test_a_paused_server_opens_no_round_and_stays_paused_after_a_restart(scratch
     asking = Asking(scratch, small(), {})
     asking.ask(Request("pause"))
     server = asking.net.server
-    Operator(server).apply()
+    AppliedRequests(server).apply()
     assert server.paused
     asking.net.restart()
     server = asking.net.server
@@ -122,7 +122,7 @@ def test_stop_ends_after_the_open_round(scratch):
 
 def test_a_stop_for_an_earlier_server_is_dropped(scratch):
     net = Network(scratch, small())
-    Control(net.server.directory).submit(Request("stop"))
+    RequestFolder(net.server.directory).submit(Request("stop"))
     net.restart()
     net.finish()
     assert net.server.finished
@@ -130,10 +130,10 @@ def test_a_stop_for_an_earlier_server_is_dropped(scratch):
 
 def test_requests_without_effect_are_no_lines(scratch):
     net = Network(scratch, small())
-    control = Control(net.server.directory)
+    control = RequestFolder(net.server.directory)
     for request in (Request("resume"), Request("admit", 2), Request("evict", 0), Request("evict", 0)):
         control.submit(request)
-    Operator(net.server).apply()
+    AppliedRequests(net.server).apply()
     assert [change.action for change in contents(net.server.directory).changes] == ["evict"]
     assert control.pending() == []
 
@@ -141,18 +141,18 @@ def test_requests_without_effect_are_no_lines(scratch):
 @pytest.mark.parametrize("request_", [Request("leave", 1), Request("evict", 1), Request("pause")], ids=str)
 def test_a_request_that_an_earlier_server_applied_is_no_error(scratch, request_):
     net = Network(scratch, small())
-    control = Control(net.server.directory)
+    control = RequestFolder(net.server.directory)
     control.submit(request_)
     net.server.change(request_.action, request_.client)  # and the server ends before it removes the file
     net.restart()
-    Operator(net.server).apply()
+    AppliedRequests(net.server).apply()
     assert (control.pending(), control.refused()) == ([], 0)
     assert len(contents(net.server.directory).changes) == (request_.client >= 0)
 
 
 def test_a_request_that_is_taken_back_while_it_is_read_does_not_end_the_server(scratch, monkeypatch):
     net = Network(scratch, small())
-    control, read = Control(net.server.directory), Control.pending
+    control, read = RequestFolder(net.server.directory), RequestFolder.pending
     for request in (Request("stop"), Request("pause")):
         control.submit(request)
 
@@ -162,15 +162,15 @@ def test_a_request_that_is_taken_back_while_it_is_read_does_not_end_the_server(s
             path.unlink()
         return found
 
-    monkeypatch.setattr(Control, "pending", taken_back)
-    Operator(net.server).apply()
+    monkeypatch.setattr(RequestFolder, "pending", taken_back)
+    AppliedRequests(net.server).apply()
     assert (net.server.stopped, net.server.paused) == (False, True)
     assert control.refused() == 0
 
 
 def test_impossible_requests_are_refused_and_the_run_goes_on(scratch):
     net = Network(scratch, small())
-    control = Control(net.server.directory)
+    control = RequestFolder(net.server.directory)
     control.submit(Request("evict", 99))
     control.submit(Request("admit", 99))
     control.submit(Request("leave", 99))
@@ -184,7 +184,7 @@ def test_impossible_requests_are_refused_and_the_run_goes_on(scratch):
 
 def test_a_folder_that_others_can_write_does_not_stop_the_run(scratch):
     net = Network(scratch, small())
-    Control(net.server.directory).submit(Request("pause"))
+    RequestFolder(net.server.directory).submit(Request("pause"))
     (net.server.directory / FOLDER).chmod(0o777)
     net.finish()
     assert net.server.finished

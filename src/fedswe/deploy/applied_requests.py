@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedswe.deploy.control import Control, Request
 from fedswe.deploy.log_file import fields, log
+from fedswe.deploy.requests import Request, RequestFolder
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.errors import FedsweError
 
 
-class Operator:
+class AppliedRequests:
     def __init__(self, server: ServerEndpoint) -> None:
-        self._server, self._control = server, Control(server.directory)
+        self._server, self._control = server, RequestFolder(server.directory)
         self._said: set[str] = set()
 
     def apply(self) -> None:
