@@ -282,10 +282,17 @@ def test_simulated_absence_takes_no_client(scratch):
 def test_the_last_clients_that_a_round_needs_cannot_leave(scratch):
     net = Network(scratch, sites("fedswe", 3, min_clients=2))
     net.server.change("leave", 0)
-    with pytest.raises(FedsweError, match="client 1 cannot leave: a round needs 2 clients, the run has 2"):
+    with pytest.raises(FedsweError, match="client 1 cannot leave: a round needs 2 clients, and 1 others take part"):
         net.server.require_possible("leave", 1)
     with pytest.raises(FedsweError, match="client 0 is not a member"):
         net.server.require_possible("evict", 0)
+
+
+def test_evicted_clients_are_none_of_those_that_a_round_needs(scratch):
+    net = Network(scratch, sites("fedswe", 3, min_clients=2))
+    net.server.change("evict", 0)
+    with pytest.raises(FedsweError, match="client 1 cannot leave: a round needs 2 clients, and 1 others take part"):
+        net.server.require_possible("leave", 1)
 
 
 def test_a_client_that_leaves_is_not_evicted_any_more(scratch):

@@ -108,3 +108,13 @@ def test_a_request_of_another_user_is_set_aside(tmp_path):
     os.chown(tmp_path, 12345, 12345)
     with pytest.raises(FedsweError, match="belongs to another user"):
         control.submit(Request("pause"))
+
+
+def test_folders_in_the_folder_are_left_alone(scratch):
+    folder = scratch / "control"
+    (folder / "a.json" / "x").mkdir(parents=True)
+    folder.chmod(0o700)
+    requests = RequestFolder(scratch)
+    for _ in range(3):
+        assert requests.pending() == requests.waiting() == []
+    assert requests.refused() == 0

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fedswe
-from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, run_in_memory, verify
+from fedswe.deploy import InMemoryTransport, Packet, Rounds, ServerEndpoint, ledger, run_in_memory, verify
 from fedswe.deploy.evaluation import HISTORY
 from fedswe.deploy.log_file import LOG
 from fedswe.deploy.server_files import ServerFiles
@@ -225,6 +225,28 @@ def test_a_client_that_was_silent_twice_is_asked_but_not_waited_for(scratch):
     said = (scratch / LOG).read_text()
     assert said.count("did not answer within 1.5 s") == 2
     assert said.count("round 1: client 1 did not answer within 1.5 s; from now on it is asked, but not waited for") == 1
+
+
+def test_a_client_that_only_asks_for_its_base_is_silent(scratch):
+    class Asking(InMemoryTransport):
+        """Client 1 asks for its base, and does not answer the job that has it."""
+
+        asked = -1
+
+        def poll(self, timeout):
+            for arrival in super().poll(timeout):
+                if (arrival.client, arrival.kind) != (1, "job"):
+                    yield arrival
+                elif arrival.round > self.asked:
+                    self.asked = arrival.round
+                    header = Packet.from_bytes(arrival.packet).header
+                    yield replace(arrival, packet=Packet("need_state", header).to_bytes())
+
+    served(scratch, Asking, present(2, rounds=6, deadline=0.6))
+    assert [set(entry.merged) for entry in entries(scratch)] == [{0}] * 6
+    said = (scratch / LOG).read_text()
+    assert said.count("client 1 did not answer within 0.6 s") == 2
+    assert "from now on it is asked, but not waited for" in said
 
 
 def test_a_client_that_never_acknowledges_is_waited_for_twice(scratch):

@@ -138,7 +138,9 @@ def _final_model(folder: Path, contents: Contents) -> Iterator[tuple[str, bytes]
     name = "model.safetensors"
     if (folder / name).is_file():
         content = _read(folder, name)
-        if ledger.read(folder / ledger.FILE).size > contents.size:  # the run may have been begun again, with more rounds
+        if (
+            ledger.read(folder / ledger.FILE).size > contents.size
+        ):  # the run may have been begun again, with more rounds
             raise _Moved(f"{name} may be of a later round")
         yield name, content
 

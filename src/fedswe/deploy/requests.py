@@ -115,7 +115,8 @@ class RequestFolder:
             self._require_private()
         except FileNotFoundError:
             return []
-        return sorted(self._folder.glob("*.json"))[:_MOST]
+        # Folders are left alone: a request is a file, and opening a folder does not close its handle again.
+        return sorted(path for path in self._folder.glob("*.json") if not path.is_dir())[:_MOST]
 
     def _require_private(self) -> None:
         """Nobody else may write requests."""
@@ -127,9 +128,8 @@ class RequestFolder:
 
 
 def _read(path: Path) -> Request:
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(handle, "rb") as file:
-        found = os.fstat(handle)
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        found = os.fstat(file.fileno())
         require(stat.S_ISREG(found.st_mode), "it is not a file")
         require(found.st_uid == os.geteuid(), "it is of another user")
         require(found.st_size <= _LARGEST, "it is too large")

@@ -159,12 +159,14 @@ class Rounds:
                     self._note_no_answer(kind, t, arrival.client, f"failed: {arrival.failure}")
                     finished.add(arrival.client)
                 continue
-            if arrival.kind == "job":
+            again = self._server.receive(arrival.client, arrival.packet)
+            if arrival.kind == "delivery":
+                if arrival.round == self._server.t - 1 and time.monotonic() < self._delivery_ends:
+                    self._unacknowledged[arrival.client] = 0  # also of a client that nobody waited for
+            elif again is None:  # a request for the base is no answer yet
                 # A late answer shows that the client is there, but not that it answers in time.
                 self._unanswered[arrival.client] = 0 if current else min(self._unanswered[arrival.client], _SILENT - 1)
-            elif arrival.round == self._server.t - 1 and time.monotonic() < self._delivery_ends:
-                self._unacknowledged[arrival.client] = 0  # also of a client that nobody waited for
-            if (again := self._server.receive(arrival.client, arrival.packet)) is not None:
+            if again is not None:
                 self._send("job", self._server.t, {arrival.client: again}, self._transport.connected())
             elif current:
                 finished.add(arrival.client)

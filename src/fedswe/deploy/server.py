@@ -242,8 +242,10 @@ class ServerEndpoint:
             require(client in membership.members(self.t), f"client {client} is not a member of the run")
         if action == "leave":
             require_leaving(self.algorithm)
+            others = len(self.participants - {client})
             require(
-                self.m > needed, f"client {client} cannot leave: a round needs {needed} clients, the run has {self.m}"
+                others >= needed,
+                f"client {client} cannot leave: a round needs {needed} clients, and {others} others take part",
             )
         if action == "join":
             require_joining(self.algorithm, self.problem.loads_by_client, self.deployment.simulate_absence)
