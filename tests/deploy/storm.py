@@ -11,7 +11,17 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedswe.deploy import ClientEndpoint, ServerEndpoint, durable_files, ledger
+from fedswe.deploy import (
+    ClientEndpoint,
+    ServerEndpoint,
+    client,
+    client_trail,
+    deployment,
+    durable_files,
+    ledger,
+    server_files,
+)
+from fedswe.results.files import write_whole
 
 
 class Crash(BaseException):
@@ -20,7 +30,7 @@ class Crash(BaseException):
 
 def fuse(monkeypatch, strike):
     """Let `strike(where)` decide at every durable write whether the process dies before, in or after it."""
-    write, append = durable_files.write_whole, durable_files.append
+    append = durable_files.append
 
     def fused_write(path, content):
         fate = strike(path.parent.name.rstrip("0123456789"))
@@ -30,7 +40,7 @@ def fuse(monkeypatch, strike):
             data = content.encode() if isinstance(content, str) else content
             path.with_name(f".{path.name}.part").write_bytes(data[: len(data) // 2])
             raise Crash
-        write(path, content)
+        write_whole(path, content)
         if fate == "after":
             raise Crash
 
@@ -46,7 +56,8 @@ def fuse(monkeypatch, strike):
             raise Crash
         return size
 
-    monkeypatch.setattr(durable_files, "write_whole", fused_write)
+    for module in (client, client_trail, deployment, ledger, server_files):
+        monkeypatch.setattr(module, "write_whole", fused_write)
     monkeypatch.setattr(durable_files, "append", fused_append)
 
 

@@ -26,7 +26,7 @@ def rewrite(folder, change, key=None):
         body = json.dumps({**table, "previous": previous}).encode()
         seal = key.seal(body)
         text = body[:-1] + b', "seal": ' + json.dumps(seal).encode() + b"}" if seal else body
-        previous, written = ledger.digest(text), written + text + b"\n"
+        previous, written = ledger.file_digest(text), written + text + b"\n"
     (folder / ledger.FILE).write_bytes(written)
 
 
@@ -36,7 +36,7 @@ def of_kind(kind, lines):
 
 def put_digest(folder, name):
     """Make the ledger name the file as it is now, with a valid chain."""
-    known = ledger.digest((folder / f"{name}.safetensors").read_bytes())
+    known = ledger.file_digest((folder / f"{name}.safetensors").read_bytes())
 
     def change(lines):
         for line in of_kind("round", lines):

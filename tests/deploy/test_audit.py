@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 
 from fedswe.deploy import ServerEndpoint, ledger
-from fedswe.deploy.audit import Scope, verify, verify_client
+from fedswe.deploy.audit.verify import Scope, verify, verify_client
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedswe.deploy.audit import Scope, verify, verify_client
+from fedswe.deploy.audit.verify import Scope, verify, verify_client
 from fedswe.experiment.experiment import Evaluate
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import quadratic

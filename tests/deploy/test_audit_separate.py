@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from fedswe.deploy import Arrival, ClientEndpoint, Deployment, Rounds, ServerEndpoint, ledger
-from fedswe.deploy.audit import verify, verify_client
+from fedswe.deploy.audit.verify import verify, verify_client
 from fedswe.tasks.custom import CustomTask
 from tests.deploy.parts import Network
 from tests.deploy.parts import deployment as made

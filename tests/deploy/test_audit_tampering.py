@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from fedswe.deploy import ServerEndpoint, ledger
-from fedswe.deploy.audit import Scope, verify, verify_client
+from fedswe.deploy.audit.verify import Scope, verify, verify_client
 from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Evaluate

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from fedswe.deploy import ServerEndpoint, backup, ledger, verify
-from fedswe.deploy.audit import Scope, verify_client
+from fedswe.deploy.audit.verify import Scope, verify_client
 from fedswe.errors import FedsweError
 from tests.cli.command import fedswe
 from tests.deploy.parts import Network, quadratic

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fedswe.deploy import Deployment, ServerEndpoint, ledger
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.errors import FedsweError
 from fedswe.results.model_file import Models
 from tests.algorithms import ALGORITHMS
@@ -198,7 +198,7 @@ def as_of_an_earlier_version(folder):
     def earlier(lines):
         lines[0]["plan"] = "0" * 16
         for line in of_kind("start", lines):
-            line["files"]["deployment.toml"] = ledger.digest(kept.read_bytes())
+            line["files"]["deployment.toml"] = ledger.file_digest(kept.read_bytes())
 
     rewrite(folder, earlier)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedswe.deploy import Packet
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.tasks import Quadratic
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, algorithm, deployment, digits, quadratic

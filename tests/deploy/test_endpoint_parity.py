@@ -7,7 +7,7 @@ import pytest
 
 from fedswe.availability import Mask
 from fedswe.deploy import ledger
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.stored_run import trace
 from fedswe.experiment.experiment import assemble
 from tests.algorithms import ALGORITHMS

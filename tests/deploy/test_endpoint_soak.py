@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.tasks import Quadratic
 from tests.deploy.parts import Network, deployment
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedswe.deploy import ledger
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.experiment.experiment import Evaluate
 from fedswe.results.model_file import Models

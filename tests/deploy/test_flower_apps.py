@@ -15,7 +15,7 @@ from flwr.app import Array, ArrayRecord, Context, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 
 from fedswe.deploy import ledger
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.deployment import FILE
 from fedswe.deploy.flower import client_app, server_app
 from fedswe.deploy.flower.app_template import write_app

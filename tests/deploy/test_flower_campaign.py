@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from tests.deploy.campaign import Campaign
 from tests.deploy.federation import Federation
 

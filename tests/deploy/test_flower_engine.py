@@ -3,7 +3,7 @@
 import pytest
 
 from fedswe.algorithms import Scaffold
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.deployment import FILE, Deployment
 from tests.deploy.federation import ABSENCE, Federation
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.packet import Packet
 from tests.deploy.federation import Federation
 

@@ -15,7 +15,7 @@ import pytest
 import tomli_w
 
 from fedswe.deploy import ledger
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.flower.app_template import write_app
 from fedswe.deploy.flower.installation import Places, write_installation
 from fedswe.deploy.flower.node_keys import read_lines, write_lines

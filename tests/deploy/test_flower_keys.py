@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from tests.deploy.federation import Federation
 
 pytestmark = pytest.mark.flower

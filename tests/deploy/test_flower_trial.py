@@ -11,7 +11,7 @@ import pytest
 import safetensors.torch
 
 from fedswe.availability import Mask
-from fedswe.deploy.audit import verify
+from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.deployment import FILE, Deployment
 from fedswe.experiment.experiment import assemble
 from fedswe.results.model_file import Models

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedswe.core.records import Model
-from fedswe.deploy.packet import Packet, decode, digest, encode
+from fedswe.deploy.packet import Packet, arrays_digest, decode, encode
 from fedswe.errors import FedsweError
 
 HEADERS = st.dictionaries(
@@ -119,6 +119,12 @@ def test_records_keep_their_fields_shapes_and_dtypes():
 
 def test_a_digest_names_content():
     x = torch.tensor([1.0, 2.0])
-    names = {digest({"x": x}), digest({"y": x}), digest({"x": x.double()}), digest({"x": -x}), digest({})}
+    names = {
+        arrays_digest({"x": x}),
+        arrays_digest({"y": x}),
+        arrays_digest({"x": x.double()}),
+        arrays_digest({"x": -x}),
+        arrays_digest({}),
+    }
     assert len(names) == 5
-    assert digest({"x": x}) == digest({"x": torch.tensor([0.0, 1.0, 2.0])[1:]})
+    assert arrays_digest({"x": x}) == arrays_digest({"x": torch.tensor([0.0, 1.0, 2.0])[1:]})

@@ -3,7 +3,7 @@
 import pytest
 
 from fedswe.deploy import ServerEndpoint, ledger, verify
-from fedswe.deploy.audit import Scope
+from fedswe.deploy.audit.verify import Scope
 from fedswe.deploy.rollback import rollback
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Evaluate
@@ -122,7 +122,7 @@ def test_an_average_that_cannot_be_computed_again_is_named(scratch):
     net.finish()
     net.server.release()
     before = sorted(scratch.rglob("*"))
-    with pytest.raises(FedsweError, match="outputs/2 cannot be computed again with this evaluate.model"):
+    with pytest.raises(FedsweError, match=r"outputs/2 cannot be computed again with this evaluate\.model"):
         rollback(scratch / "server", 2)
     assert sorted(scratch.rglob("*")) == before
 

@@ -46,23 +46,19 @@ def export_command(
 ) -> None:
     """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
     from fedswe.algorithms import FedSWE
-    from fedswe.deploy import ledger
     from fedswe.deploy.deployment import FILE, Deployment
-    from fedswe.deploy.membership import Membership
     from fedswe.deploy.protocol import RunProtocol
     from fedswe.deploy.server_files import ServerFiles
     from fedswe.deploy.stored_run import snapshot
     from fedswe.results.tensors import to_bytes
 
     find_tasks(run, own)
-    membership = Membership.of(ledger.read(run / ledger.FILE))
     deployment = Deployment.load(run / FILE)
     # FedSWE's server model fluctuates from round to round; its client mean is the better model.
     model = model or ("client_mean" if isinstance(deployment.experiment.algorithm, FedSWE) else "server")
     require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")
     problem = deployment.problem()
-    protocol = RunProtocol(deployment, problem, ServerFiles(run).start(problem.start), membership)
-    require(protocol.m >= membership.numbers, f"{run}: {FILE} is not of this run: restore the file it began with")
+    protocol = RunProtocol(deployment, problem, ServerFiles(run).start(problem.start))
     entries, models = snapshot(run, protocol)
     x = models[model]
     write_whole(out, to_bytes(problem.state_dict(x), {"model": model, "round": str(len(entries))}))

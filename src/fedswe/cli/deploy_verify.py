@@ -15,7 +15,7 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
-    from fedswe.deploy.verification.report import Verification
+    from fedswe.deploy.audit.findings import Verification
 
 
 def verify_command(
@@ -35,7 +35,7 @@ def verify_command(
     """Check ledger, files, models and evaluations of a run, without the data of its clients; or a client's part."""
     import torch
 
-    from fedswe.deploy.audit import Scope, verify, verify_client
+    from fedswe.deploy.audit.verify import Scope, verify, verify_client
     from fedswe.deploy.deployment import FILE, Deployment
 
     find_tasks(run, own)
@@ -90,8 +90,12 @@ def ledger_command(
     contents = ledger.read(run / ledger.FILE)
     require(not out.exists() or not any(out.iterdir()), f"{out} is not empty: choose another folder")
     try:
-        out.mkdir(parents=True, exist_ok=True)
         content, deployment = (run / ledger.FILE).read_bytes()[: contents.size], (run / FILE).read_bytes()
+        require(
+            ledger.file_digest(deployment) in contents.may_be(FILE),
+            f"{run / FILE} is not the file that the ledger names: if a server has just started, try again",
+        )
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FedsweError(f"cannot copy {run} to {out}: {error.strerror}") from None
     write_whole(out / FILE, deployment)

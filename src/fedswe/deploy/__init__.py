@@ -27,7 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedswe.deploy.audit import verify
+    from fedswe.deploy.audit.verify import verify
     from fedswe.deploy.client import ClientEndpoint
     from fedswe.deploy.deployment import Deployment
     from fedswe.deploy.memory_transport import InMemoryTransport, run_in_memory
@@ -59,7 +59,7 @@ _MODULES = {  # of the public names; imported when a name is first used, since m
     "ServerEndpoint": "fedswe.deploy.server",
     "Transport": "fedswe.deploy.transport",
     "run_in_memory": "fedswe.deploy.memory_transport",
-    "verify": "fedswe.deploy.audit",
+    "verify": "fedswe.deploy.audit.verify",
 }
 
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedswe.deploy import ledger
+from fedswe.deploy.audit.files import check_files
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.durable_files import in_use_now
 from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Change, Contents, Ledger
 from fedswe.deploy.membership import Membership
-from fedswe.deploy.packet import Packet, digest
+from fedswe.deploy.packet import Packet, arrays_digest
 from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed, restorable
-from fedswe.deploy.verification.files import check_files
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import aside_of, cannot_write, sync_folder
 
@@ -90,7 +90,7 @@ def _write(path: Path, folder: Path, contents: Contents) -> dict[str, str]:
             about = tarfile.TarInfo(name)
             about.size, about.mode = len(content), 0o600
             archive.addfile(about, io.BytesIO(content))
-            written[name] = ledger.digest(content)
+            written[name] = ledger.file_digest(content)
     with open(path, "rb") as again:
         os.fsync(again.fileno())
     return written
@@ -112,19 +112,19 @@ def _members(folder: Path, contents: Contents) -> Iterator[tuple[str, bytes]]:
             for client, value in entry.reports.items():
                 report = f"reports/{entry.t}-{client}.safetensors"
                 content = _read(folder, report)
-                if digest(Packet.from_bytes(content).arrays) != value:
+                if arrays_digest(Packet.from_bytes(content).arrays) != value:
                     raise _Moved(f"{report} is not the report that the ledger names")
                 yield report, content
     start = _read(folder, "start.safetensors")
     require(
-        digest(Packet.from_bytes(start).arrays) == contents.title.start,
+        arrays_digest(Packet.from_bytes(start).arrays) == contents.title.start,
         f"{folder}: start.safetensors is not the model that the ledger names: no backup was written",
     )
     yield "start.safetensors", start
     for name in (DEPLOYMENT_FILE, "run.json"):
-        if known := contents.may_be(name):
+        if expected := contents.may_be(name):
             content = _read(folder, name)
-            if ledger.digest(content) not in known:
+            if ledger.file_digest(content) not in expected:
                 raise _Moved(f"{name} is not the file that the last start in the ledger names")
             yield name, content
             if name == DEPLOYMENT_FILE and len(entries) >= tomllib.loads(content.decode())["rounds"]:
@@ -138,16 +138,14 @@ def _final_model(folder: Path, contents: Contents) -> Iterator[tuple[str, bytes]
     name = "model.safetensors"
     if (folder / name).is_file():
         content = _read(folder, name)
-        if (
-            ledger.read(folder / ledger.FILE).size > contents.size
-        ):  # the run may have been begun again, with more rounds
+        if ledger.read(folder / ledger.FILE).size > contents.size:  # begun again, with more rounds
             raise _Moved(f"{name} may be of a later round")
         yield name, content
 
 
 def _once(folder: Path, name: str, known: str) -> Iterator[tuple[str, bytes]]:
     content = _read(folder, f"{name}.safetensors")
-    if ledger.digest(content) != known:
+    if ledger.file_digest(content) != known:
         raise _Moved(f"{name}.safetensors is not the file that the ledger names")
     yield f"{name}.safetensors", content
 
@@ -164,7 +162,7 @@ def _compare(path: Path, written: dict[str, str]) -> None:
         found = {}
         for member in archive:
             file = archive.extractfile(member)
-            found[member.name] = ledger.digest(file.read() if file else b"")
+            found[member.name] = ledger.file_digest(file.read() if file else b"")
     require(found == written, f"{path.parent}: what was written is not what is read again: use another disk")
 
 

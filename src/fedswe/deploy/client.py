@@ -16,11 +16,11 @@ from fedswe.deploy import durable_files
 from fedswe.deploy.client_trail import ClientTrail
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.log_file import log
-from fedswe.deploy.packet import HEAD, Header, Packet, decode, digest, encode, read_header, size_limit
+from fedswe.deploy.packet import HEAD, Header, Packet, arrays_digest, decode, encode, read_header, size_limit
 from fedswe.deploy.protocol import NEVER, RunProtocol
 from fedswe.engine.work import Work, train_one
 from fedswe.errors import FedsweError, first_line, printable, require
-from fedswe.results.files import aside_of
+from fedswe.results.files import aside_of, write_whole
 from fedswe.tasks.problem import Problem
 
 _Arrays = dict[str, torch.Tensor]
@@ -152,7 +152,7 @@ class ClientEndpoint:
             return {}
         attached = self._base_arrays(packet, named.merged)
         if attached:
-            require(digest(attached) == named.digest, "the attached base does not match its digest")
+            require(arrays_digest(attached) == named.digest, "the attached base does not match its digest")
             if protocol.deployment.delivery == "eager":  # with lazy delivery the server attaches it every time
                 self._store(named, attached)
             return attached
@@ -176,7 +176,7 @@ class ClientEndpoint:
         require(header["plan"] == self._protocol.config_digest, "the delivery is of another deployment")
         require(int(header["round"]) >= 0, "the delivery has a negative round")
         arrays = self._base_arrays(packet, int(header["round"]))
-        require(arrays and digest(arrays) == header["base"], "the delivery does not match its digest")
+        require(arrays and arrays_digest(arrays) == header["base"], "the delivery does not match its digest")
         base = Base(str(header["run"]), int(header["round"]), str(header["base"]))
         if self._base is None or self._base.run != base.run or self._base.merged < base.merged:
             self._store(base, arrays)
@@ -189,7 +189,7 @@ class ClientEndpoint:
             return
         header: Header = {"run": base.run, "merged": base.merged, "digest": base.digest}
         try:
-            durable_files.save(self._path, Packet("base", header, arrays))
+            write_whole(self._path, Packet("base", header, arrays).to_bytes())
         except FedsweError as error:  # with a full or read-only disk the server sends the base with every job
             log.warning("client %d cannot store its state: %s", self.client, error)
         else:
@@ -213,7 +213,7 @@ class ClientEndpoint:
         packet = durable_files.load(self._path, "base")
         with suppress(FedsweError):
             arrays = {} if packet is None else self._base_arrays(packet, base.merged)
-            if arrays and digest(arrays) == base.digest:
+            if arrays and arrays_digest(arrays) == base.digest:
                 return arrays
         self._base = None
         return None

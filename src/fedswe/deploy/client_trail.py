@@ -3,7 +3,8 @@
 trail-CLIENT/journal.jsonl            a line for each report sent and each reply received, with the ledger's head then
 trail-CLIENT/T-DIGEST.safetensors     what it trained from in round T, and its report, whose digest begins with DIGEST
 
-A client that cannot write takes part all the same.
+A client that cannot write takes part all the same. Its journal says later which reports it could not store. If the
+client ends before it can write again, these records are lost, and its half of the audit fails in these rounds.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from fedswe.deploy import durable_files
 from fedswe.deploy.log_file import log
-from fedswe.deploy.packet import Arrays, Header, Packet, digest
+from fedswe.deploy.packet import Arrays, Header, Packet, arrays_digest
 from fedswe.errors import FedsweError
+from fedswe.results.files import write_whole
 
 JOURNAL = "journal.jsonl"
+_WAITING = 10_000  # records that wait until the disk can be written again
 Kind = Literal["report", "delivery"]
 
 
@@ -37,12 +41,14 @@ class Record:
     epoch: str = ""
     merged: int = -1  # the round of the client's last merge, as the server said in the job
     report: str = ""  # digest of the report's arrays
+    stored: bool = True  # whether the client could store the report, and what it trained from
 
     def sound(self) -> bool:
         texts, numbers = (self.kind, self.run, self.head, self.base, self.epoch, self.report), (self.round, self.merged)
         return (
             all(type(value) is str for value in texts)
             and all(type(value) is int and abs(value) < 1 << 63 for value in numbers)
+            and type(self.stored) is bool
             and self.kind in get_args(Kind)
             and (self.kind == "delivery" or re.fullmatch("[0-9a-f]{32}", self.report) is not None)
         )
@@ -52,6 +58,7 @@ class ClientTrail:
     def __init__(self, state: Path, client: int) -> None:
         """The trail of a client that keeps its state in the folder `state`."""
         self.folder, self._client = state / f"trail-{client}", client
+        self._waiting = deque[Record](maxlen=_WAITING)
 
     # writing -------------------------------------------------------------------------------------------
     def add_report(self, header: Header, inputs: Arrays, report: Arrays) -> None:
@@ -59,27 +66,33 @@ class ClientTrail:
         record = Record(
             "report",
             *(str(header["run"]), int(header["round"]), str(header.get("head", "")), str(header["base"])),
-            *(str(header["epoch"]), int(header["merged"]), digest(report)),
+            *(str(header["epoch"]), int(header["merged"]), arrays_digest(report)),
         )
         path = self._path(record)
         try:
             self.folder.mkdir(exist_ok=True)
             if not path.exists():
-                durable_files.save(path, Packet("job", header, {**inputs, **_renamed(report)}))
-            self._append(record)
+                write_whole(path, Packet("job", header, {**inputs, **_renamed(report)}).to_bytes())
         except (OSError, FedsweError) as error:
-            log.warning("client %d cannot record its report of round %d: %s", self._client, record.round, error)
+            log.warning("client %d cannot store its report of round %d: %s", self._client, record.round, error)
+            record = replace(record, stored=False)
+        self._add(record)
 
     def add_delivery(self, header: Header) -> None:
-        record = Record(
-            "delivery",
-            *(str(header["run"]), int(header["round"]), str(header.get("head", "")), str(header["base"])),
-        )
+        names = str(header["run"]), int(header["round"]), str(header.get("head", "")), str(header["base"])
+        self._add(Record("delivery", *names))
+
+    def _add(self, record: Record) -> None:
+        """Append a record. One that cannot be written is kept in memory, and written before the next one."""
+        self._waiting.append(record)
         try:
             self.folder.mkdir(exist_ok=True)
-            self._append(record)
+            while self._waiting:
+                self._append(self._waiting[0])
+                self._waiting.popleft()
         except (OSError, FedsweError) as error:
-            log.warning("client %d cannot record the reply of round %d: %s", self._client, record.round, error)
+            what = "its report" if record.kind == "report" else "the reply"
+            log.warning("client %d cannot record %s of round %d: %s", self._client, what, record.round, error)
 
     def _append(self, record: Record) -> None:
         path = self.folder / JOURNAL

@@ -14,10 +14,10 @@ import torch
 
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
-from fedswe.deploy import durable_files
 from fedswe.errors import require
 from fedswe.experiment import configuration
 from fedswe.experiment.experiment import Experiment, device_named
+from fedswe.results.files import write_whole
 from fedswe.tasks import Digits
 from fedswe.tasks.problem import Problem, Setting
 
@@ -113,7 +113,7 @@ class Deployment:
         return configuration.dump(self.experiment) + "\n" + tomli_w.dumps({"deploy": options})
 
     def save(self, folder: Path) -> None:
-        durable_files.write_whole(folder / FILE, self.dump())
+        write_whole(folder / FILE, self.dump())
 
     @staticmethod
     def load(path: str | Path, overrides: list[str] | None = None) -> Deployment:

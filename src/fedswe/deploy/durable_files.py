@@ -9,7 +9,6 @@ from pathlib import Path
 from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
-from fedswe.results.files import write_whole as write_whole
 from fedswe.results.locks import Claim, in_use
 
 _LOCK = "process.lock"
@@ -37,11 +36,6 @@ def in_use_now(folder: Path) -> bool | None:
         return None
     found.release()
     return not found.granted
-
-
-def save(path: Path, packet: Packet) -> None:
-    """Write, fsync, rename."""
-    write_whole(path, packet.to_bytes())
 
 
 def load(path: Path, kind: str) -> Packet | None:

@@ -27,6 +27,7 @@ from fedswe.availability.schedule import Bools
 from fedswe.deploy import durable_files
 from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.errors import FedsweError, require
+from fedswe.results.files import write_whole
 from fedswe.results.history import Row
 
 FILE = "ledger.jsonl"
@@ -245,7 +246,7 @@ class Reader:
             known.unsealed.append(len(known.heads) + 1)
         elif isinstance(line, Change) and line.action == "restore" and known.unsealed:
             known.brought, known.unsealed = len(known.heads), []
-        known.heads.append(digest(text))
+        known.heads.append(file_digest(text))
         known.size += len(text) + 1
         return line
 
@@ -282,7 +283,7 @@ def require_own_seals(folder: Path, contents: Contents) -> None:
 
 def begin(path: Path, title: Title) -> None:
     """Write the first line; the run can then be resumed."""
-    durable_files.write_whole(path, _line(title, "", LedgerKey.of_this_machine()) + b"\n")
+    write_whole(path, _line(title, "", LedgerKey.of_this_machine()) + b"\n")
 
 
 class Ledger:
@@ -301,7 +302,7 @@ class Ledger:
             line = replace(line, time=round(time.time(), 3))
         text = _line(line, self.head, self._key)
         self._size = durable_files.append(self._path, self._handle, self._size, text + b"\n")
-        self.head = digest(text)
+        self.head = file_digest(text)
 
     def close(self) -> None:
         os.close(self._handle)
@@ -315,7 +316,7 @@ def merged_mask(entries: Sequence[Entry], m: int) -> Bools:
     return mask
 
 
-def digest(content: bytes) -> str:
+def file_digest(content: bytes) -> str:
     """The SHA-256 of a line or a file, shortened to 32 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()[:32]
 

@@ -17,7 +17,7 @@ from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.log_file import fields, log
 from fedswe.deploy.move import Moves, is_finite
 from fedswe.deploy.move_limit import MoveLimit
-from fedswe.deploy.packet import Packet, SchemaError, decode, digest
+from fedswe.deploy.packet import Packet, SchemaError, arrays_digest, decode
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.errors import FedsweError, first_line, require
@@ -182,7 +182,9 @@ class OpenRound:
             _demand(named == expected, "base", "it did not start from the reply to its last merged report")
             move = self._checked_move(client, packet)
             self._files.save_report(self.t, client, packet.arrays)
-            self.reports[client] = Report(float(f"{move:.6g}"), digest(packet.arrays))  # the ledger has six digits
+            self.reports[client] = Report(
+                float(f"{move:.6g}"), arrays_digest(packet.arrays)
+            )  # the ledger has six digits
         return False
 
     def _form(self) -> tuple[str, Any]:

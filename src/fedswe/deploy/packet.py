@@ -1,6 +1,7 @@
 """One message or one stored file: a kind, a small header and named vectors, in the safetensors format.
 
-``encode`` and ``decode`` convert records to named vectors and back; ``digest`` identifies vectors by their content.
+``encode`` and ``decode`` convert records to named vectors and back; ``arrays_digest`` identifies vectors by what they
+hold.
 
 A message from outside is read with the arrays that its kind may hold (``Schemas``): data larger than these are refused
 unread, and an index that names other arrays is refused before anything is allocated for them.
@@ -175,7 +176,7 @@ def decode_fields(name: str, arrays: Arrays, like: Arrays) -> dict[str, torch.Te
     return {field: arrays[f"{name}.{field}"].to(example.device) for field, example in like.items()}
 
 
-def digest(arrays: Arrays) -> str:
+def arrays_digest(arrays: Arrays) -> str:
     """The SHA-256 of named arrays, shortened to 32 hexadecimal digits."""
     h = hashlib.sha256()
     for name in sorted(arrays):

@@ -20,7 +20,7 @@ from fedswe.core.algorithm import ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Scalar, Vector, parts
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.membership import Membership
-from fedswe.deploy.packet import Arrays, Schemas, digest, encode
+from fedswe.deploy.packet import Arrays, Schemas, arrays_digest, encode
 from fedswe.errors import require
 from fedswe.tasks.problem import Problem
 
@@ -58,7 +58,7 @@ class RunProtocol:
             not self.algorithm.trains_while_absent or (self.home == "client" and not parts(self.down)),
             f"{name} trains while absent, but needs data that only the server has: it cannot be deployed",
         )
-        self.start_digest = digest({"start": self.start})
+        self.start_digest = arrays_digest({"start": self.start})
         self.to_server, self.to_client = self._schemas()
 
     def _schemas(self) -> tuple[Schemas, Schemas]:
@@ -100,6 +100,16 @@ class RunProtocol:
             return clients
         mask = self.schedule.sample(t)
         return [client for client in clients if mask[client]]
+
+    def planned_job(self, client: int, t: int, state: Any, down: Any) -> dict[str, torch.Tensor]:
+        """What a client trains from in round t, where its state is kept at the server."""
+        job = self.algorithm.plan(state, down, self.at_client(client, t))
+        return {"job.start": job.start} | ({} if job.drift is None else {"job.drift": job.drift})
+
+    def report_of_end(self, client: int, t: int, state: Any, down: Any, end: Vector) -> tuple[Any, Any]:
+        """State and report of such a client, from the end of its training."""
+        at, done = self.at_client(client, t), Done(end, self.local.steps, self.local.lr_at(t))
+        return self.algorithm.report(state, down, self.algorithm.plan(state, down, at), done, at)
 
     def rebuilt_state(self, start: Vector, merged: int, reply: Any) -> Any:
         """The state of a client that was last merged in round `merged` and received `reply`."""

@@ -11,9 +11,10 @@ from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Change, Contents, Ledger, require_own_seals
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
+from fedswe.deploy.recomputation import kept_everything, rebuilt
 from fedswe.deploy.server_files import ServerFiles, restorable
-from fedswe.deploy.verification.recomputation import kept_everything, rebuilt
 from fedswe.errors import FedsweError, require
+from fedswe.results.files import write_whole
 
 
 def rollback(directory: Path | str, to: int, reason: str = "") -> int:
@@ -36,7 +37,7 @@ def rollback(directory: Path | str, to: int, reason: str = "") -> int:
         _remove_what_follows(folder, contents, to)
         contents = ledger.read(path)
         if contents.rows:
-            durable_files.write_whole(folder / HISTORY, history(contents.rows).to_csv())
+            write_whole(folder / HISTORY, history(contents.rows).to_csv())
         else:
             (folder / HISTORY).unlink(missing_ok=True)
         return rounds - to
@@ -67,14 +68,14 @@ def _provide_files(folder: Path, contents: Contents, to: int) -> None:
         )
         known = {name: value for entry in entries[:to] for name, value in entry.files.items()}
         made = {n: content for n, content in rebuilt(folder, protocol, entries[:to]) if n in known}
-        wrong = [name for name, content in made.items() if ledger.digest(content) != known[name]]
+        wrong = [name for name, content in made.items() if ledger.file_digest(content) != known[name]]
         require(
             all(files.sound(name) for name in wrong),
             f"{folder}: {', '.join(wrong)} cannot be computed again with this evaluate.model: start once with the "
             f"evaluate.model of round {to}, or take the run back to another round",
         )
         for name in made.keys() - set(wrong):
-            durable_files.write_whole(folder / f"{name}.safetensors", made[name])
+            write_whole(folder / f"{name}.safetensors", made[name])
         files.check(to, membership.last_merges(entries[:to]))
 
 

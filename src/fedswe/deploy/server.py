@@ -20,7 +20,7 @@ import torch
 
 from fedswe.core import keys
 from fedswe.core.aggregation import Server
-from fedswe.core.algorithm import Algorithm, Done, received
+from fedswe.core.algorithm import Algorithm, received
 from fedswe.core.records import Vector, add, parts
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
@@ -33,7 +33,7 @@ from fedswe.deploy.membership import Membership, require_joining, require_leavin
 from fedswe.deploy.move import is_finite
 from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 from fedswe.deploy.open_round import OpenRound
-from fedswe.deploy.packet import Header, Packet, digest, encode, size_limit
+from fedswe.deploy.packet import Header, Packet, arrays_digest, encode, size_limit
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.requests import RequestFolder
 from fedswe.deploy.server_files import RESTORE, ServerFiles
@@ -104,7 +104,7 @@ class ServerEndpoint:
             return True
         path = self.directory / DEPLOYMENT_FILE
         try:
-            own = not contents.starts or ledger.digest(path.read_bytes()) in contents.may_be(path.name)
+            own = not contents.starts or ledger.file_digest(path.read_bytes()) in contents.may_be(path.name)
         except OSError:
             return False
         return own and self.deployment.continues(self.directory, contents.title.plan)
@@ -196,10 +196,10 @@ class ServerEndpoint:
 
     def record_start(self) -> None:
         """Append the digests of the files that belong to this start, before deployment.toml is written."""
-        files = {DEPLOYMENT_FILE: ledger.digest(self.deployment.dump().encode())}
+        files = {DEPLOYMENT_FILE: ledger.file_digest(self.deployment.dump().encode())}
         path = self.directory / "run.json"
         if path.is_file():
-            files[path.name] = known = ledger.digest(path.read_bytes())
+            files[path.name] = known = ledger.file_digest(path.read_bytes())
             require(
                 self._start is None or self._start.files.get(path.name, known) == known,
                 f"{path} is not the file that the ledger names: restore it from a backup, "
@@ -310,9 +310,8 @@ class ServerEndpoint:
     def _job(self, client: int, attach_base: bool) -> Packet:
         protocol, clients, down = self._protocol, self._clients, self._round.down
         if protocol.home == "server":
-            job = self.algorithm.plan(clients.state(client), down, protocol.at_client(client, self.t))
-            arrays = {"job.start": job.start} | ({} if job.drift is None else {"job.drift": job.drift})
-            self._round.note_job(client, job.start, digest(arrays))
+            arrays = protocol.planned_job(client, self.t, clients.state(client), down)
+            self._round.note_job(client, arrays["job.start"], arrays_digest(arrays))
         else:
             arrays = encode("down", down) | (clients.base_arrays(client) if attach_base else {})
         header: Header = {"client": client, "merged": clients.merged(client), "base": clients.base(client)}
@@ -363,7 +362,7 @@ class ServerEndpoint:
         if self.deployment.trail:
             self._files.save_trail(t + 1, server.model)
             self._files.sync_reports(t, merged)
-        base = digest(encode("reply", reply)) if protocol.needs_base and merged else ""
+        base = arrays_digest(encode("reply", reply)) if protocol.needs_base and merged else ""
         delivery = Packet("delivery", {**self._header(), "base": base}, encode("reply", reply))
         eager = merged if base and self.deployment.delivery == "eager" else []
         if eager:
@@ -371,9 +370,9 @@ class ServerEndpoint:
         entry = Entry(
             t=t,
             merged={client: self._clients.merged(client) for client in merged},
-            model=digest({"x": server.model}),
+            model=arrays_digest({"x": server.model}),
             reply=base,
-            down=digest(encode("down", current.down)),
+            down=arrays_digest(encode("down", current.down)),
             jobs={client: current.jobs[client] for client in merged if client in current.jobs},
             reports={client: current.reports[client].digest for client in merged},
             moves={} if self._limit.off else {client: current.reports[client].move for client in merged},
@@ -422,10 +421,7 @@ class ServerEndpoint:
         protocol, received = self._protocol, self._round.report(client)
         if protocol.home == "client":
             return None, received
-        state, at = self._clients.state(client), protocol.at_client(client, self.t)
-        job = self.algorithm.plan(state, self._round.down, at)
-        done = Done(received.x, protocol.local.steps, protocol.local.lr_at(self.t))
-        return self.algorithm.report(state, self._round.down, job, done, at)
+        return protocol.report_of_end(client, self.t, self._clients.state(client), self._round.down, received.x)
 
     def _evict_refused(self) -> None:
         """Evict the clients that were refused again and again."""

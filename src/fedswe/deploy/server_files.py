@@ -25,12 +25,11 @@ import safetensors.torch
 
 from fedswe.core.aggregation import Server
 from fedswe.core.records import Vector
-from fedswe.deploy import durable_files
-from fedswe.deploy.ledger import Entry, digest
+from fedswe.deploy.ledger import Entry, file_digest
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
 from fedswe.errors import FedsweError, require
-from fedswe.results.files import sync_folder
+from fedswe.results.files import sync_folder, write_whole
 from fedswe.results.tensors import to_bytes
 
 _SWEPT = ("state", "outputs", "versions", "rows")
@@ -124,7 +123,7 @@ class ServerFiles:
         return safetensors.torch.load(self._read(name)) if name in self._digests else None
 
     def save_models(self, content: bytes) -> None:
-        durable_files.write_whole(self._path("model"), content)
+        write_whole(self._path("model"), content)
 
     def remove_models(self) -> None:
         self._path("model").unlink(missing_ok=True)
@@ -217,8 +216,8 @@ class ServerFiles:
         self._write(name, packet.to_bytes())
 
     def _write(self, name: str, content: bytes) -> None:
-        durable_files.write_whole(self._path(name), content)
-        self._written[name] = self._digests[name] = digest(content)
+        write_whole(self._path(name), content)
+        self._written[name] = self._digests[name] = file_digest(content)
 
     def _load(self, name: str, kind: str) -> Packet:
         try:
@@ -235,7 +234,7 @@ class ServerFiles:
             raise self._damaged(name) from None
         # The arrays of x^0 and of reports have digests of their own in the ledger.
         own = name == "start" or name.startswith("reports/")
-        require(own or digest(content) == self._digests.get(name), str(self._damaged(name)))
+        require(own or file_digest(content) == self._digests.get(name), str(self._damaged(name)))
         return content
 
     def _damaged(self, name: str) -> FedsweError:

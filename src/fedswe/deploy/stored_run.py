@@ -57,6 +57,11 @@ def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str
     """The committed rounds, and server model and client mean after the last; also while the server is running."""
     while True:
         contents = ledger.read(folder / ledger.FILE)
+        protocol.membership = Membership.of(contents)
+        numbers = protocol.membership.numbers
+        require(
+            protocol.m >= numbers, f"{folder}: the run has {numbers} clients, the task of its deployment {protocol.m}"
+        )
         try:
             run = StoredRun(folder, protocol, contents.entries)
             return contents.entries, {"server": run.server_model(), "client_mean": run.client_mean()}

@@ -12,22 +12,22 @@ from pathlib import Path
 
 import numpy as np
 
-from fedswe.deploy import ledger
+from fedswe.deploy.audit.chain import LedgerInOrder
+from fedswe.deploy.audit.findings import Part
+from fedswe.deploy.audit.simulation import TOLERANCE, difference
 from fedswe.deploy.client import ClientEndpoint
 from fedswe.deploy.client_trail import ClientTrail, Record
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.ledger import Change, Entry
+from fedswe.deploy.ledger import Change, Contents, Entry
 from fedswe.deploy.membership import Membership, last_after
-from fedswe.deploy.packet import Arrays, digest
+from fedswe.deploy.packet import Arrays, arrays_digest
 from fedswe.deploy.protocol import NEVER, RunProtocol
-from fedswe.deploy.verification.report import Part
-from fedswe.deploy.verification.simulation import TOLERANCE, difference
 from fedswe.errors import FedsweError
 from fedswe.tasks.problem import Problem
 
 
 @dataclass(frozen=True)
-class _Moment:
+class SaidAtLine:
     """What the ledger said about a client up to some line."""
 
     line: int
@@ -38,19 +38,22 @@ class _Moment:
 
 
 @dataclass
-class _View:
+class LedgerOfClient:
     """A ledger, as one client sees it."""
 
-    moments: dict[str, _Moment] = field(default_factory=dict)  # by the digest of the line
+    run: str
+    entries: list[Entry]
+    lines: dict[str, SaidAtLine] = field(default_factory=dict)  # by the digest of the line
     restores: list[tuple[int, int]] = field(default_factory=list)  # line, rounds that were left
-    entries: list[Entry] = field(default_factory=list)
-    run: str = ""
 
 
-def _view(path: Path, client: int, needs_base: bool) -> _View:
-    view, last = _View(), dict[int, int]()  # the last merge of each member
-    for line, contents in ledger.Reader(path).lines():
+def _ledger_of_client(ordered: LedgerInOrder, client: int, needs_base: bool) -> LedgerOfClient:
+    title, heads = ordered.contents.title, ordered.contents.heads
+    found, last, contents = LedgerOfClient(title.run, ordered.contents.entries), dict[int, int](), Contents(title)
+    for number, (line, head) in enumerate(zip(ordered.lines, heads, strict=True), 1):
         entry = line if isinstance(line, Entry) else None
+        if number > 1:
+            contents.add(line)
         if entry is not None:
             last |= dict.fromkeys(entry.merged, entry.t)
         elif isinstance(line, Change) and line.action in ("join", "leave"):
@@ -58,30 +61,30 @@ def _view(path: Path, client: int, needs_base: bool) -> _View:
         elif isinstance(line, Change) and line.action == "rollback":
             last = Membership.of(contents).last_merges(contents.entries)
         elif isinstance(line, Change) and line.action == "restore":
-            view.restores.append((len(contents.heads), line.t))
+            found.restores.append((number, line.t))
         merged = last.get(client, NEVER)
-        base = contents.title.start if merged == NEVER else contents.entries[merged].reply
-        moment = _Moment(len(contents.heads), len(contents.entries), merged, base if needs_base else "", entry)
-        view.moments[contents.heads[-1]] = moment
-        view.entries, view.run = contents.entries, contents.title.run
-    return view
+        base = title.start if merged == NEVER else contents.entries[merged].reply
+        found.lines[head] = SaidAtLine(number, len(contents.entries), merged, base if needs_base else "", entry)
+    return found
 
 
 class ClientCheck:
-    def __init__(self, folder: Path, deployment: Deployment, problem: Problem, client: int, state: Path) -> None:
-        """`folder` holds ledger.jsonl; `state` is the client's own."""
+    def __init__(
+        self, ordered: LedgerInOrder, deployment: Deployment, problem: Problem, client: int, state: Path
+    ) -> None:
+        """`state` is the client's own folder."""
         # The base is always attached here, and nothing is stored.
         self._protocol = RunProtocol(replace(deployment, delivery="lazy", trail=False), problem)
         self._problem, self._client = problem, client
-        self._view = _view(folder / ledger.FILE, client, self._protocol.needs_base)
+        self._ledger = _ledger_of_client(ordered, client, self._protocol.needs_base)
         self._trail = ClientTrail(state, client)
         self.part, self.replayed = Part(f"client {client}"), 0
 
     def run(self) -> Part:
         part, trail = self.part, self._trail
         records = list(trail.records())
-        own = [record for record in records if record.run == self._view.run]
-        merged = [entry for entry in self._view.entries if self._client in entry.merged]
+        own = [record for record in records if record.run == self._ledger.run]
+        merged = [entry for entry in self._ledger.entries if self._client in entry.merged]
         if not own:
             what = "is of other runs" if records else "is not there"
             part.skipped.append(f"its {len(merged)} reports: {trail.folder} {what}; deploy.trail = true keeps it")
@@ -112,34 +115,34 @@ class ClientCheck:
     # what the server said ------------------------------------------------------------------------------
     def _check_heads(self, records: Iterable[Record]) -> list[Record]:
         """The records whose heads are lines of this ledger."""
-        part, view, found, seen = self.part, self._view, list[Record](), 0
+        part, ledger, found, seen = self.part, self._ledger, list[Record](), 0
         lost, unknown = set[int](), list[Record]()
         for record in records:
             where = self._named(record)
-            moment = view.moments.get(record.head)
-            if moment is None:
-                if any(line > seen and left <= record.round for line, left in view.restores):
+            said = ledger.lines.get(record.head)
+            if said is None:
+                if any(line > seen and left <= record.round for line, left in ledger.restores):
                     lost.add(record.round)
                 else:
                     unknown.append(record)
                 continue
-            seen = max(seen, moment.line)
+            seen = max(seen, said.line)
             found.append(record)
             self._refuse(unknown)  # a line that came later is known: these cannot be of later rounds
             unknown = []
             if record.kind == "report":
                 part.require(
-                    (moment.t, moment.merged, moment.base) == (record.round, record.merged, record.base),
-                    f"{where} does not agree with line {moment.line} of the ledger",
+                    (said.t, said.merged, said.base) == (record.round, record.merged, record.base),
+                    f"{where} does not agree with line {said.line} of the ledger",
                 )
             else:
-                entry = moment.entry
+                entry = said.entry
                 merged = entry is not None and entry.t == record.round and self._client in entry.merged
                 part.require(
                     merged and entry is not None and entry.reply == record.base,
-                    f"{where} proves a merge that line {moment.line} of the ledger does not have",
+                    f"{where} proves a merge that line {said.line} of the ledger does not have",
                 )
-        rounds = len(view.entries)
+        rounds = len(ledger.entries)
         if unknown and all(record.round >= rounds for record in unknown):
             last = max(record.round for record in unknown)
             part.failures.append(
@@ -175,8 +178,12 @@ class ClientCheck:
         sent = [record for record in sent if record.report == named]
         if not part.require(sent, f"{where}: the ledger names another report than the client has sent"):
             return
+        if not any(record.stored for record in sent):
+            part.notes.append(f"{where}: the client could not store what it trained from: its report was not replayed")
+            return
+        sent = [record for record in sent if record.stored]
         job, report = self._trail.job(sent[-1])
-        if not part.require(digest(report) == named, f"{where}: the report in the client's trail is damaged"):
+        if not part.require(arrays_digest(report) == named, f"{where}: the report in the client's trail is damaged"):
             return
         inputs = self._digests(job.arrays)
         wanted = {"job": entry.jobs.get(self._client, "")}
@@ -193,7 +200,7 @@ class ClientCheck:
             f"{where}: the report cannot be replayed: {answer.header.get('reason', answer.kind)}",
         ):
             return
-        if digest(answer.arrays) == named:
+        if arrays_digest(answer.arrays) == named:
             self.replayed += 1
             return
         far = float(np.max([difference(answer.arrays[name], value) for name, value in report.items()]))
@@ -207,14 +214,20 @@ class ClientCheck:
             return {name: value for name, value in arrays.items() if name.startswith(beginnings)}
 
         base = of("reply.", "start") if self._protocol.needs_base else {}
-        return {"job": digest(of("job.")), "down": digest(of("down.")), "base": digest(base) if base else ""}
+        return {
+            "job": arrays_digest(of("job.")),
+            "down": arrays_digest(of("down.")),
+            "base": arrays_digest(base) if base else "",
+        }
 
 
-def check_client(folder: Path, deployment: Deployment, problem: Problem, client: int, state: Path) -> tuple[Part, int]:
+def check_client(
+    ordered: LedgerInOrder, deployment: Deployment, problem: Problem, client: int, state: Path
+) -> tuple[Part, int]:
     """What a client finds, and how many of its reports it has replayed with equal bits."""
     part = Part(f"client {client}")
     try:
-        check = ClientCheck(folder, deployment, problem, client, state)
+        check = ClientCheck(ordered, deployment, problem, client, state)
     except FedsweError as error:
         part.failures.append(str(error))
         return part, 0

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedswe.core.records import Vector, parts
+from fedswe.deploy.audit.chain import LedgerInOrder
+from fedswe.deploy.audit.findings import Part
 from fedswe.deploy.evaluation import tally
-from fedswe.deploy.packet import digest, encode
+from fedswe.deploy.packet import arrays_digest, encode
 from fedswe.deploy.protocol import RunProtocol
+from fedswe.deploy.recomputation import Recomputation, kept_everything
 from fedswe.deploy.server_files import ServerFiles, restorable
 from fedswe.deploy.stored_run import StoredRun
-from fedswe.deploy.verification.chain import Chronicle
-from fedswe.deploy.verification.recomputation import Recomputation, kept_everything
-from fedswe.deploy.verification.report import Part
 from fedswe.results.history import Row
 from fedswe.results.model_file import Models
 from fedswe.tasks.problem import Problem
@@ -24,15 +24,15 @@ _SCORES = 1e-5  # relative; evaluated with another number of threads, scores dif
 
 class ModelChecks:
     def __init__(
-        self, folder: Path, chronicle: Chronicle, sound: set[str], protocol: RunProtocol, problem: Problem
+        self, folder: Path, ordered: LedgerInOrder, sound: set[str], protocol: RunProtocol, problem: Problem
     ) -> None:
         """`sound`: the files of rounds that have the digests in the ledger."""
-        self._folder, self._chronicle, self._protocol, self._problem = folder, chronicle, protocol, problem
-        self._entries, self._sound = chronicle.contents.entries, sound
-        starts = chronicle.contents.starts
+        self._folder, self._ordered, self._protocol, self._problem = folder, ordered, protocol, problem
+        self._entries, self._sound = ordered.contents.entries, sound
+        starts = ordered.contents.starts
         self._config = protocol.deployment.scores_digest()
         self._steady = {start.scores for start in starts} <= {self._config}
-        self._rows = {int(row["round"]): row for row in chronicle.contents.rows}
+        self._rows = {int(row["round"]): row for row in ordered.contents.rows}
         self._scored = set[int]()  # evaluations that were computed again
         self.models, self.merges, self.scores = Part("models"), Part("merges"), Part("evaluations")
         self.recomputed = 0
@@ -90,12 +90,14 @@ class ModelChecks:
         """The content of a file agrees with the digests of models and replies, not only with its own."""
         entry, protocol, part = self._entries[t - 1], self._protocol, self.models
         if name.startswith("versions/") and protocol.needs_base:
-            found = digest(encode("reply", files.reply(t - 1, protocol.reply)))
+            found = arrays_digest(encode("reply", files.reply(t - 1, protocol.reply)))
             part.require(found == entry.reply, f"{name}.safetensors is not the reply that the ledger names")
         elif name.startswith(("trail/", "state/")):
             x = files.trail(t) if name.startswith("trail/") else files.state(t, protocol.server_init()).model
             assert x is not None
-            part.require(digest({"x": x}) == entry.model, f"{name}.safetensors is not the model that the ledger names")
+            part.require(
+                arrays_digest({"x": x}) == entry.model, f"{name}.safetensors is not the model that the ledger names"
+            )
 
     def _models_after(self, t: int) -> dict[str, Vector]:
         return StoredRun(self._folder, self._protocol, self._entries[:t]).outputs(self._protocol).models()
@@ -122,7 +124,7 @@ class ModelChecks:
     def _evaluate(self, t: int, models: Mapping[str, Vector]) -> None:
         """Compare the scores in the ledger with those of models."""
         row = self._rows.get(t)
-        if row is None or self._chronicle.scores.get(t) != self._config:
+        if row is None or self._ordered.scores.get(t) != self._config:
             return
         self._scored.add(t)
         stateful = set[str]()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedswe.deploy import ledger
+from fedswe.deploy.audit.chain import LedgerInOrder
+from fedswe.deploy.audit.findings import Part
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Contents
 from fedswe.deploy.membership import Membership
-from fedswe.deploy.packet import Packet, digest
+from fedswe.deploy.packet import Packet, arrays_digest
 from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed, rounds_with_reports
-from fedswe.deploy.verification.chain import Chronicle
-from fedswe.deploy.verification.report import Part
 from fedswe.errors import FedsweError
 
 # Besides the files of rounds: what a run directory may hold.
@@ -43,7 +43,7 @@ def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
             if _check_report(part, path, contents, kept):
                 same.add(name)
         elif name in known and part.require(
-            ledger.digest(_content(path) or b"") == known[name],
+            ledger.file_digest(_content(path) or b"") == known[name],
             f"{name}.safetensors is not the file that the ledger names",
         ):
             same.add(name)
@@ -81,7 +81,7 @@ def _check_report(part: Part, path: Path, contents: Contents, kept: set[int]) ->
         part.notes.append(f"{name} was not merged")
         return False
     written = Packet("report", {}, packet.arrays).to_bytes()
-    same = content == written and digest(packet.arrays) == entries[t].reports[client]
+    same = content == written and arrays_digest(packet.arrays) == entries[t].reports[client]
     return part.require(same, f"{name} is not the report that the ledger names")
 
 
@@ -89,13 +89,13 @@ def _check_start(part: Part, folder: Path, contents: Contents) -> None:
     content = (folder / "start.safetensors").read_bytes() if (folder / "start.safetensors").is_file() else b""
     if part.require(content, "start.safetensors is missing"):
         arrays = Packet.from_bytes(content).arrays
-        same = digest(arrays) == contents.title.start and content == Packet("start", {}, arrays).to_bytes()
+        same = arrays_digest(arrays) == contents.title.start and content == Packet("start", {}, arrays).to_bytes()
         part.require(same, "start.safetensors is not the model that the ledger names")
 
 
-def check_derived(folder: Path, chronicle: Chronicle) -> Part:
+def check_derived(folder: Path, ordered: LedgerInOrder) -> Part:
     """Files that are written from the ledger, or at a start of the server."""
-    part, contents, compared = Part("derived files"), chronicle.contents, []
+    part, contents, compared = Part("derived files"), ordered.contents, []
     if contents.rows:
         compared.append(HISTORY)
         expected = history(contents.rows).to_csv().encode()
@@ -116,7 +116,7 @@ def check_start_file(part: Part, folder: Path, name: str, contents: Contents) ->
     """A file that is written at a start of the server."""
     content = _content(folder / name)
     return part.require(
-        content is not None and ledger.digest(content) in contents.may_be(name),
+        content is not None and ledger.file_digest(content) in contents.may_be(name),
         f"{name} is {'missing' if content is None else 'not the file that the last start in the ledger names'}",
     )
 

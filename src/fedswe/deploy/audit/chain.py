@@ -8,31 +8,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedswe.deploy import ledger
-from fedswe.deploy.ledger import Change, Contents, Entry, Evaluation, Start
+from fedswe.deploy.audit.findings import Part
+from fedswe.deploy.ledger import Change, Contents, Entry, Evaluation, Line, Start
 from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.deploy.membership import last_after
 from fedswe.deploy.protocol import NEVER, RunProtocol
-from fedswe.deploy.verification.report import Part
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass
-class Chronicle:
+class LedgerInOrder:
     """A ledger, and what depends on the order of its lines."""
 
     contents: Contents
-    lines: int = 0
+    lines: list[Line] = field(default_factory=list)
     scores: dict[int, str] = field(default_factory=dict)  # evaluated round -> digest of what was evaluated then
     misplaced: list[str] = field(default_factory=list)
 
 
-def read(path: Path) -> Chronicle:
+def read(path: Path) -> LedgerInOrder:
     reader, found, scores = ledger.Reader(path), None, ""
     for line, contents in reader.lines():
-        found = found or Chronicle(contents)
-        found.lines += 1
-        rounds, where = len(contents.entries), f"{path.name} line {found.lines}"
+        found = found or LedgerInOrder(contents)
+        found.lines.append(line)
+        rounds, where = len(contents.entries), f"{path.name} line {len(found.lines)}"
         match line:
             case Start():
                 scores = line.scores

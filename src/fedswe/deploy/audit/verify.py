@@ -15,22 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedswe.deploy import ledger
+from fedswe.deploy.audit import chain
+from fedswe.deploy.audit.clients import check_client
+from fedswe.deploy.audit.files import check_derived, check_files, check_start_file
+from fedswe.deploy.audit.findings import Part, Verification
+from fedswe.deploy.audit.models import ModelChecks
+from fedswe.deploy.audit.simulation import replay
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.durable_files import in_use_now
 from fedswe.deploy.ledger import Contents
 from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.stored_run import StoredRun
-from fedswe.deploy.verification import chain
-from fedswe.deploy.verification.clients import check_client
-from fedswe.deploy.verification.files import check_derived, check_files, check_start_file
-from fedswe.deploy.verification.models import ModelChecks
-from fedswe.deploy.verification.report import Part, Verification
-from fedswe.deploy.verification.simulation import replay
 from fedswe.errors import FedsweError, require
-from fedswe.results.locks import Claim
 
 _ATTEMPTS = 5  # while a server runs: it may remove files between two checks
 _PAUSE = 0.5  # seconds between two attempts
@@ -53,26 +53,26 @@ def verify(
     LedgerKey.find()  # a damaged key is an error of this machine, not a finding about the run
     for _ in range(_ATTEMPTS):
         try:
-            chronicle = chain.read(folder / ledger.FILE)
+            ordered = chain.read(folder / ledger.FILE)
         except FedsweError as error:
             require((folder / ledger.FILE).is_file(), str(error))
             rest = ["all files, models and evaluations: they are compared with the ledger"]
             return Verification(0, 0, [Part("ledger", failures=[str(error)], skipped=rest)])
-        require(chronicle.contents.entries, f"{folder}: no round was committed yet, there is nothing to verify")
-        found = _verify(folder, chronicle, scope, watch)
-        if found.passed or not (_in_use(folder) or ledger.read(folder / ledger.FILE).size > chronicle.contents.size):
+        require(ordered.contents.entries, f"{folder}: no round was committed yet, there is nothing to verify")
+        found = _verify(folder, ordered, scope, watch)
+        if found.passed or not (in_use_now(folder) or ledger.read(folder / ledger.FILE).size > ordered.contents.size):
             break
         time.sleep(_PAUSE)
     return found
 
 
 def _verify(
-    folder: Path, chronicle: chain.Chronicle, scope: Scope, watch: Callable[[int], None] | None
+    folder: Path, ordered: chain.LedgerInOrder, scope: Scope, watch: Callable[[int], None] | None
 ) -> Verification:
-    contents = chronicle.contents
-    whole = Part("ledger", f"{chronicle.lines} lines, each with the digest of the line before", chronicle.misplaced)
+    contents = ordered.contents
+    whole = Part("ledger", f"{len(ordered.lines)} lines, each with the digest of the line before", ordered.misplaced)
     files, sound = check_files(folder, contents)
-    parts = [whole, chain.check_seals(contents, folder, scope.own_seals), files, check_derived(folder, chronicle)]
+    parts = [whole, chain.check_seals(contents, folder, scope.own_seals), files, check_derived(folder, ordered)]
     rounds, reports = len(contents.entries), sum(len(entry.merged) for entry in contents.entries)
     try:
         deployment = Deployment.load(folder / DEPLOYMENT_FILE)
@@ -83,13 +83,13 @@ def _verify(
     except FedsweError as error:
         part = Part("models", failures=[str(error)], skipped=["rounds, models and evaluations, which need these files"])
         return Verification(rounds, reports, [*parts, part])
-    checks = ModelChecks(folder, chronicle, sound, protocol, problem)
+    checks = ModelChecks(folder, ordered, sound, protocol, problem)
     parts += [chain.check_rounds(contents, protocol), *checks.run()]
     replayed, result = 0, None
     states = scope.clients or folder / "clients"
     if states.is_dir() and deployment.trail:
         for client in range(protocol.membership.numbers):
-            part, count = check_client(folder, deployment, problem, client, state_of(states, client))
+            part, count = check_client(ordered, deployment, problem, client, state_of(states, client))
             replayed += count
             parts.append(part)
     if _data_are_here(folder, deployment, scope) and not any(part.failures for part in parts):
@@ -117,13 +117,13 @@ def verify_client(
     problem = deployment.problem()
     require(0 <= client < problem.m, f"there is no client {client}: the task has {problem.m}, counted from 0")
     try:
-        chronicle = chain.read(folder / ledger.FILE)
+        ordered = chain.read(folder / ledger.FILE)
     except FedsweError as error:
         require((folder / ledger.FILE).is_file(), str(error))
         return Verification(0, 0, [Part("ledger", failures=[str(error)])])
-    contents = chronicle.contents
+    contents = ordered.contents
     protocol = RunProtocol(deployment, problem, membership=Membership.of(contents))
-    whole = Part("ledger", f"{chronicle.lines} lines, each with the digest of the line before", chronicle.misplaced)
+    whole = Part("ledger", f"{len(ordered.lines)} lines, each with the digest of the line before", ordered.misplaced)
     derived = Part("deployment", f"{DEPLOYMENT_FILE} is the file that the last start in the ledger names")
     try:
         if contents.starts and not check_start_file(derived, folder, DEPLOYMENT_FILE, contents):
@@ -133,7 +133,7 @@ def verify_client(
     except FedsweError as error:
         derived.failures.append(str(error))
         return Verification(len(contents.entries), 0, [whole, derived])
-    part, replayed = check_client(folder, deployment, problem, client, state_of(Path(state), client))
+    part, replayed = check_client(ordered, deployment, problem, client, state_of(Path(state), client))
     merged = sum(client in entry.merged for entry in contents.entries)
     other = Part("proof", skipped=["the sums of the reports: `fedswe deploy verify` at the server"])
     parts = [whole, derived, chain.check_seals(contents, folder, False), chain.check_rounds(contents, protocol)]
@@ -162,13 +162,3 @@ def _data_are_here(folder: Path, deployment: Deployment, scope: Scope) -> bool:
         return scope.replay
     own = type(deployment.experiment.task).__module__.split(".")[0] == "fedswe"
     return own or (folder / "clients").is_dir()
-
-
-def _in_use(folder: Path) -> bool:
-    """Whether a server runs here."""
-    try:
-        claim = Claim(folder / "process.lock")
-    except FedsweError:  # a folder that we may not write to
-        return False
-    claim.release()
-    return not claim.granted

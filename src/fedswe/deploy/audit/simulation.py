@@ -17,12 +17,12 @@ import torch
 from fedswe.availability.mask import Rows
 from fedswe.core.algorithm import ServerView
 from fedswe.core.records import Vector
+from fedswe.deploy.audit.findings import Part, Replay
 from fedswe.deploy.ledger import Contents, merged_mask
 from fedswe.deploy.membership import Membership
-from fedswe.deploy.packet import digest
+from fedswe.deploy.packet import arrays_digest
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
-from fedswe.deploy.verification.report import Part, Replay
 from fedswe.engine import LoopEngine
 from fedswe.engine.base import Attendance
 from fedswe.tasks.problem import Problem
@@ -75,7 +75,7 @@ def replay(
     for entry in entries:
         engine.step()
         x = engine.server_model()
-        if digest({"x": x}) != entry.model:
+        if arrays_digest({"x": x}) != entry.model:
             differing.append(entry.t)
         if (copy := files.trail(entry.t + 1)) is not None:
             differences.append(difference(x, copy))

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedswe.core.algorithm import Algorithm, Done, received
+from fedswe.core.algorithm import Algorithm, received
 from fedswe.core.records import Model, Vector, add
 from fedswe.deploy.client_table import ClientTable
-from fedswe.deploy.ledger import Entry
-from fedswe.deploy.ledger import digest as digest_of_file
-from fedswe.deploy.packet import decode, digest, encode
+from fedswe.deploy.ledger import Entry, file_digest
+from fedswe.deploy.packet import arrays_digest, decode, encode
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles, needed
 from fedswe.engine.outputs import Outputs
@@ -35,7 +34,7 @@ class FilesInMemory(ServerFiles):
 
     def _write(self, name: str, content: bytes) -> None:
         self.contents[name] = content
-        self._written[name] = self._digests[name] = digest_of_file(content)
+        self._written[name] = self._digests[name] = file_digest(content)
 
     def _read(self, name: str) -> bytes:
         return self.contents[name]
@@ -77,11 +76,11 @@ class Recomputation:
         protocol, t = self._protocol, self.t
         self._clients = self._clients.opened(t)
         down = protocol.downlink(self._server, t)
-        found = {"down": digest(encode("down", down))}
+        found = {"down": arrays_digest(encode("down", down))}
         total, after = protocol.no_report, {}
         for client in sorted(entry.merged):
             arrays = self._reports.report(t, client)
-            found[f"report of client {client}"] = digest(arrays)
+            found[f"report of client {client}"] = arrays_digest(arrays)
             if protocol.home == "server":
                 after[client], report, found[f"job of client {client}"] = self._at_server(client, down, arrays)
             else:
@@ -96,8 +95,8 @@ class Recomputation:
             self.files.save_client_state(client, t, settled)
         if f"trail/{t + 1}" in entry.files:
             self.files.save_trail(t + 1, server.model)
-        found["reply"] = digest(encode("reply", reply)) if protocol.needs_base and entry.merged else ""
-        found["model"] = digest({"x": server.model})
+        found["reply"] = arrays_digest(encode("reply", reply)) if protocol.needs_base and entry.merged else ""
+        found["model"] = arrays_digest({"x": server.model})
         self._server, self._clients, self.t = server, self._clients.after(entry), t + 1
         self.outputs.after_round()
         if state := self.outputs.state():
@@ -109,12 +108,9 @@ class Recomputation:
     def _at_server(self, client: int, down: Any, arrays: Any) -> tuple[Any, Any, str]:
         """State, report and digest of the job of a client whose state is kept at the server."""
         protocol, state = self._protocol, self._clients.state(client)
-        at = protocol.at_client(client, self.t)
-        job = self.algorithm.plan(state, down, at)
         end = decode("trained", arrays, Model(protocol.start)).x
-        done = Done(end, protocol.local.steps, protocol.local.lr_at(self.t))
-        planned = {"job.start": job.start} | ({} if job.drift is None else {"job.drift": job.drift})
-        return *self.algorithm.report(state, down, job, done, at), digest(planned)
+        job = protocol.planned_job(client, self.t, state, down)
+        return *protocol.report_of_end(client, self.t, state, down, end), arrays_digest(job)
 
     def _differences(self, entry: Entry, found: Mapping[str, str]) -> list[str]:
         ledger = {"down": entry.down, "reply": entry.reply, "model": entry.model}
