@@ -21,15 +21,15 @@ def trace_command(
 ) -> None:
     """Export the availability that happened as a mask for the simulator."""
     from fedswe.availability import Mask
-    from fedswe.deploy.deployment import FILE, Deployment
-    from fedswe.deploy.stored_run import trace
+    from fedswe.deploy import ledger
+    from fedswe.deploy.stored_run import stored_deployment, trace
     from fedswe.experiment.configuration import dump
 
     find_tasks(run, own)
     replay = out.with_suffix(".toml")
     require(replay != out, f"--out is the mask, its configuration goes to {replay}: choose {out.with_suffix('.csv')}")
     mask = trace(run, out)
-    deployed = Deployment.load(run / FILE).experiment
+    deployed = stored_deployment(run, ledger.read(run / ledger.FILE)).experiment
     write_whole(replay, dump(replace(deployed, rounds=len(mask), availability=Mask(file=str(out.resolve())))))
     share = f"{100 * mask.mean():.0f} % available"
     console.print(f"mask      {out}: {mask.shape[0]} rounds, {mask.shape[1]} clients, {share}")
@@ -46,14 +46,14 @@ def export_command(
 ) -> None:
     """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
     from fedswe.algorithms import FedSWE
-    from fedswe.deploy.deployment import FILE, Deployment
+    from fedswe.deploy import ledger
     from fedswe.deploy.protocol import RunProtocol
     from fedswe.deploy.server_files import ServerFiles
-    from fedswe.deploy.stored_run import snapshot
+    from fedswe.deploy.stored_run import snapshot, stored_deployment
     from fedswe.results.tensors import to_bytes
 
     find_tasks(run, own)
-    deployment = Deployment.load(run / FILE)
+    deployment = stored_deployment(run, ledger.read(run / ledger.FILE))
     # FedSWE's server model fluctuates from round to round; its client mean is the better model.
     model = model or ("client_mean" if isinstance(deployment.experiment.algorithm, FedSWE) else "server")
     require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")

@@ -10,7 +10,9 @@ from fedswe.core.algorithm import Algorithm
 from fedswe.core.records import Vector
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
-from fedswe.deploy.ledger import Entry, merged_mask
+from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
+from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.ledger import Contents, Entry, merged_mask
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
@@ -51,6 +53,20 @@ class StoredRun:
         if state is not None and state.keys() == outputs.state().keys():
             outputs.load(state)
         return outputs
+
+
+def stored_deployment(folder: Path, contents: Contents) -> Deployment:
+    """The deployment of a run. A file that the ledger does not name is not read: the task it names would be imported."""
+    path = folder / DEPLOYMENT_FILE
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FedsweError(f"cannot read {path}: {error.strerror}") from None
+    require(
+        not contents.starts or ledger.file_digest(content) in contents.may_be(DEPLOYMENT_FILE),
+        f"{path} is not the file that the last start in the ledger names: restore it from a backup",
+    )
+    return Deployment.load(path)
 
 
 def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str, Vector]]:

@@ -73,6 +73,7 @@ class ClientCheck:
         self, ordered: LedgerInOrder, deployment: Deployment, problem: Problem, client: int, state: Path
     ) -> None:
         """`state` is the client's own folder."""
+        self._keeps_trail = deployment.trail
         # The base is always attached here, and nothing is stored.
         self._protocol = RunProtocol(replace(deployment, delivery="lazy", trail=False), problem)
         self._problem, self._client = problem, client
@@ -86,12 +87,19 @@ class ClientCheck:
         own = [record for record in records if record.run == self._ledger.run]
         merged = [entry for entry in self._ledger.entries if self._client in entry.merged]
         if not own:
+            # A client that keeps records has some of every run it took part in.
+            part.require(
+                not (records and merged and self._keeps_trail),
+                f"client {self._client}: the ledger names {len(merged)} of its reports in run {self._ledger.run}, and "
+                f"{trail.folder} has records of other runs only",
+            )
             what = "is of other runs" if records else "is not there"
             part.skipped.append(f"its {len(merged)} reports: {trail.folder} {what}; deploy.trail = true keeps it")
             return part
         known = self._check_heads(own)
         reports = [record for record in known if record.kind == "report"]
-        first = min((record.round for record in reports), default=0)
+        # Of all records: those of rounds that were replaced show where the client's records begin.
+        first = min((record.round for record in own if record.kind == "report"), default=0)
         early, rounded = 0, list[float]()
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / f"client-{self._client}.safetensors"

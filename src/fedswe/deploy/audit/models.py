@@ -9,7 +9,9 @@ from pathlib import Path
 from fedswe.core.records import Vector, parts
 from fedswe.deploy.audit.chain import LedgerInOrder
 from fedswe.deploy.audit.findings import Part
+from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.evaluation import tally
+from fedswe.deploy.ledger import file_digest
 from fedswe.deploy.packet import arrays_digest, encode
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.recomputation import Recomputation, kept_everything
@@ -142,8 +144,25 @@ class ModelChecks:
                 f"the evaluation after {t} rounds: {column} is {row.get(column)}, the model gives {value}",
             )
 
+    def _check_starts(self) -> None:
+        """A start that names this deployment.toml evaluated what it says; and evaluations are complete."""
+        part, contents, evaluate = self.scores, self._ordered.contents, self._protocol.deployment.experiment.evaluate
+        present = file_digest((self._folder / DEPLOYMENT_FILE).read_bytes())
+        for start in contents.starts:
+            part.require(
+                start.files.get(DEPLOYMENT_FILE) != present or start.scores == self._config,
+                f"the start at round {start.t} names another task or evaluation than its {DEPLOYMENT_FILE}",
+            )
+        if not self._rows:
+            part.skipped.append("evaluations: the ledger has none")
+        elif self._steady:
+            due = range(0, len(self._entries), evaluate.every)
+            missing = [t for t in due if t not in self._rows]
+            part.require(not missing, f"the evaluations after {_listed(missing)} rounds are missing")
+
     def _check_rows(self) -> None:
         part, before = self.scores, 0
+        self._check_starts()
         for t, row in sorted(self._rows.items()):
             counts = tally(self._entries[before:t]).columns()
             wrong = [name for name, value in counts.items() if row.get(name) != value]
@@ -160,3 +179,7 @@ def _close(a: float | None, b: float) -> bool:
     if a is None or math.isnan(a) or math.isnan(b):
         return a is not None and math.isnan(a) and math.isnan(b)
     return a == b or abs(a - b) <= _SCORES * max(1.0, abs(b))
+
+
+def _listed(rounds: list[int]) -> str:
+    return ", ".join(map(str, rounds[:5])) + ("..." if len(rounds) > 5 else "")

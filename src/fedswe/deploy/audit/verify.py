@@ -29,7 +29,7 @@ from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
-from fedswe.deploy.stored_run import StoredRun
+from fedswe.deploy.stored_run import StoredRun, stored_deployment
 from fedswe.errors import FedsweError, require
 
 _ATTEMPTS = 5  # while a server runs: it may remove files between two checks
@@ -72,10 +72,13 @@ def _verify(
     contents = ordered.contents
     whole = Part("ledger", f"{len(ordered.lines)} lines, each with the digest of the line before", ordered.misplaced)
     files, sound = check_files(folder, contents)
-    parts = [whole, chain.check_seals(contents, folder, scope.own_seals), files, check_derived(folder, ordered)]
+    seals = chain.check_seals(contents, folder, scope.own_seals)
+    parts = [whole, seals, files, check_derived(folder, ordered)]
     rounds, reports = len(contents.entries), sum(len(entry.merged) for entry in contents.entries)
     try:
-        deployment = Deployment.load(folder / DEPLOYMENT_FILE)
+        # The task that deployment.toml names is imported: not before it is known to be the server's.
+        require(not seals.failures, "the seals have failed, so the models are not computed again")
+        deployment = stored_deployment(folder, contents)
         problem = deployment.problem()
         start, membership = ServerFiles(folder).start(problem.start), Membership.of(contents)
         protocol = RunProtocol(deployment, problem, start, membership)
@@ -113,22 +116,22 @@ def verify_client(
     `deployment`: that of the client, if its task has other paths than the server's.
     """
     folder = Path(directory)
-    deployment = deployment or Deployment.load(folder / DEPLOYMENT_FILE)
-    problem = deployment.problem()
-    require(0 <= client < problem.m, f"there is no client {client}: the task has {problem.m}, counted from 0")
     try:
         ordered = chain.read(folder / ledger.FILE)
     except FedsweError as error:
         require((folder / ledger.FILE).is_file(), str(error))
         return Verification(0, 0, [Part("ledger", failures=[str(error)])])
     contents = ordered.contents
-    protocol = RunProtocol(deployment, problem, membership=Membership.of(contents))
     whole = Part("ledger", f"{len(ordered.lines)} lines, each with the digest of the line before", ordered.misplaced)
     derived = Part("deployment", f"{DEPLOYMENT_FILE} is the file that the last start in the ledger names")
+    if contents.starts and not check_start_file(derived, folder, DEPLOYMENT_FILE, contents):
+        derived.checked = ""
+        return Verification(len(contents.entries), 0, [whole, derived])
+    deployment = deployment or stored_deployment(folder, contents)
+    problem = deployment.problem()
+    require(0 <= client < problem.m, f"there is no client {client}: the task has {problem.m}, counted from 0")
     try:
-        if contents.starts and not check_start_file(derived, folder, DEPLOYMENT_FILE, contents):
-            derived.checked = ""
-            return Verification(len(contents.entries), 0, [whole, derived])
+        protocol = RunProtocol(deployment, problem, membership=Membership.of(contents))
         _require_same_run(folder, contents, protocol, derived)
     except FedsweError as error:
         derived.failures.append(str(error))
