@@ -149,6 +149,7 @@ def test_a_clientapp_that_has_answered_may_end_as_it_likes(apps):
     executor, add = apps
     add(answers)
     settle(executor)
+    assert executor._running == []  # and no error was raised
 
 
 # the launcher -------------------------------------------------------------------------------------------
