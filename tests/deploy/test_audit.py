@@ -112,7 +112,11 @@ def test_what_is_not_a_run_is_refused(scratch):
 
 
 def test_status_of_a_run_whose_plan_is_lost_or_harmed(folder, monkeypatch, capsys):
-    for text, complaint in ((None, "cannot read"), ("rounds = [", "not valid TOML"), ("seed = 1", "is damaged")):
+    for text, complaint in (
+        (None, "cannot read"),
+        ("rounds = [", "not valid TOML"),
+        ("seed = 1", "does not say how many rounds"),
+    ):
         (folder / "deployment.toml").unlink(missing_ok=True)
         if text is not None:
             (folder / "deployment.toml").write_text(text)

@@ -193,6 +193,9 @@ def test_every_field_of_every_line_is_part_of_the_chain(run, kind):
         changed = [json.dumps(table) for table in original]
         changed[number] = json.dumps({**line, name: other})
         path.write_text("\n".join(changed) + "\n")
+        if name == "version":
+            assert "of a later version of fedswe" in failures(run) or "by a later version of fedswe" in failures(run)
+            continue
         # Another seal is noticed by the line that follows.
         assert f"line {number + 1 + (name == 'seal')} is damaged" in failures(run), name
 
@@ -372,3 +375,68 @@ def test_a_foreign_file_does_no_harm_and_is_named(run):
     notes = " ".join(note for part in found.parts for note in part.notes)
     assert all(name in notes for name in ("state/lost+found", "state/mine.safetensors", "versions/x", "notes.txt"))
     assert (server / "state" / "mine.safetensors").exists()
+
+
+# a server that has the key and lies -------------------------------------------------------------------------
+def test_scores_of_a_start_that_never_was_are_found(run):
+    """The evaluation claims to be of another configuration, so that its scores are not computed again."""
+
+    def forge(lines):
+        at = max(n for n, line in enumerate(lines) if line["kind"] == "evaluation")
+        start = dict(of_kind("start", lines)[-1], t=ROUNDS, scores="0" * 16)
+        lines[at]["row"] |= {name: 0.0 for name in lines[at]["row"] if name.endswith("objective")}
+        return [*lines[:at], start, *lines[at:]]
+
+    rewrite(run / "server", forge)
+    assert f"the start at round {ROUNDS} names another task or evaluation" in failures(run)
+
+
+def test_evaluations_that_are_missing_are_found(run):
+    rewrite(run / "server", lambda lines: [line for n, line in enumerate(lines) if not _is_evaluation_of(line, 2)])
+    assert "the evaluations after 2 rounds are missing" in failures(run)
+
+
+def _is_evaluation_of(line, t):
+    return line["kind"] == "evaluation" and line["row"]["round"] == t
+
+
+def test_a_client_finds_a_run_that_it_never_took_part_in(run, scratch):
+    """The operator shows the ledger of another run, under another id and with the right seals."""
+    net = Network(scratch / "invented", made("fedswe"))
+    net.finish()
+    net.server.release()
+    shown = verify_client(scratch / "invented" / "server", 1, run / "clients")
+    assert any("has records of other runs only" in failure for failure in shown.failures)
+
+
+def test_a_client_finds_reports_that_it_never_sent_behind_a_restore(run):
+    """Rounds 0 to 2 are replaced, and a line says that a backup was restored before them."""
+
+    def forge(lines):
+        for line in of_kind("round", lines)[:3]:
+            line["reports"] = dict.fromkeys(line["reports"], "1" * 32)
+        restore = {"kind": "change", "action": "restore", "t": 0, "client": -1, "reason": "", "time": 0.0}
+        return [lines[0], restore, *lines[1:]]
+
+    rewrite(run / "server", forge)
+    shown = verify_client(run / "server", 1, run / "clients")
+    assert any("report of which the client has no record" in failure for failure in shown.failures)
+
+
+def test_code_is_not_run_that_a_changed_deployment_names(run, monkeypatch):
+    """Somebody who can write to the directory, and has no key."""
+    (run / "evil_task.py").write_text(f"open({str(run / 'it_ran')!r}, 'w').close()\n")
+    monkeypatch.syspath_prepend(str(run))
+    path = run / "server" / "deployment.toml"
+    path.write_text(path.read_text().replace('name = "quadratic"', 'name = "evil_task:Own"'))
+    assert "evil_task" in path.read_text()
+    assert "deployment.toml is not the file" in failures(run)
+    digest = ledger.file_digest(path.read_bytes())
+
+    def named(lines):
+        for line in of_kind("start", lines):
+            line["files"]["deployment.toml"] = digest
+
+    rewrite(run / "server", named, NO_KEY)
+    assert "not sealed" in failures(run)
+    assert not (run / "it_ran").exists()

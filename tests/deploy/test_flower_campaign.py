@@ -38,3 +38,4 @@ def test_campaign(tmp_path, monkeypatch, tls, delivery):
     deploy = {"delivery": delivery, "min_clients": 1, "deadline": 30.0}
     with Federation(tmp_path, 3, tls=tls, rounds=6, deploy=deploy) as fed:
         survive(fed, monkeypatch, Campaign(fed, seed=7 + tls, faults=32))
+        assert len(fed.entries()) == 6

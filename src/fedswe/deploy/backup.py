@@ -23,7 +23,7 @@ from pathlib import Path
 from fedswe.deploy import ledger
 from fedswe.deploy.audit.files import check_files
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
-from fedswe.deploy.durable_files import in_use_now
+from fedswe.deploy.durable_files import in_use_now, read_whole
 from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Change, Contents, Ledger
 from fedswe.deploy.membership import Membership
@@ -152,7 +152,7 @@ def _once(folder: Path, name: str, known: str) -> Iterator[tuple[str, bytes]]:
 
 def _read(folder: Path, name: str) -> bytes:
     try:
-        return (folder / name).read_bytes()
+        return read_whole(folder / name)
     except OSError:
         raise _Moved(f"{folder / name} is missing") from None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from fedswe.results.locks import Claim, in_use
 
 _LOCK = "process.lock"
 _TRIES = 5  # to claim a folder: `in_use_now` has the claim for a moment
+
+_LARGEST = 1 << 36  # bytes of a file that is read
 
 
 def claim(folder: Path) -> Claim:
@@ -41,10 +45,19 @@ def in_use_now(folder: Path) -> bool | None:
 def load(path: Path, kind: str) -> Packet | None:
     """The packet saved at `path`; None if there is none, or if it is damaged or of another kind."""
     try:
-        packet = Packet.from_bytes(path.read_bytes())
+        packet = Packet.from_bytes(read_whole(path))
     except (OSError, FedsweError):
         return None
     return packet if packet.kind == kind else None
+
+
+def read_whole(path: Path) -> bytes:
+    """The content of a plain file. An OSError for anything else: a pipe would block, a device never ends."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # without it, a pipe blocks here
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+            raise OSError(errno.EINVAL, "not a plain file, or too large", str(path))
+        return file.read()
 
 
 def append(path: Path, handle: int, size: int, line: bytes) -> int:

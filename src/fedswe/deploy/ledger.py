@@ -358,6 +358,10 @@ def _is_text(value: object) -> bool:
     return type(value) is str
 
 
+def _is_number_of_clients(value: object) -> bool:
+    return type(value) is int and 1 <= value <= 10**7
+
+
 def _is_integer(value: object) -> bool:
     return type(value) is int and abs(value) < 1 << 63
 
@@ -391,7 +395,7 @@ def _is_row(value: object) -> bool:
 
 _by_client_texts, _texts = _table_of(_is_client, _is_text), _table_of(_is_text, _is_text)
 _FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
-    "run": {"run": _is_text, "plan": _is_text, "start": _is_text, "m": _is_count, "version": _is_count},
+    "run": {"run": _is_text, "plan": _is_text, "start": _is_text, "m": _is_number_of_clients, "version": _is_count},
     "round": {
         **dict.fromkeys(("t", "declined", "available"), _is_integer),
         **dict.fromkeys(("model", "reply", "down"), _is_text),

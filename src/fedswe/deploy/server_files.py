@@ -25,6 +25,7 @@ import safetensors.torch
 
 from fedswe.core.aggregation import Server
 from fedswe.core.records import Vector
+from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.ledger import Entry, file_digest
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
@@ -101,7 +102,9 @@ class ServerFiles:
 
     def start(self, like: Vector) -> Vector:
         """The caller compares its digest with that in the first line of the ledger."""
-        return self._load("start", "start").arrays["start"].to(like.device)
+        arrays = self._load("start", "start").arrays
+        require(arrays.keys() == {"start"}, str(self._damaged("start")))
+        return arrays["start"].to(like.device)
 
     # the server's state --------------------------------------------------------------------------------
     def save_state(self, t: int, server: Server) -> None:
@@ -229,7 +232,7 @@ class ServerFiles:
 
     def _read(self, name: str) -> bytes:
         try:
-            content = self._path(name).read_bytes()
+            content = read_whole(self._path(name))
         except OSError:
             raise self._damaged(name) from None
         # The arrays of x^0 and of reports have digests of their own in the ledger.

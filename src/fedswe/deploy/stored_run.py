@@ -8,6 +8,7 @@ from pathlib import Path
 from fedswe.availability.schedule import Bools
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.records import Vector
+from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
@@ -56,10 +57,10 @@ class StoredRun:
 
 
 def stored_deployment(folder: Path, contents: Contents) -> Deployment:
-    """The deployment of a run. A file that the ledger does not name is not read: the task it names would be imported."""
+    """The deployment of a run. A file that the ledger does not name is not read: its task would be imported."""
     path = folder / DEPLOYMENT_FILE
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
     except OSError as error:
         raise FedsweError(f"cannot read {path}: {error.strerror}") from None
     require(

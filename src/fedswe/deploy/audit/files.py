@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy import ledger
 from fedswe.deploy.audit.chain import LedgerInOrder
 from fedswe.deploy.audit.findings import Part
@@ -73,7 +74,7 @@ def _check_report(part: Part, path: Path, contents: Contents, kept: set[int]) ->
         part.notes.append(f"{name} was left by a server that ended in round {t}; the next start removes it")
         return False
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
         packet = Packet.from_bytes(content)
     except (OSError, FedsweError):
         return part.require(False, f"{name} is damaged")
@@ -86,7 +87,7 @@ def _check_report(part: Part, path: Path, contents: Contents, kept: set[int]) ->
 
 
 def _check_start(part: Part, folder: Path, contents: Contents) -> None:
-    content = (folder / "start.safetensors").read_bytes() if (folder / "start.safetensors").is_file() else b""
+    content = _content(folder / "start.safetensors")
     if part.require(content, "start.safetensors is missing"):
         arrays = Packet.from_bytes(content).arrays
         same = arrays_digest(arrays) == contents.title.start and content == Packet("start", {}, arrays).to_bytes()
@@ -123,6 +124,6 @@ def check_start_file(part: Part, folder: Path, name: str, contents: Contents) ->
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_whole(path)
     except OSError:
         return None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedswe.core.records import Vector, parts
+from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.audit.chain import LedgerInOrder
 from fedswe.deploy.audit.findings import Part
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
@@ -65,8 +66,8 @@ class ModelChecks:
                 part.skipped.append(f"the rounds after {entry.t}")
                 break
             self.recomputed += 1
-            run.files.sweep({run.t: run.last})
             self._evaluate(run.t, run.outputs.models())
+            run.files.sweep({run.t: run.last})  # not before: a client that leaves now is part of the mean above
         part.checked = (
             f"{self.recomputed} of {len(self._entries)} rounds have the sums, models and replies of their reports"
         )
@@ -119,7 +120,7 @@ class ModelChecks:
         models = Models.of(self._models_after(t), self._problem.state_dict)
         expected = models.to_bytes(experiment.task, experiment.algorithm, t)
         self.models.require(
-            path.read_bytes() == expected, "model.safetensors does not hold the models of the last round"
+            read_whole(path) == expected, "model.safetensors does not hold the models of the last round"
         )
 
     # evaluations ---------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ class ModelChecks:
     def _check_starts(self) -> None:
         """A start that names this deployment.toml evaluated what it says; and evaluations are complete."""
         part, contents, evaluate = self.scores, self._ordered.contents, self._protocol.deployment.experiment.evaluate
-        present = file_digest((self._folder / DEPLOYMENT_FILE).read_bytes())
+        present = file_digest(read_whole(self._folder / DEPLOYMENT_FILE))
         for start in contents.starts:
             part.require(
                 start.files.get(DEPLOYMENT_FILE) != present or start.scores == self._config,
