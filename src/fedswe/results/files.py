@@ -40,6 +40,4 @@ def sync_folder(folder: Path) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> FedsweError:
-    return FedsweError(
-        f"cannot write {path}: {error.strerror}; free space, or choose another place"
-    )
+    return FedsweError(f"cannot write {path}: {error.strerror}; free space, or choose another place")
