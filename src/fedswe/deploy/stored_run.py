@@ -8,11 +8,11 @@ from pathlib import Path
 from fedswe.availability.schedule import Bools
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.records import Vector
-from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.ledger import Contents, Entry, merged_mask
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol

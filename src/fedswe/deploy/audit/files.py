@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy import ledger
 from fedswe.deploy.audit.chain import LedgerInOrder
 from fedswe.deploy.audit.findings import Part
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
+from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Contents
 from fedswe.deploy.membership import Membership
@@ -87,7 +87,7 @@ def _check_report(part: Part, path: Path, contents: Contents, kept: set[int]) ->
 
 
 def _check_start(part: Part, folder: Path, contents: Contents) -> None:
-    content = _content(folder / "start.safetensors")
+    content = _content(folder / "start.safetensors") or b""
     if part.require(content, "start.safetensors is missing"):
         arrays = Packet.from_bytes(content).arrays
         same = arrays_digest(arrays) == contents.title.start and content == Packet("start", {}, arrays).to_bytes()

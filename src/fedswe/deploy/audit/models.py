@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedswe.core.records import Vector, parts
-from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.audit.chain import LedgerInOrder
 from fedswe.deploy.audit.findings import Part
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
+from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.evaluation import tally
 from fedswe.deploy.ledger import file_digest
 from fedswe.deploy.packet import arrays_digest, encode
@@ -157,8 +157,8 @@ class ModelChecks:
         if not self._rows:
             part.skipped.append("evaluations: the ledger has none")
         elif self._steady:
-            due = range(0, len(self._entries), evaluate.every)
-            missing = [t for t in due if t not in self._rows]
+            due = range(min(self._rows), len(self._entries))
+            missing = [t for t in due if t % evaluate.every == 0 and t not in self._rows]
             part.require(not missing, f"the evaluations after {_listed(missing)} rounds are missing")
 
     def _check_rows(self) -> None:
