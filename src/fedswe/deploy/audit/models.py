@@ -63,8 +63,8 @@ class ModelChecks:
                 part.skipped.append(f"the rounds after {entry.t}")
                 break
             self.recomputed += 1
+            self._evaluate(run.t, run.outputs.models())  # of the members of this round, some of whom may leave now
             run.files.sweep({run.t: run.last})
-            self._evaluate(run.t, run.outputs.models())
         part.checked = (
             f"{self.recomputed} of {len(self._entries)} rounds have the sums, models and replies of their reports"
         )
