@@ -10,7 +10,7 @@ import pytest
 from fedswe.deploy.audit.verify import verify
 from tests.deploy.federation import Federation
 
-pytestmark = pytest.mark.flower
+pytestmark = pytest.mark.campaign
 
 
 def keys(*words):
