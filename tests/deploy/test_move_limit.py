@@ -41,6 +41,16 @@ def test_an_outlier_does_not_raise_the_limit_of_others():
     assert limit.exceeded({**moves, 9: 3.0, 10: 1e4}, BOUND).keys() == {9, 10}
 
 
+def test_the_factor_is_the_spread_of_the_others_up_to_ten():
+    limit = MoveLimit("auto")
+    unequal = {0: 0.1, 1: 0.5, 2: 0.5, 3: 1.0, 4: 2.0, 5: 2.0, 6: 3.0, 7: 4.0, 8: 5.0}  # quartiles 0.5 and 3
+    assert limit.exceeded({**unequal, 9: 17.9}, BOUND) == {}
+    assert limit.exceeded({**unequal, 9: 18.1}, BOUND) == {9: 18.0}
+    assert limit.exceeded({**dict.fromkeys(range(5), 1e-6), 5: 1.0, 6: 1.0, 7: 1.0, 8: 1.0, 9: 10.1}, BOUND) == {
+        9: 10.0
+    }
+
+
 def test_without_two_others_only_the_bound_holds():
     limit = MoveLimit("auto")
     assert limit.exceeded({0: 1.0, 1: 900.0}, BOUND) == {}
@@ -61,7 +71,6 @@ def test_a_client_that_returns_may_move_as_the_others_did_when_it_was_merged_las
         after(limit, t, {0: 0.1, 1: 0.1, 2: 0.1})
     assert limit.exceeded({3: 2.4, 4: 2.4}, BOUND * 0.01) == {}  # client 4 was never merged
     assert limit.exceeded({3: 2.6}, BOUND * 0.01) == {3: 2.5}
-    assert limit.exceeded({2: 2.6}, BOUND * 0.01).keys() == {2}
 
 
 def test_moves_are_not_refused_where_the_others_have_converged():
