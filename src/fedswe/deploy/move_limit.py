@@ -1,13 +1,13 @@
 """The limit on how far (L2) a client may move in one round: deploy.max_norm.
 
 With "auto" a move is judged when the round closes, against the moves of the *other* clients, one of each: the one in
-this round, or else its last merged one, unless it was evicted or has left since. The limit is a multiple of their upper quartile. The factor is their spread,
-upper over lower quartile, but at least 2.5 (2 where the server keeps and reuses what a client sent, as MIFA does) and
-at most 10. Fewer than a quarter of the others do not change it much, and a client cannot raise its own limit. A client
-that returns after an absence starts from an old model (FedSWE), or meets a model that has forgotten its data: the limit
-when it was merged last holds for it too. Besides, no move may exceed 100 times the norm of the model (or sqrt(d), if
-that is more): the only bound without two other clients. A move below a 1000th of that norm is never refused: where the
-others have converged, their moves say little.
+this round, or else its last merged one, unless it was evicted or has left since. The limit is a multiple of their upper
+quartile. The factor is their spread, upper over lower quartile, but at least 2.5 (2 where the server keeps and reuses
+what a client sent, as MIFA does) and at most 10. Fewer than a quarter of the others do not change it much, and a client
+cannot raise its own limit. A client that returns after an absence starts from an old model (FedSWE), or meets a model
+that has forgotten its data: the limit when it was merged last holds for it too. Besides, no move may exceed 100 times
+the norm of the model (or sqrt(d), if that is more): the only bound without two other clients. A move below a 1000th of
+that norm is never refused: where the others have converged, their moves say little.
 """
 
 from __future__ import annotations
