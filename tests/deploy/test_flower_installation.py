@@ -17,8 +17,9 @@ import tomli_w
 from fedswe.deploy import ledger
 from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.flower.app_template import write_app
-from fedswe.deploy.flower.installation import Places, write_installation
+from fedswe.deploy.flower.installation import write_installation
 from fedswe.deploy.flower.node_keys import read_lines, write_lines
+from fedswe.deploy.flower.places import Places
 from fedswe.deploy.flower.processes import free_ports, listening, marked, stop_marked
 from fedswe.deploy.flower.proxy import find_nginx
 from fedswe.deploy.ledger_key import VARIABLE

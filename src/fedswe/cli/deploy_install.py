@@ -26,7 +26,8 @@ def install_files_command(
     """Write the files of server and clients: nginx, systemd units or Docker Compose files, and a script each."""
     need_flower()
     from fedswe.deploy.flower import compose_files, systemd_units
-    from fedswe.deploy.flower.installation import Places, write_installation
+    from fedswe.deploy.flower.installation import write_installation
+    from fedswe.deploy.flower.places import Places
 
     if compose:
         places = Places(server, port, compose_files.PROGRAMS, compose_files.CONFIG, compose_files.STATE)

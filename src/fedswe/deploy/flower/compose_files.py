@@ -10,12 +10,9 @@ from __future__ import annotations
 import json
 import shlex
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from fedswe.deploy.flower import install_scripts
-
-if TYPE_CHECKING:
-    from fedswe.deploy.flower.installation import Places
+from fedswe.deploy.flower.places import Places
 
 _VERSION = version("fedswe")
 PROGRAMS, CONFIG, STATE = "/usr/local/bin", "/etc/fedswe", "/var/lib/fedswe"  # in the containers
@@ -24,10 +21,11 @@ _USER = 10001  # of the containers
 _DOCKERFILE = f"""\
 # One image for server and clients. wheels/ holds the wheel of fedswe: pip wheel --no-deps -w wheels CHECKOUT
 FROM python:3.11-slim-bookworm
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# The index of a build of torch for CPUs makes a smaller image: --build-arg TORCH_INDEX=...
+ARG TORCH_INDEX=
 RUN apt-get update && apt-get install -y --no-install-recommends nginx-light && rm -rf /var/lib/apt/lists/*
 COPY wheels/ /wheels/
-RUN pip install --no-cache-dir --index-url "$TORCH_INDEX" torch \\
+RUN pip install --no-cache-dir ${{TORCH_INDEX:+--index-url "$TORCH_INDEX"}} torch \\
  && pip install --no-cache-dir --find-links /wheels 'fedswe[flower]=={_VERSION}'
 RUN useradd --uid {_USER} --home-dir {STATE} --shell /usr/sbin/nologin fedswe \\
  && install -d -m 0700 -o fedswe -g fedswe {STATE} {STATE}/nginx

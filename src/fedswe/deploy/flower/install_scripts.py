@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fedswe.deploy.flower.installation import Places
+from fedswe.deploy.flower.places import Places
 
 _HEAD = """\
 #!/bin/sh

@@ -8,12 +8,9 @@ which only its user can open.
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from fedswe.deploy.flower import install_scripts
-
-if TYPE_CHECKING:
-    from fedswe.deploy.flower.installation import Places
+from fedswe.deploy.flower.places import Places
 
 SOCKET = "/run/fedswe/superlink.sock"
 _FORWARDER = "/usr/lib/systemd/systemd-socket-proxyd"
