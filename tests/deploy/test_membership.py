@@ -12,7 +12,8 @@ from fedswe.core.algorithm import Job
 from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, verify
 from fedswe.deploy.applied_requests import AppliedRequests
 from fedswe.deploy.backup import backup, restore
-from fedswe.deploy.ledger import Change, Contents, Entry, Title
+from fedswe.deploy.ledger import Contents
+from fedswe.deploy.ledger_lines import Change, Entry, Title
 from fedswe.deploy.membership import Membership, last_after
 from fedswe.deploy.requests import Request, RequestFolder
 from fedswe.deploy.rollback import rollback
@@ -330,9 +331,9 @@ def test_joins_in_a_ledger_are_in_order(scratch):
 
 
 def test_taking_rounds_back_takes_back_who_joined_and_left_since(scratch):
-    contents = ledger.Contents(ledger.Title("run", "plan", "start", 2))
+    contents = ledger.Contents(Title("run", "plan", "start", 2))
     for t in range(3):
-        contents.add(ledger.Entry(t, {0: t - 1}, "", ""))
+        contents.add(Entry(t, {0: t - 1}, "", ""))
     contents.add(Change("pause", 3))
     contents.add(Change("join", 3, 2))
     contents.add(Change("evict", 3, 1))

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fedswe.deploy.ledger import Change, Entry
+from fedswe.deploy.ledger_lines import Change, Entry
 from fedswe.deploy.move_limit import REFUSALS, MoveLimit
 
 BOUND = 1e5
@@ -17,8 +17,8 @@ def after(limit, t, moves, rejected=None):
 
 def test_one_of_four_is_judged_in_the_first_round():
     limit = MoveLimit("auto")
-    assert limit.exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 5.1}, BOUND) == {3: 5.0}
-    assert limit.exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 4.9}, BOUND) == {}
+    assert limit.exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 6.1}, BOUND) == {3: 6.0}
+    assert limit.exceeded({0: 1.0, 1: 2.0, 2: 1.5, 3: 5.9}, BOUND) == {}
 
 
 def test_the_limit_is_lower_where_the_server_keeps_what_clients_send():
@@ -38,7 +38,7 @@ def test_a_client_cannot_raise_its_own_limit():
 def test_an_outlier_does_not_raise_the_limit_of_others():
     moves = dict.fromkeys(range(9), 1.0)
     limit = MoveLimit("auto")
-    assert limit.exceeded({**moves, 9: 3.0, 10: 1e4}, BOUND).keys() == {9, 10}
+    assert limit.exceeded({**moves, 9: 3.1, 10: 1e4}, BOUND).keys() == {9, 10}
 
 
 def test_the_factor_is_the_spread_of_the_others_up_to_ten():
@@ -61,7 +61,7 @@ def test_without_two_others_only_the_bound_holds():
 def test_the_last_moves_of_absent_clients_count():
     limit = MoveLimit("auto")
     after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0})
-    assert limit.exceeded({3: 2.6}, BOUND) == {3: 2.5}
+    assert limit.exceeded({3: 3.1}, BOUND) == {3: 3.0}
 
 
 def test_a_client_that_returns_may_move_as_the_others_did_when_it_was_merged_last():
@@ -69,8 +69,8 @@ def test_a_client_that_returns_may_move_as_the_others_did_when_it_was_merged_las
     after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0})
     for t in range(1, 5):
         after(limit, t, {0: 0.1, 1: 0.1, 2: 0.1})
-    assert limit.exceeded({3: 2.4, 4: 2.4}, BOUND * 0.01) == {}  # client 4 was never merged
-    assert limit.exceeded({3: 2.6}, BOUND * 0.01) == {3: 2.5}
+    assert limit.exceeded({3: 2.9, 4: 2.9}, BOUND * 0.01) == {}  # client 4 was never merged
+    assert limit.exceeded({3: 3.1}, BOUND * 0.01) == {3: 3.0}
 
 
 def test_moves_are_not_refused_where_the_others_have_converged():
@@ -90,9 +90,9 @@ def test_the_moves_of_clients_that_are_not_asked_any_more_do_not_count(action):
     limit = MoveLimit("auto")
     after(limit, 0, {0: 1.0, 1: 1.0, 2: 1.0})
     after(limit, 1, {3: 2.4})
-    assert limit.exceeded({0: 3.0}, BOUND) == {}
+    assert limit.exceeded({0: 3.1}, BOUND) == {}
     limit.apply(Change(action, 2, 3))
-    assert limit.exceeded({0: 3.0}, BOUND) == {0: 2.5}
+    assert limit.exceeded({0: 3.1}, BOUND) == {0: 3.0}
 
 
 def test_refusals_without_a_merged_report_between_them_count():

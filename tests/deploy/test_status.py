@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fedswe.deploy import Rounds, ServerEndpoint, ledger, status
+from fedswe.deploy.ledger_lines import Evaluation
 from fedswe.deploy.monitor import Activity, Monitor, read_activity
 from fedswe.deploy.requests import Request, RequestFolder
 from tests.deploy.parts import Network, quadratic
@@ -121,7 +122,7 @@ def test_little_space_and_requests_that_were_refused(net, monkeypatch):
 
 def test_a_model_that_is_not_finite(net):
     net.round()
-    net.server.record(ledger.Evaluation({"round": 1, "server_train_loss": float("nan"), "seconds": 1.0}))
+    net.server.record(Evaluation({"round": 1, "server_train_loss": float("nan"), "seconds": 1.0}))
     assert alarms(net) == [("model not finite", "server_train_loss is nan")]
 
 

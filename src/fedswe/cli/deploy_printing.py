@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedswe.deploy.ledger import Entry
+    from fedswe.deploy.ledger_lines import Entry
 
 
 def round_line(entry: Entry, rounds: int) -> str:

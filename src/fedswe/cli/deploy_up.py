@@ -21,7 +21,8 @@ from fedswe.errors import FedsweError, printable, require
 if TYPE_CHECKING:
     from fedswe.deploy.flower.processes import ProcessSupervisor, Program
     from fedswe.deploy.flower.trial import Federation, Trial
-    from fedswe.deploy.ledger import Contents, Entry
+    from fedswe.deploy.ledger import Contents
+    from fedswe.deploy.ledger_lines import Entry
     from fedswe.experiment.experiment import Evaluate
 
 _ATTEMPTS = 5  # submissions without a committed round between them

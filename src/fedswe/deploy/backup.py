@@ -25,7 +25,8 @@ from fedswe.deploy.audit.files import check_files
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.durable_files import in_use_now, read_whole
 from fedswe.deploy.evaluation import HISTORY, history
-from fedswe.deploy.ledger import Change, Contents, Ledger
+from fedswe.deploy.ledger import Contents, Ledger
+from fedswe.deploy.ledger_lines import Change
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Packet, arrays_digest
 from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed, restorable

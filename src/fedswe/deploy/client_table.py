@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fedswe.core.records import Vector, parts
-from fedswe.deploy.ledger import Entry
+from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import last_after
 from fedswe.deploy.packet import encode
 from fedswe.deploy.protocol import NEVER, RunProtocol

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fedswe.deploy import ledger
-from fedswe.deploy.ledger import Entry
+from fedswe.deploy.ledger_lines import Entry, Evaluation
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.engine.base import Attendance
 from fedswe.results.files import write_whole
@@ -50,7 +49,7 @@ class Evaluator:
         for name, x in self._server.models().items():
             row |= {f"{name}_{score}": value for score, value in self._server.problem.evaluate(x).items()}
         row["seconds"] = round(time.monotonic() - self._began, 3)
-        self._server.record(ledger.Evaluation(row))
+        self._server.record(Evaluation(row))
         self.history.rows.append(row)
         self._write()
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedswe.core.algorithm import Algorithm
-from fedswe.deploy.ledger import Change, Contents, Entry
+from fedswe.deploy.ledger import Contents
+from fedswe.deploy.ledger_lines import Change, Entry
 from fedswe.errors import require
 
 

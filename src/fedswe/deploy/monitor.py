@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.ledger import Contents, Entry
+from fedswe.deploy.ledger import Contents
+from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.requests import FOLDER
 from fedswe.deploy.totals import Totals
 from fedswe.results.history import Row

@@ -2,7 +2,7 @@
 
 With "auto" a move is judged when the round closes, against the moves of the *other* clients, one of each: the one in
 this round, or else its last merged one, unless it was evicted or has left since. The limit is a multiple of their upper
-quartile. The factor is their spread, upper over lower quartile, but at least 2.5 (2 where the server keeps and reuses
+quartile. The factor is their spread, upper over lower quartile, but at least 3 (2 where the server keeps and reuses
 what a client sent, as MIFA does) and at most 10. Fewer than a quarter of the others do not change it much, and a client
 cannot raise its own limit. A client that returns after an absence starts from an old model (FedSWE), or meets a model
 that has forgotten its data: the limit when it was merged last holds for it too. Besides, no move may exceed 100 times
@@ -19,11 +19,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from fedswe.core.records import Vector
-from fedswe.deploy.ledger import Change, Entry
+from fedswe.deploy.ledger_lines import Change, Entry
 from fedswe.deploy.protocol import RunProtocol
 
 REFUSALS = 5  # rounds with a refused report of a client and no merged one between them, after which it is evicted
-_FACTOR, _FACTOR_KEPT, _LARGEST_FACTOR = 2.5, 2.0, 10.0  # times the upper quartile of the others; see above
+_FACTOR, _FACTOR_KEPT, _LARGEST_FACTOR = 3.0, 2.0, 10.0  # times the upper quartile of the others; see above
 _OTHERS = 2  # other clients whose moves must be known
 _ABSOLUTE = 100.0  # times the norm of the model, or sqrt(d) if that is more
 _SMALL = 1e-5  # of the absolute bound: moves that are never refused

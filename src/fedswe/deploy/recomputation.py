@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedswe.core.algorithm import Algorithm, received
-from fedswe.core.records import Model, Vector, add
+from fedswe.core.algorithm import received
+from fedswe.core.records import Model, add
 from fedswe.deploy.client_table import ClientTable
-from fedswe.deploy.ledger import Entry, file_digest
+from fedswe.deploy.ledger import file_digest
+from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.packet import arrays_digest, decode, encode
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles, needed
+from fedswe.deploy.stored_run import CommittedRun
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import require
 
@@ -40,10 +42,8 @@ class FilesInMemory(ServerFiles):
         return self.contents[name]
 
 
-class Recomputation:
+class Recomputation(CommittedRun):
     """A run of which `step` computes the next round from its kept reports."""
-
-    algorithm: Algorithm
 
     def __init__(self, folder: Path, protocol: RunProtocol) -> None:
         self._reports, self._protocol = ServerFiles(folder), protocol
@@ -55,16 +55,6 @@ class Recomputation:
 
     def _new_outputs(self) -> Outputs:
         return Outputs(self, self._protocol.deployment.experiment.evaluate.outputs())
-
-    @property
-    def m(self) -> int:
-        return self._clients.m
-
-    def server_model(self) -> Vector:
-        return self._server.model
-
-    def client_mean(self) -> Vector:
-        return self._clients.mean()
 
     @property
     def last(self) -> dict[int, int]:

@@ -8,7 +8,8 @@ from fedswe.deploy import durable_files, ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.evaluation import HISTORY, history
-from fedswe.deploy.ledger import Change, Contents, Ledger, require_own_seals
+from fedswe.deploy.ledger import Contents, Ledger, require_own_seals
+from fedswe.deploy.ledger_lines import Change
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.recomputation import kept_everything, rebuilt

@@ -26,8 +26,9 @@ from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.durable_files import claim
-from fedswe.deploy.ledger import Action, Change, Entry, Evaluation, Ledger, Start, Title, require_own_seals
+from fedswe.deploy.durable_files import claim, read_whole
+from fedswe.deploy.ledger import Ledger, require_own_seals
+from fedswe.deploy.ledger_lines import Action, Change, Entry, Evaluation, Start, Title
 from fedswe.deploy.log_file import fields, log
 from fedswe.deploy.membership import Membership, require_joining, require_leaving
 from fedswe.deploy.move import is_finite
@@ -104,7 +105,7 @@ class ServerEndpoint:
             return True
         path = self.directory / DEPLOYMENT_FILE
         try:
-            own = not contents.starts or ledger.file_digest(path.read_bytes()) in contents.may_be(path.name)
+            own = not contents.starts or ledger.file_digest(read_whole(path)) in contents.may_be(path.name)
         except OSError:
             return False
         return own and self.deployment.continues(self.directory, contents.title.plan)
@@ -350,37 +351,14 @@ class ServerEndpoint:
             current.refuse(current.farthest(), "not finite", "with its report the merged model is not finite")
             server, reply = self._merged()
         merged = sorted(current.reports)
-
         began = time.perf_counter()
-        self._files.save_state(t + 1, server)
-        if merged:
-            self._files.save_version(t, reply, received(current.down, reply))
-        for client in merged if protocol.home == "server" else ():
-            state = self._state_and_report(client)[0]  # computed again: the states of all clients may not fit in memory
-            settled = self.algorithm.settle(state, reply, protocol.at_client(client, t))
-            self._files.save_client_state(client, t, settled)
-        if self.deployment.trail:
-            self._files.save_trail(t + 1, server.model)
-            self._files.sync_reports(t, merged)
+        self._save_files(server, reply, merged)
         base = arrays_digest(encode("reply", reply)) if protocol.needs_base and merged else ""
         delivery = Packet("delivery", {**self._header(), "base": base}, encode("reply", reply))
         eager = merged if base and self.deployment.delivery == "eager" else []
         if eager:
             current.traffic["down delivery"] = delivery.size * len(eager)
-        entry = Entry(
-            t=t,
-            merged={client: self._clients.merged(client) for client in merged},
-            model=arrays_digest({"x": server.model}),
-            reply=base,
-            down=arrays_digest(encode("down", current.down)),
-            jobs={client: current.jobs[client] for client in merged if client in current.jobs},
-            reports={client: current.reports[client].digest for client in merged},
-            moves={} if self._limit.off else {client: current.reports[client].move for client in merged},
-            declined=len(current.declined - set(merged)),
-            rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
-            traffic=dict(current.traffic),
-            available=len(current.available - (current.declined - set(merged))),
-        )
+        entry = self._entry(server, base, merged)
         before = self._server, self._clients, self.t, self._outputs.state()
         self._server, self._clients, self.t = server, self._clients.after(entry), t + 1
         try:
@@ -408,6 +386,39 @@ class ServerEndpoint:
         delivery = replace(delivery, header={**delivery.header, "head": self.head})
         self._evict_refused()
         return dict.fromkeys(eager, delivery)
+
+    def _save_files(self, server: Server, reply: Any, merged: list[int]) -> None:
+        """Write what the next round needs, and the trail."""
+        t = self.t
+        self._files.save_state(t + 1, server)
+        if merged:
+            self._files.save_version(t, reply, received(self._round.down, reply))
+        for client in merged if self._protocol.home == "server" else ():
+            state = self._state_and_report(client)[0]  # computed again: the states of all clients may not fit in memory
+            settled = self.algorithm.settle(state, reply, self._protocol.at_client(client, t))
+            self._files.save_client_state(client, t, settled)
+        if self.deployment.trail:
+            self._files.save_trail(t + 1, server.model)
+            self._files.sync_reports(t, merged)
+
+    def _entry(self, server: Server, base: str, merged: list[int]) -> Entry:
+        """The line of the open round, but for its files and times."""
+        current = self._round
+        absent = current.declined - set(merged)
+        return Entry(
+            t=self.t,
+            merged={client: self._clients.merged(client) for client in merged},
+            model=arrays_digest({"x": server.model}),
+            reply=base,
+            down=arrays_digest(encode("down", current.down)),
+            jobs={client: current.jobs[client] for client in merged if client in current.jobs},
+            reports={client: current.reports[client].digest for client in merged},
+            moves={} if self._limit.off else {client: current.reports[client].move for client in merged},
+            declined=len(absent),
+            rejected={client: dict(reasons) for client, reasons in current.rejected.items()},
+            traffic=dict(current.traffic),
+            available=len(current.available - absent),
+        )
 
     def _merged(self) -> tuple[Server, Any]:
         """The server after the round and the reply, from the accepted reports in the order of client numbers."""

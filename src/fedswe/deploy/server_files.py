@@ -26,7 +26,8 @@ import safetensors.torch
 from fedswe.core.aggregation import Server
 from fedswe.core.records import Vector
 from fedswe.deploy.durable_files import read_whole
-from fedswe.deploy.ledger import Entry, file_digest
+from fedswe.deploy.ledger import file_digest
+from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
 from fedswe.errors import FedsweError, require

@@ -16,7 +16,8 @@ from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import in_use_now
-from fedswe.deploy.ledger import Contents, Entry
+from fedswe.deploy.ledger import Contents
+from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.monitor import Activity, longest_round, no_progress, read_activity
 from fedswe.deploy.requests import Request, RequestFolder

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedswe.availability.schedule import Bools
+from fedswe.core.aggregation import Server
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.records import Vector
 from fedswe.deploy import ledger
@@ -13,7 +14,8 @@ from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import read_whole
-from fedswe.deploy.ledger import Contents, Entry, merged_mask
+from fedswe.deploy.ledger import Contents, merged_mask
+from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
@@ -22,7 +24,26 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 
 
-class StoredRun:
+class CommittedRun:
+    """The models of a run after some of its rounds, without a server; what outputs read."""
+
+    algorithm: Algorithm
+    t: int
+    _server: Server
+    _clients: ClientTable
+
+    @property
+    def m(self) -> int:
+        return self._clients.m
+
+    def server_model(self) -> Vector:
+        return self._server.model
+
+    def client_mean(self) -> Vector:
+        return self._clients.mean()
+
+
+class StoredRun(CommittedRun):
     """A run after the given rounds, whose files are still there."""
 
     def __init__(self, folder: Path, protocol: RunProtocol, entries: Sequence[Entry]) -> None:
@@ -34,18 +55,6 @@ class StoredRun:
         self._server = protocol.server_init()
         if entries:
             self._server = self.files.state(self.t, self._server)
-
-    algorithm: Algorithm
-
-    @property
-    def m(self) -> int:
-        return self._clients.m
-
-    def server_model(self) -> Vector:
-        return self._server.model
-
-    def client_mean(self) -> Vector:
-        return self._clients.mean()
 
     def outputs(self, protocol: RunProtocol) -> Outputs:
         """The evaluated models; averages over rounds begin here if their state is not stored."""

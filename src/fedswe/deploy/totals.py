@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fedswe.deploy.ledger import Entry
+from fedswe.deploy.ledger_lines import Entry
 
 
 @dataclass

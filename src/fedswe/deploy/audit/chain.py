@@ -9,8 +9,9 @@ from pathlib import Path
 
 from fedswe.deploy import ledger
 from fedswe.deploy.audit.findings import Part
-from fedswe.deploy.ledger import Change, Contents, Entry, Evaluation, Line, Start
+from fedswe.deploy.ledger import Contents
 from fedswe.deploy.ledger_key import LedgerKey
+from fedswe.deploy.ledger_lines import Change, Entry, Evaluation, Line, Start
 from fedswe.deploy.membership import last_after
 from fedswe.deploy.protocol import NEVER, RunProtocol
 

@@ -18,7 +18,8 @@ from fedswe.deploy.audit.simulation import TOLERANCE, difference
 from fedswe.deploy.client import ClientEndpoint
 from fedswe.deploy.client_trail import ClientTrail, Record
 from fedswe.deploy.deployment import Deployment
-from fedswe.deploy.ledger import Change, Contents, Entry
+from fedswe.deploy.ledger import Contents
+from fedswe.deploy.ledger_lines import Change, Entry
 from fedswe.deploy.membership import Membership, last_after
 from fedswe.deploy.packet import Arrays, arrays_digest
 from fedswe.deploy.protocol import NEVER, RunProtocol
