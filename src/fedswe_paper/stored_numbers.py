@@ -1,0 +1,314 @@
+"""Numbers of the stored runs, by a short description of the run: what a text about them is written with.
+
+"svhn sine k100 eta-g2 server" is FedSWE with k = 100 on SVHN under the sine, in the reading eta-g2, judged by its server
+model. The words may also name an algorithm, coordinates (alpha=0.05), "train" for the train accuracy, "text" for the
+profile of the paper's text, and "bounded" for the runs whose gradients were bounded. Fashion-MNIST is the small scale.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.errors import FedsweError, require
+from fedswe.grid.store import description
+from fedswe.results.history import History
+from fedswe_paper.cell import RATES, PaperCell
+from fedswe_paper.measurements import Measurements
+from fedswe_paper.published import look_up
+from fedswe_paper.readings import READINGS
+from fedswe_paper.recipes import fair
+from fedswe_paper.recipes.slowdown import first_round
+from fedswe_paper.results import FinishedRun, load_runs
+from fedswe_paper.selection import PERIODIC, STEADY, Selection
+
+_OUTPUTS = ("server", "client_mean", "augmented_mean", "ema")
+_COORDINATES = ("alpha", "gamma", "p", "rate", "hold_out")
+_SMALL = "fashion_mnist"
+Seeds = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A mean over seeds, and its spread: the standard deviation of a level, the standard error of a difference."""
+
+    mean: float
+    spread: float | None = None  # None: one seed
+    seeds: tuple[int, ...] = ()
+    signed: bool = False
+    digits: int = 1
+
+    def __str__(self) -> str:
+        sign = "+" if self.signed else ""
+        mean = round(self.mean, self.digits) + 0.0  # + 0.0: no negative zero
+        text = f"{mean:{sign}.{self.digits}f}".replace("-", "−")
+        return text if self.spread is None else f"{text} ± {self.spread:.{self.digits}f}"
+
+    @property
+    def plain(self) -> Number:
+        """Without its spread."""
+        return replace(self, spread=None)
+
+    def __abs__(self) -> Number:
+        return replace(self, mean=abs(self.mean), signed=False)
+
+    def __neg__(self) -> Number:
+        return replace(self, mean=-self.mean)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A description of runs that differ by their seed."""
+
+    cell: PaperCell  # with seed 0
+    output: str
+    part: str = "test"
+    bounded: bool = False
+
+    @property
+    def column(self) -> str:
+        return f"{self.output}_{self.part}_accuracy"
+
+
+@cache
+def line_of(text: str) -> Line:
+    """The line that the words describe."""
+    dataset, dynamics, method, *more = text.split()
+    require(dynamics in (*STEADY, *PERIODIC), f"unknown dynamics {dynamics!r} in {text!r}")
+    row = ("fedswe", float(method[1:])) if method[1:].isdigit() else (method, 0.0)
+    require(row[0] in RATES, f"unknown method {method!r} in {text!r}")
+    coordinates: dict[str, float] = {}
+    reading, output, part, profile, bounded = "", "", "test", "released", False
+    for word in more:
+        key, given, value = word.partition("=")
+        if given and key in _COORDINATES:
+            coordinates[key] = float(value)
+        elif word in READINGS:
+            reading = word
+        elif word in _OUTPUTS:
+            output = word
+        elif word == "train":
+            part = word
+        elif word == "text":
+            profile = "paper"
+        elif word == "bounded":
+            bounded = True
+        else:
+            raise FedsweError(f"unknown word {word!r} in {text!r}")
+    selection = Selection("small" if dataset == _SMALL else "full", "paper" if profile == "paper" else "released")
+    cell = selection.cell(dataset, dynamics, row, reading=reading, **coordinates)  # type: ignore[arg-type]
+    return Line(cell, output or cell.judged_by, part, bounded)
+
+
+def level(by_seed: dict[int, float]) -> Number:
+    """Mean and standard deviation over seeds."""
+    values = list(by_seed.values())
+    return Number(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, tuple(by_seed))
+
+
+def paired(ours: dict[int, float], theirs: dict[int, float]) -> Number:
+    """Mean and standard error of ours minus theirs; both must have the same seeds."""
+    require(
+        ours.keys() == theirs.keys(),
+        f"seeds {sorted(ours)} are compared with seeds {sorted(theirs)}: name the seeds that both have",
+    )
+    apart = level({seed: ours[seed] - theirs[seed] for seed in ours})
+    error = None if apart.spread is None else apart.spread / math.sqrt(len(ours))
+    return replace(apart, spread=error, signed=True)
+
+
+@dataclass(frozen=True)
+class StoredNumbers:
+    """All numbers in percent, or points of it, unless a method says otherwise."""
+
+    out: Path
+    _measured: dict[tuple[str, str, Seeds], Measurements] = field(default_factory=dict)
+
+    # runs ---------------------------------------------------------------------------------------------------
+    @cached_property
+    def _runs(self) -> dict[tuple[str, str], list[FinishedRun]]:
+        kinds = (("full", "released"), ("full", "paper"), ("small", "released"))
+        return {kind: load_runs(self.out, *kind) for kind in kinds}
+
+    @cached_property
+    def _bounded(self) -> list[FinishedRun]:
+        """In no report: the coordinates of a cell do not name the bound."""
+        found = []
+        for path in sorted((self.out / "cells" / "full-released-guarded").glob("*.csv")):
+            table = description(path)["cell"]
+            cell = PaperCell(**{key: value for key, value in table.items() if key != "guard"})
+            found.append(FinishedRun(cell, History.from_csv(path.read_text())))
+        return found
+
+    def measurements(self, scale: str, profile: str, seeds: Seeds = ()) -> Measurements:
+        """The runs of these seeds; of all seeds if none are named."""
+        key = (scale, profile, tuple(seeds))
+        if key not in self._measured:
+            runs = self._runs[scale, profile]
+            self._measured[key] = Measurements(run for run in runs if not seeds or run.cell.seed in seeds)
+        return self._measured[key]
+
+    def runs(self, text: str, seeds: Seeds = ()) -> dict[int, FinishedRun]:
+        """By seed; it is an error if there are none, or not all that are named."""
+        line = line_of(text)
+        if line.bounded:
+            runs = Measurements(self._bounded).of(line.cell)
+        else:
+            runs = self.measurements(line.cell.scale, line.cell.profile).scored(line.cell)
+        found = {run.cell.seed: run for run in runs if not seeds or run.cell.seed in seeds}
+        require(bool(found) and len(found) >= len(seeds), f"{text}: stored are the seeds {sorted(found)} of {seeds}")
+        return found
+
+    def diverged(self, text: str, seeds: Seeds = ()) -> list[int]:
+        """The seeds whose run ended in NaN or infinity."""
+        return [seed for seed, run in self.runs(text, seeds).items() if run.diverged]
+
+    # scores -------------------------------------------------------------------------------------------------
+    def by_seed(self, text: str, seeds: Seeds = ()) -> dict[int, float]:
+        """Accuracy over the last rounds. A run that diverged has none."""
+        line, runs = line_of(text), self.runs(text, seeds)
+        lost = [seed for seed, run in runs.items() if run.diverged]
+        require(not lost, f"{text} diverged with seeds {lost}: it has no accuracy")
+        return {seed: run.score(f"{line.part}_accuracy", line.output) for seed, run in runs.items()}
+
+    def score(self, text: str, seeds: Seeds = ()) -> Number:
+        return level(self.by_seed(text, seeds))
+
+    def gap(self, ours: str, theirs: str, seeds: Seeds = ()) -> Number:
+        return paired(self.by_seed(ours, seeds), self.by_seed(theirs, seeds))
+
+    def published(self, text: str) -> Number:
+        """The paper's number: of Table 2, or of Tables 8 and 9 where gamma or alpha is named."""
+        line = line_of(text)
+        cell, words = line.cell, text.split()
+        by = {key: getattr(cell, key) for key in ("alpha", "gamma") if any(w.startswith(f"{key}=") for w in words)}
+        table = {"alpha": "table9", "gamma": "table8"}.get(*by, "table2") if by else "table2"
+        k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
+        found = look_up(table, dataset=cell.dataset, dynamics=cell.dynamics, algorithm=cell.algorithm, **k, **by)
+        if found is None:
+            raise FedsweError(f"the paper has no number for {text}")
+        return Number(found.values[line.part].mean, found.values[line.part].std)
+
+    def off(self, text: str) -> Number:
+        """Ours minus the published number."""
+        return Number(self.score(text).mean - self.published(text).mean, signed=True)
+
+    def both(self, text: str) -> str:
+        """Ours / the paper's."""
+        return f"{self.score(text)} / {self.published(text).plain}"
+
+    def first(self, text: str, target: float) -> str:
+        """The first evaluated round at which the curve averaged over seeds reaches so many percent, as in Table 7."""
+        cell = line_of(text).cell
+        found = first_round(cell, self.measurements(cell.scale, cell.profile), target)
+        if found is None:
+            raise FedsweError(f"{text} has not been run")
+        return f"{found.mean:.0f}" if math.isfinite(found.mean) else "never"
+
+    # within a run ---------------------------------------------------------------------------------------------
+    def tail(self, text: str, column: str, seeds: Seeds = ()) -> dict[int, npt.NDArray[np.float64]]:
+        """A column of the history over the last rounds, by seed."""
+        found = {}
+        for seed, run in self.runs(text, seeds).items():
+            rows = run.history["round"] > run.history.last["round"] - run.cell.experiment().evaluate.tail
+            found[seed] = run.history[column][rows]
+        return found
+
+    def swing(self, text: str, seeds: Seeds = ()) -> dict[int, float]:
+        """Standard deviation of the accuracy over the last rounds, by seed."""
+        return {seed: 100 * float(np.std(v)) for seed, v in self.tail(text, line_of(text).column, seeds).items()}
+
+    def extremes(self, text: str, seeds: Seeds) -> str:
+        """The lowest and the highest accuracy of the last rounds."""
+        (values,) = self.tail(text, line_of(text).column, seeds).values()
+        return f"{100 * values.min():.0f} and {100 * values.max():.0f}"
+
+    def peak(self, text: str, seeds: Seeds = ()) -> dict[int, float]:
+        """The highest accuracy of the run, by seed."""
+        return {s: 100 * float(run.history[line_of(text).column].max()) for s, run in self.runs(text, seeds).items()}
+
+    def consensus(self, text: str, seeds: Seeds = ()) -> dict[int, float]:
+        """Mean squared distance of the clients' models from their mean over the last rounds, by seed."""
+        return {s: float(np.mean(v)) for s, v in self.tail(text, "consensus_clients", seeds).items()}
+
+    def at(self, text: str, t: int, column: str = "", seed: int = 3) -> float:
+        """One evaluation: the accuracy, or another column as it is stored."""
+        history = self.runs(text, [seed])[seed].history
+        row = next(row for row in history.rows if row["round"] == t)
+        return row[column] if column else 100 * row[line_of(text).column]
+
+    def last_finite(self, text: str, seed: int = 3) -> int:
+        """The last evaluated round whose losses are all finite."""
+        rows = self.runs(text, [seed])[seed].history.rows
+        fine = [row for row in rows if all(math.isfinite(v) for name, v in row.items() if name.endswith("_loss"))]
+        return int(fine[-1]["round"])
+
+    # the same tuning for all --------------------------------------------------------------------------------------
+    def tuned(self, text: str, seeds: Seeds = (3, 4, 6)) -> tuple[str, Number]:
+        """The local rate that these seeds choose on held-out data for the judged model, and the test accuracy."""
+        cell, measured, by_seed = self._tuned(text, seeds)
+        return f"{cell.rate:g}".lstrip("0"), level(by_seed)
+
+    def tuned_gap(self, ours: str, theirs: str, seeds: Seeds = (3, 4, 6)) -> Number:
+        return paired(self._tuned(ours, seeds)[2], self._tuned(theirs, seeds)[2])
+
+    def _tuned(self, text: str, seeds: Seeds) -> tuple[PaperCell, Measurements, dict[int, float]]:
+        line = line_of(text)
+        cell, measured = line.cell, self.measurements(line.cell.scale, line.cell.profile, tuple(seeds))
+        selection = Selection(cell.scale, cell.profile)
+        tried = fair.tried(selection, cell.dataset, cell.dynamics, cell.alpha, (cell.algorithm, cell.k), cell.reading)
+        best = fair.tuned(tried, measured, line.output)
+        if best is None:
+            raise FedsweError(f"{text}: not every rate has been run with the seeds {list(seeds)}")
+        by_seed = measured.scores(best, "test_accuracy", line.output)
+        require(sorted(by_seed) == sorted(seeds), f"{text}: stored are the seeds {sorted(by_seed)} of {seeds}")
+        return best, measured, by_seed
+
+    def compared(self, file: str, algorithm: str, model: str) -> tuple[str, Number]:
+        """Rate and test accuracy of a stored summary of fedswe compare."""
+        with (self.out / file).open(newline="") as text:
+            for row in csv.DictReader(text):
+                if (row["algorithm"], row["model"]) == (algorithm, model):
+                    mean, std = (100 * float(row[f"test_accuracy_{part}"]) for part in ("mean", "std"))
+                    return row["local_lr"].lstrip("0"), Number(mean, std)
+        raise FedsweError(f"{file} has no row of {algorithm}, {model}")
+
+
+# text ---------------------------------------------------------------------------------------------------------
+def listed(numbers: Iterable[object], last: str = ", ") -> str:
+    """a, b, c"""
+    *first, end = [str(number) for number in numbers]
+    return last.join([", ".join(first), end]) if first else end
+
+
+def span(numbers: Iterable[Number]) -> str:
+    """The smallest and the largest mean, with their digits: 1.2 to 3.4."""
+    ordered = sorted((number.plain for number in numbers), key=lambda number: number.mean)
+    low, high = str(ordered[0]), str(ordered[-1])
+    return low if low == high else f"{low} to {high}"
+
+
+def table(head: str, rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown; the heads are separated by bars."""
+    heads = [part.strip() for part in head.split("|")]
+    lines = [[str(cell) for cell in row] for row in rows]
+    require(all(len(line) == len(heads) for line in lines), f"rows of {lines} do not fit the heads {heads}")
+    return "\n".join(_bars(row) for row in (heads, ["---"] * len(heads), *lines))
+
+
+def _bars(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Lines "label: words" of a table, one a row."""
+    for row in text.strip().splitlines():
+        label, _, words = row.partition(":")
+        yield label.strip(), words.strip()
