@@ -1,8 +1,9 @@
 """Numbers of the stored runs, by a short description of the run: what a text about them is written with.
 
-"svhn sine k100 eta-g2 server" is FedSWE with k = 100 on SVHN under the sine, in the reading eta-g2, judged by its server
-model. The words may also name an algorithm, coordinates (alpha=0.05), "train" for the train accuracy, "text" for the
-profile of the paper's text, and "bounded" for the runs whose gradients were bounded. Fashion-MNIST is the small scale.
+"svhn sine k100 eta-g2 server" is FedSWE with k = 100 on SVHN under the sine, in the reading eta-g2, judged by its
+server model. The words may also name an algorithm, coordinates (alpha=0.05), "train" for the train accuracy, "text" for
+the profile of the paper's text, and "bounded" for the runs whose gradients were bounded. Fashion-MNIST is the small
+scale.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair
 from fedswe_paper.recipes.slowdown import first_round
 from fedswe_paper.results import FinishedRun, load_runs
+from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
 
 _OUTPUTS = ("server", "client_mean", "augmented_mean", "ema")
@@ -129,14 +131,10 @@ class StoredNumbers:
     """All numbers in percent, or points of it, unless a method says otherwise."""
 
     out: Path
+    _runs: dict[tuple[str, str], list[FinishedRun]] = field(default_factory=dict)  # that have been read
     _measured: dict[tuple[str, str, Seeds], Measurements] = field(default_factory=dict)
 
     # runs ---------------------------------------------------------------------------------------------------
-    @cached_property
-    def _runs(self) -> dict[tuple[str, str], list[FinishedRun]]:
-        kinds = (("full", "released"), ("full", "paper"), ("small", "released"))
-        return {kind: load_runs(self.out, *kind) for kind in kinds}
-
     @cached_property
     def _bounded(self) -> list[FinishedRun]:
         """In no report: the coordinates of a cell do not name the bound."""
@@ -149,47 +147,58 @@ class StoredNumbers:
 
     def measurements(self, scale: str, profile: str, seeds: Seeds = ()) -> Measurements:
         """The runs of these seeds; of all seeds if none are named."""
-        key = (scale, profile, tuple(seeds))
-        if key not in self._measured:
-            runs = self._runs[scale, profile]
-            self._measured[key] = Measurements(run for run in runs if not seeds or run.cell.seed in seeds)
-        return self._measured[key]
+        kind = (scale, profile)
+        if kind not in self._runs:
+            self._runs[kind] = load_runs(self.out, *kind)
+        if (*kind, seeds) not in self._measured:
+            runs = (run for run in self._runs[kind] if not seeds or run.cell.seed in seeds)
+            self._measured[*kind, seeds] = Measurements(runs)
+        return self._measured[*kind, seeds]
 
-    def runs(self, text: str, seeds: Seeds = ()) -> dict[int, FinishedRun]:
-        """By seed; it is an error if there are none, or not all that are named."""
+    def runs(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, FinishedRun]:
+        """By seed; it is an error if one is missing. So runs of one seed and of three are never mixed."""
         line = line_of(text)
         if line.bounded:
             runs = Measurements(self._bounded).of(line.cell)
         else:
             runs = self.measurements(line.cell.scale, line.cell.profile).scored(line.cell)
-        found = {run.cell.seed: run for run in runs if not seeds or run.cell.seed in seeds}
-        require(bool(found) and len(found) >= len(seeds), f"{text}: stored are the seeds {sorted(found)} of {seeds}")
+        found = {run.cell.seed: run for run in runs if run.cell.seed in seeds}
+        require(len(found) == len(seeds), f"{text}: of the seeds {list(seeds)}, {sorted(found)} are stored")
         return found
 
-    def diverged(self, text: str, seeds: Seeds = ()) -> list[int]:
+    def rounds(self, text: str, seeds: Seeds = PAPER_SEEDS) -> int:
+        """The length of these runs; runs that are up to 1 % shorter count as long as the others."""
+        return max(int(run.history.last["round"]) for run in self.runs(text, seeds).values())
+
+    def diverged(self, text: str, seeds: Seeds = PAPER_SEEDS) -> list[int]:
         """The seeds whose run ended in NaN or infinity."""
         return [seed for seed, run in self.runs(text, seeds).items() if run.diverged]
 
     # scores -------------------------------------------------------------------------------------------------
-    def by_seed(self, text: str, seeds: Seeds = ()) -> dict[int, float]:
+    def by_seed(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
         """Accuracy over the last rounds. A run that diverged has none."""
         line, runs = line_of(text), self.runs(text, seeds)
         lost = [seed for seed, run in runs.items() if run.diverged]
         require(not lost, f"{text} diverged with seeds {lost}: it has no accuracy")
         return {seed: run.score(f"{line.part}_accuracy", line.output) for seed, run in runs.items()}
 
-    def score(self, text: str, seeds: Seeds = ()) -> Number:
+    def score(self, text: str, seeds: Seeds = PAPER_SEEDS) -> Number:
         return level(self.by_seed(text, seeds))
 
-    def gap(self, ours: str, theirs: str, seeds: Seeds = ()) -> Number:
+    def gap(self, ours: str, theirs: str, seeds: Seeds = PAPER_SEEDS) -> Number:
+        """Ours minus theirs; both must have the same length."""
+        lengths = [self.rounds(text, seeds) for text in (ours, theirs)]
+        require(min(lengths) >= 0.99 * max(lengths), f"{ours} has {lengths[0]} rounds, {theirs} has {lengths[1]}")
         return paired(self.by_seed(ours, seeds), self.by_seed(theirs, seeds))
 
     def published(self, text: str) -> Number:
         """The paper's number: of Table 2, or of Tables 8 and 9 where gamma or alpha is named."""
         line = line_of(text)
-        cell, words = line.cell, text.split()
-        by = {key: getattr(cell, key) for key in ("alpha", "gamma") if any(w.startswith(f"{key}=") for w in words)}
-        table = {"alpha": "table9", "gamma": "table8"}.get(*by, "table2") if by else "table2"
+        cell = line.cell
+        table, by = "table2", {}
+        for key, other in (("alpha", "table9"), ("gamma", "table8")):
+            if f" {key}=" in text:
+                table, by = other, {key: getattr(cell, key)}
         k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
         found = look_up(table, dataset=cell.dataset, dynamics=cell.dynamics, algorithm=cell.algorithm, **k, **by)
         if found is None:
@@ -213,7 +222,7 @@ class StoredNumbers:
         return f"{found.mean:.0f}" if math.isfinite(found.mean) else "never"
 
     # within a run ---------------------------------------------------------------------------------------------
-    def tail(self, text: str, column: str, seeds: Seeds = ()) -> dict[int, npt.NDArray[np.float64]]:
+    def tail(self, text: str, column: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, npt.NDArray[np.float64]]:
         """A column of the history over the last rounds, by seed."""
         found = {}
         for seed, run in self.runs(text, seeds).items():
@@ -221,7 +230,7 @@ class StoredNumbers:
             found[seed] = run.history[column][rows]
         return found
 
-    def swing(self, text: str, seeds: Seeds = ()) -> dict[int, float]:
+    def swing(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
         """Standard deviation of the accuracy over the last rounds, by seed."""
         return {seed: 100 * float(np.std(v)) for seed, v in self.tail(text, line_of(text).column, seeds).items()}
 
@@ -230,11 +239,11 @@ class StoredNumbers:
         (values,) = self.tail(text, line_of(text).column, seeds).values()
         return f"{100 * values.min():.0f} and {100 * values.max():.0f}"
 
-    def peak(self, text: str, seeds: Seeds = ()) -> dict[int, float]:
+    def peak(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
         """The highest accuracy of the run, by seed."""
         return {s: 100 * float(run.history[line_of(text).column].max()) for s, run in self.runs(text, seeds).items()}
 
-    def consensus(self, text: str, seeds: Seeds = ()) -> dict[int, float]:
+    def consensus(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
         """Mean squared distance of the clients' models from their mean over the last rounds, by seed."""
         return {s: float(np.mean(v)) for s, v in self.tail(text, "consensus_clients", seeds).items()}
 
@@ -251,15 +260,15 @@ class StoredNumbers:
         return int(fine[-1]["round"])
 
     # the same tuning for all --------------------------------------------------------------------------------------
-    def tuned(self, text: str, seeds: Seeds = (3, 4, 6)) -> tuple[str, Number]:
+    def tuned(self, text: str, seeds: Seeds = PAPER_SEEDS) -> tuple[str, Number]:
         """The local rate that these seeds choose on held-out data for the judged model, and the test accuracy."""
-        cell, measured, by_seed = self._tuned(text, seeds)
-        return f"{cell.rate:g}".lstrip("0"), level(by_seed)
+        rate, by_seed = self._tuned(text, seeds)
+        return f"{rate:g}".lstrip("0"), level(by_seed)
 
-    def tuned_gap(self, ours: str, theirs: str, seeds: Seeds = (3, 4, 6)) -> Number:
-        return paired(self._tuned(ours, seeds)[2], self._tuned(theirs, seeds)[2])
+    def tuned_gap(self, ours: str, theirs: str, seeds: Seeds = PAPER_SEEDS) -> Number:
+        return paired(self._tuned(ours, seeds)[1], self._tuned(theirs, seeds)[1])
 
-    def _tuned(self, text: str, seeds: Seeds) -> tuple[PaperCell, Measurements, dict[int, float]]:
+    def _tuned(self, text: str, seeds: Seeds) -> tuple[float, dict[int, float]]:
         line = line_of(text)
         cell, measured = line.cell, self.measurements(line.cell.scale, line.cell.profile, tuple(seeds))
         selection = Selection(cell.scale, cell.profile)
@@ -268,8 +277,8 @@ class StoredNumbers:
         if best is None:
             raise FedsweError(f"{text}: not every rate has been run with the seeds {list(seeds)}")
         by_seed = measured.scores(best, "test_accuracy", line.output)
-        require(sorted(by_seed) == sorted(seeds), f"{text}: stored are the seeds {sorted(by_seed)} of {seeds}")
-        return best, measured, by_seed
+        require(sorted(by_seed) == sorted(seeds), f"{text}: of the seeds {list(seeds)}, {sorted(by_seed)} are stored")
+        return best.rate, by_seed
 
     def compared(self, file: str, algorithm: str, model: str) -> tuple[str, Number]:
         """Rate and test accuracy of a stored summary of fedswe compare."""

@@ -1,0 +1,167 @@
+"""The names that expressions in the templates of the findings may use."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from statistics import mean, median
+from typing import Any
+
+from fedswe.errors import FedsweError, require
+from fedswe_paper.recipes.accuracy_tables import ALPHAS, GAMMAS
+from fedswe_paper.recipes.motivating import GAMMAS as DEPTHS
+from fedswe_paper.recipes.periodic import BASELINES
+from fedswe_paper.recipes.slowdown import targets_of
+from fedswe_paper.scale import PAPER_SEEDS, SCALES
+from fedswe_paper.selection import AIDED, CONFERENCE, ROWS, STEADY
+from fedswe_paper.stored_numbers import Number, StoredNumbers, line_of, listed, paired, pairs, span, table
+
+_SETS = ("svhn", "cifar10")  # that have been measured at full scale
+_CLAIMS = "full-released/claims"
+_K_READINGS = (
+    ("k = 0", "k0"),
+    ("k = 100, Algorithm 1", "k100"),
+    ("k = 100, global rate 2", "k100 eta-g2"),
+    ("k = 100, progress over active", "k100 active-progress"),
+)
+
+
+def template_names(stored: StoredNumbers) -> dict[str, Any]:
+    """What is computed from runs, how numbers are written, and the coordinates of the experiments."""
+    terms = _Terms(stored)
+    return {
+        "score": stored.score, "gap": stored.gap, "published": stored.published, "off": stored.off,
+        "both": stored.both, "first": stored.first, "by_seed": stored.by_seed, "swing": stored.swing,
+        "extremes": stored.extremes, "peak": stored.peak, "consensus": stored.consensus, "at": stored.at,
+        "last_finite": stored.last_finite, "rounds": stored.rounds, "diverged": stored.diverged,
+        "tuned": stored.tuned, "tuned_gap": stored.tuned_gap, "compared": stored.compared,
+
+        "over": over, "columns": columns, "nearest": terms.nearest, "spreads": spreads,
+        "published_gap": terms.published_gap, "swings": terms.swings, "mean_change": terms.mean_change,
+        "shown": terms.shown, "chosen": terms.chosen, "lowest_with": terms.lowest_with, "steadier": terms.steadier,
+        "ahead_with_every_seed": terms.ahead_with_every_seed, "verdict": terms.verdict,
+        "verdicts": Counter(terms.verdicts.values()),
+
+        "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
+        "sure": sure, "by": by, "share": share, "short": short, "falls": falls,
+
+        "steady": STEADY, "alphas": ALPHAS, "gammas": GAMMAS, "depths": DEPTHS,
+        "ks": [int(k) for k in SCALES["full"].ks],
+        "unaided": [name for name, _ in CONFERENCE if name not in ("fedswe", *AIDED)],
+        "baselines": [name for name, _ in BASELINES],
+        "k_readings": _K_READINGS, "readings": [words for _, words in _K_READINGS[1:]],
+        "fig3_seeds": ((0.1, (3, 4, 6)), (0.3, (3, 4)), (0.5, (3, 4)), (1, (3,))),
+        "targets": {dataset: targets_of(dataset) for dataset in _SETS},
+    }  # fmt: skip
+
+
+# of several lines ---------------------------------------------------------------------------------------------
+def over(f: Callable[..., Any], *lines: str) -> list[Any]:
+    """A function of lines, with each of the three dynamics in the place of *."""
+    return [f(*(line.replace("*", dynamics) for line in lines)) for dynamics in STEADY]
+
+
+def columns(f: Callable[..., Any], *methods: str) -> list[Any]:
+    """A function of lines, in each of the six columns of Table 2 that have been measured."""
+    return [value for dataset in _SETS for value in over(f, *(f"{dataset} * {method}" for method in methods))]
+
+
+def spreads(f: Callable[[str], Number], method: str) -> str:
+    """The smallest and the largest standard deviation over seeds of the six columns."""
+    return span(Number(n.spread) for n in columns(f, method) if n.spread is not None)
+
+
+@dataclass(frozen=True)
+class _Terms:
+    stored: StoredNumbers
+
+    def nearest(self, method: str) -> str:
+        """How far from the published number at most, in the six columns."""
+        return str(max((abs(n) for n in columns(self.stored.off, method)), key=lambda n: n.mean))
+
+    def published_gap(self, ours: str, theirs: str) -> Number:
+        return Number(self.stored.published(ours).mean - self.stored.published(theirs).mean, signed=True)
+
+    def ahead_with_every_seed(self, ours: str, theirs: str) -> bool:
+        mine, others = self.stored.by_seed(ours), self.stored.by_seed(theirs)
+        return all(mine[seed] > others[seed] for seed in mine)
+
+    def swings(self, line: str) -> str:
+        """Fluctuation of server model and client mean, mean over seeds."""
+        return "; ".join(f"{mean(self.stored.swing(f'{line} {o}').values()):.1f}" for o in ("server", "client_mean"))
+
+    def steadier(self, output: str) -> list[float]:
+        """Fluctuation of k = 0 over that of k = 100, in every column and with every seed."""
+        plain, steady = (columns(self.stored.swing, f"{k} {output}") for k in ("k0", "k100"))
+        return [a[seed] / b[seed] for a, b in zip(plain, steady, strict=True) for seed in a]
+
+    def mean_change(self, dataset: str, before: str, after: str) -> Number:
+        """Of the mean accuracy of the seven methods without memory or known statistics."""
+        rows = [f"k{k:g}" if name == "fedswe" else name for name, k in ROWS if name not in AIDED]
+        first, second = (
+            {s: mean(self.stored.by_seed(f"{dataset} {dynamics} {row}")[s] for row in rows) for s in PAPER_SEEDS}
+            for dynamics in (before, after)
+        )
+        return paired(second, first)
+
+    def shown(self, line: str) -> str:
+        """With seed 3, for a table that has gaps: the accuracy, or where no model is named the consensus error."""
+        try:
+            lost = self.stored.diverged(line, [3])
+        except FedsweError:
+            return ""
+        if line.endswith(" "):
+            return short(self.stored.consensus(line, [3])[3]) if line_of(line).cell.algorithm == "fedswe" else ""
+        return "NaN" if lost else str(self.stored.score(line, [3]))
+
+    def chosen(self, line: str, seeds: Sequence[int]) -> str:
+        """The accuracy with the rate that was chosen, and the rate."""
+        rate, accuracy = self.stored.tuned(line, seeds)
+        return f"{accuracy} [{rate}]"
+
+    def lowest_with(self, fewest: int, most: int) -> str:
+        """Of FedAvg's server model in the last rounds of one run of Figure 3, after rounds with so many clients."""
+        line = "svhn sine fedavg p=1 gamma=0.5 server"
+        available, accuracy = (self.stored.tail(line, c, [3])[3] for c in ("available", line_of(line).column))
+        return f"{100 * accuracy[(available >= fewest) & (available <= most)].min():.1f}"
+
+    @cached_property
+    def verdicts(self) -> dict[str, str]:
+        with (self.stored.out / f"{_CLAIMS}.csv").open(newline="") as text:
+            return {row["id"]: row["status"] for row in csv.DictReader(text)}
+
+    def verdict(self, *claims: str) -> str:
+        """The claims, each with its verdict."""
+        return "; ".join(f"[{claim}](results/{_CLAIMS}.md#{claim}) {self.verdicts[claim]}" for claim in claims)
+
+
+# of numbers -----------------------------------------------------------------------------------------------------
+def by(*numbers: Number) -> str:
+    """How far ahead: without a sign, and an error where it is no longer so."""
+    require(all(number.mean > 0 for number in numbers), f"no longer ahead: {listed(numbers)}")
+    return listed(abs(number) for number in numbers)
+
+
+def sure(*facts: bool) -> str:
+    """Nothing, and an error where a fact does not hold."""
+    require(all(facts), f"no longer so: facts {[i for i, fact in enumerate(facts) if not fact]}, counted from 0")
+    return ""
+
+
+def share(facts: Iterable[bool]) -> str:
+    """How many of them hold: 17 of 18."""
+    counted = list(facts)
+    return f"{sum(counted)} of {len(counted)}"
+
+
+def short(value: float) -> str:
+    """101, 41, 0.45."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def falls(values: Sequence[float]) -> bool:
+    return all(a > b for a, b in pairwise(values))

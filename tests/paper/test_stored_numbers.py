@@ -1,0 +1,119 @@
+"""Numbers of stored runs: which runs a description names, pairing by seed, and runs that diverged."""
+
+import math
+import shutil
+import tomllib
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from fedswe.errors import FedsweError
+from fedswe.experiment.configuration import dump
+from fedswe.results.history import History
+from fedswe_paper.stored_numbers import Number, StoredNumbers, level, line_of, listed, paired, pairs, span, table
+
+STORED = Path(__file__).parents[2] / "experiments" / "results"
+
+
+def store(out: Path, text: str, seeds: dict[int, float], loss: float = 1.0, rounds: int = 0) -> None:
+    """Runs with these test accuracies in percent at every evaluation."""
+    line = line_of(text)
+    for seed, accuracy in seeds.items():
+        cell = replace(line.cell, seed=seed, rounds=rounds)
+        folder = out / "cells" / f"{cell.scale}-{cell.profile}"
+        folder.mkdir(parents=True, exist_ok=True)
+        last = cell.experiment().rounds
+        scores = {f"{model}_test_{score}": value for model in ("server", "client_mean")
+                  for score, value in (("loss", loss), ("accuracy", accuracy / 100))}  # fmt: skip
+        rows = [{"round": t, **scores} for t in (0, last // 2, last)]
+        history = History()
+        for row in rows:
+            history.append(row)
+        config = tomllib.loads(dump(cell.experiment()))
+        (folder / f"{cell.name}.toml").write_text(tomli_w.dumps({"cell": asdict(cell), "config": config}))
+        (folder / f"{cell.name}.csv").write_text(history.to_csv())
+
+
+def test_words_name_a_line():
+    line = line_of("svhn sine k100 eta-g2 server train alpha=0.05")
+    assert (line.cell.algorithm, line.cell.k, line.cell.reading, line.cell.alpha) == ("fedswe", 100, "eta-g2", 0.05)
+    assert line.column == "server_train_accuracy"
+    assert line_of("svhn sine k0").output == "client_mean"
+    assert line_of("svhn sine fedavg").output == "server"
+    assert line_of("cifar10 sine k0 text").cell.profile == "paper"
+    assert line_of("fashion_mnist sine mifa").cell.scale == "small"
+
+
+@pytest.mark.parametrize(
+    "text", ["svhn sine fedsgd", "svhn moon k0", "svhn sine k0 median", "svhn sine fedavg eta-g2", "mnist sine k0"]
+)
+def test_other_words_are_refused(text, tmp_path):
+    with pytest.raises(FedsweError):
+        StoredNumbers(tmp_path).score(text)
+
+
+def test_levels_have_the_deviation_and_differences_the_error():
+    assert level({3: 1.0, 4: 2.0, 6: 3.0}) == Number(2.0, 1.0, (3, 4, 6))
+    apart = paired({3: 1.0, 4: 2.0, 6: 3.0}, {3: 0.0, 4: 0.0, 6: 0.0})
+    assert apart.mean == 2.0
+    assert apart.spread == pytest.approx(1 / math.sqrt(3))
+    assert str(apart) == "+2.0 ± 0.6"
+    assert str(paired({3: 1.0}, {3: 1.5})) == "−0.5"
+    with pytest.raises(FedsweError, match=r"seeds \[3, 4\] are compared with seeds \[3\]"):
+        paired({3: 1.0, 4: 2.0}, {3: 1.0})
+
+
+def test_scores_and_differences_of_stored_runs(tmp_path):
+    store(tmp_path, "svhn sine k0", {3: 86.0, 4: 87.0, 6: 88.0})
+    store(tmp_path, "svhn sine fedavg", {3: 84.0, 4: 85.0, 6: 86.0})
+    stored = StoredNumbers(tmp_path)
+    assert str(stored.score("svhn sine k0")) == "87.0 ± 1.0"
+    assert str(stored.gap("svhn sine k0", "svhn sine fedavg")) == "+2.0 ± 0.0"
+    assert str(stored.off("svhn sine k0")) == "+1.4"  # the paper has 85.6
+
+
+def test_one_seed_is_never_taken_for_three(tmp_path):
+    store(tmp_path, "svhn sine k0", {3: 86.0})
+    stored = StoredNumbers(tmp_path)
+    assert str(stored.score("svhn sine k0", [3])) == "86.0"
+    with pytest.raises(FedsweError, match=r"svhn sine k0: of the seeds \[3, 4, 6\], \[3\] are stored"):
+        stored.score("svhn sine k0")
+
+
+def test_a_run_that_diverged_has_no_accuracy(tmp_path):
+    store(tmp_path, "svhn sine k0", {3: 86.0, 4: 87.0})
+    store(tmp_path, "svhn sine k0", {6: 6.7}, loss=math.nan)
+    stored = StoredNumbers(tmp_path)
+    assert stored.diverged("svhn sine k0") == [6]
+    with pytest.raises(FedsweError, match=r"svhn sine k0 diverged with seeds \[6\]"):
+        stored.score("svhn sine k0")
+
+
+def test_runs_of_different_lengths_are_not_subtracted(tmp_path):
+    store(tmp_path, "svhn periodic-static k0", {3: 50.0}, rounds=5000)
+    store(tmp_path, "svhn periodic-static k1", {3: 60.0})
+    with pytest.raises(FedsweError, match="k1 has 10000 rounds, svhn periodic-static k0 has 5000"):
+        StoredNumbers(tmp_path).gap("svhn periodic-static k1", "svhn periodic-static k0", [3])
+
+
+def test_bounded_runs_are_apart_from_the_others(tmp_path):
+    name = "cifar10-periodic-static-fedswe-k100-rounds5000-seed3"
+    for kind in ("full-released", "full-released-guarded"):
+        (tmp_path / "cells" / kind).mkdir(parents=True)
+        for end in ("csv", "toml"):
+            shutil.copy(STORED / "cells" / kind / f"{name}.{end}", tmp_path / "cells" / kind)
+    stored = StoredNumbers(tmp_path)
+    assert stored.diverged("cifar10 periodic-static k100", [3]) == [3]
+    assert stored.diverged("cifar10 periodic-static k100 bounded", [3]) == []
+
+
+def test_text_of_numbers():
+    assert str(Number(-0.04, signed=True)) == "+0.0"
+    assert listed([1, 2, 3]) == "1, 2, 3"
+    assert span([Number(2.0, 0.5), Number(1.0, 0.1)]) == "1.0 to 2.0"
+    assert table("a | b", [[1, 2]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    with pytest.raises(FedsweError, match="do not fit"):
+        table("a | b", [[1]])
+    assert list(pairs("\n a: k0\n  b, c: k1 server\n")) == [("a", "k0"), ("b, c", "k1 server")]
