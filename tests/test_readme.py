@@ -1,10 +1,19 @@
-"""What the README shows works."""
+"""What the README shows works, and its numbers are measured."""
 
+import csv
 import re
 from pathlib import Path
 
+import pytest
+
+import fedswe
+from fedswe.experiment.configuration import load
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+DIGITS = ROOT / "experiments" / "results" / "compare-digits.csv"
+# Numbers of a machine, with the report that names machine, date and command: they are not computed again.
+OF_A_MACHINE = {"46,000 client-steps per second": "benchmarks/gpu_h200_2026-11-15.md"}
 
 
 def test_its_python_runs(capsys):
@@ -24,3 +33,66 @@ def test_its_links_lead_somewhere():
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in link]
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+# the table of `make run` ------------------------------------------------------------------------------------------
+def stored() -> dict[tuple[str, str], dict[str, str]]:
+    with DIGITS.open(newline="") as text:
+        return {(row["algorithm"], row["model"]): row for row in csv.DictReader(text)}
+
+
+def accuracy(row: dict[str, str]) -> float:
+    return 100 * float(row["test_accuracy_mean"])
+
+
+def test_its_table_is_the_stored_comparison():
+    shown = [[cell.strip() for cell in line.strip("│").split("│")] for line in README.splitlines() if line[:1] == "│"]
+    rows = stored()
+    expected = []
+    for algorithm in dict.fromkeys(algorithm for algorithm, _ in rows):
+        expected.append([algorithm])
+        for model in ("server", "client_mean"):
+            row = rows[algorithm, model]
+            assert row["diverged"] == "0"
+            std = 100 * float(row["test_accuracy_std"])
+            expected[-1] += [f"{accuracy(row):.1f} ± {std:.1f}", row["local_lr"]]
+    assert shown == expected
+    assert [name for name, *_ in shown] == fedswe.registry.names("algorithm")
+
+
+def test_a_row_of_its_table_measured_again():
+    (rate,) = {stored()["fedswe", model]["local_lr"] for model in ("server", "client_mean")}
+    value = load(ROOT / "examples" / "digits.toml", [f"local.lr={rate}"])
+    result = fedswe.compare(value, ["fedswe"], seeds=[3, 4, 6])
+    assert [row.model for row in result.rows] == ["server", "client_mean"]
+    for row in result.rows:
+        mean, _ = row.score("test_accuracy")
+        assert 100 * mean == pytest.approx(accuracy(stored()["fedswe", row.model]), abs=0.3)
+
+
+def test_what_it_says_of_its_table():
+    """FedSWE is not ahead of plain FedAvg, and methods with memory are; the client mean is FedSWE's better model."""
+    rows = stored()
+    for model in ("server", "client_mean"):
+        assert accuracy(rows["fedswe", model]) < accuracy(rows["fedavg", model])
+        for name in ("mifa", "fedvarp"):
+            assert accuracy(rows[name, model]) > accuracy(rows["fedavg", model])
+    assert accuracy(rows["fedswe", "client_mean"]) > accuracy(rows["fedswe", "server"])
+
+
+# other numbers ----------------------------------------------------------------------------------------------------
+def test_no_other_measured_number_is_written_by_hand():
+    """Outside code: no number with digits after a point or a comma, in percent, or with a spread."""
+    text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", README, flags=re.DOTALL)
+    text = " ".join(text.split()).replace("Python 3.11", "")
+    for known in OF_A_MACHINE:
+        assert known in text
+        text = text.replace(known, "")
+    assert re.findall(r"\d+[.,]\d+|\d+ ?%|± ?\d", text) == []
+
+
+def test_numbers_of_a_machine_are_in_its_report():
+    for known, report in OF_A_MACHINE.items():
+        number = int(known.split()[0].replace(",", ""))
+        reported = [int(n.replace(",", "")) for n in re.findall(r"\b\d+,\d{3}\b", (ROOT / report).read_text())]
+        assert any(round(n, -3) == number for n in reported if n != number)
