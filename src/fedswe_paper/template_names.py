@@ -11,7 +11,10 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
+import scipy.stats
+
 from fedswe.errors import FedsweError, require
+from fedswe_paper.claims import CLAIMS
 from fedswe_paper.recipes.accuracy_tables import ALPHAS, GAMMAS
 from fedswe_paper.recipes.motivating import GAMMAS as DEPTHS
 from fedswe_paper.recipes.periodic import BASELINES
@@ -43,11 +46,11 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "over": over, "columns": columns, "nearest": terms.nearest, "spreads": spreads,
         "published_gap": terms.published_gap, "swings": terms.swings, "mean_change": terms.mean_change,
         "shown": terms.shown, "chosen": terms.chosen, "lowest_with": terms.lowest_with, "steadier": terms.steadier,
-        "ahead_with_every_seed": terms.ahead_with_every_seed, "verdict": terms.verdict,
+        "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of,
         "verdicts": Counter(terms.verdicts.values()),
 
         "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
-        "sure": sure, "by": by, "share": share, "short": short, "falls": falls,
+        "sure": sure, "by": by, "share": share, "short": short, "falls": falls, "clear": clear, "t_factor": t_factor,
 
         "steady": STEADY, "alphas": ALPHAS, "gammas": GAMMAS, "depths": DEPTHS,
         "ks": [int(k) for k in SCALES["full"].ks],
@@ -134,9 +137,13 @@ class _Terms:
         with (self.stored.out / f"{_CLAIMS}.csv").open(newline="") as text:
             return {row["id"]: row["status"] for row in csv.DictReader(text)}
 
-    def verdict(self, *claims: str) -> str:
-        """The claims, each with its verdict."""
-        return "; ".join(f"[{claim}](results/{_CLAIMS}.md#{claim}) {self.verdicts[claim]}" for claim in claims)
+    def claims_of(self, *recipes: str) -> str:
+        """The claims that these recipes measure, by verdict."""
+        found: dict[str, list[str]] = {}
+        for claim in CLAIMS:
+            if set(claim.recipes) & set(recipes):
+                found.setdefault(self.verdicts[claim.id], []).append(f"[{claim.id}](results/{_CLAIMS}.md#{claim.id})")
+        return ". ".join(f"*{status[:1].upper()}{status[1:]}*: {', '.join(ids)}" for status, ids in found.items())
 
 
 # of numbers -----------------------------------------------------------------------------------------------------
@@ -150,6 +157,18 @@ def sure(*facts: bool) -> str:
     """Nothing, and an error where a fact does not hold."""
     require(all(facts), f"no longer so: facts {[i for i, fact in enumerate(facts) if not fact]}, counted from 0")
     return ""
+
+
+def t_factor(seeds: int) -> float:
+    """How many standard errors a mean of so many seeds must be away from 0, at a level of 95 %."""
+    return float(scipy.stats.t.ppf(0.975, seeds - 1))
+
+
+def clear(number: Number) -> bool:
+    """Whether the difference is beyond noise."""
+    if number.spread is None:
+        raise FedsweError(f"{number} is of one seed: nothing says how large its noise is")
+    return abs(number.mean) > t_factor(len(number.seeds)) * number.spread
 
 
 def share(facts: Iterable[bool]) -> str:
