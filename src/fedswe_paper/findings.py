@@ -9,10 +9,12 @@ words beside it say is no longer so. Templates are part of the repository, as tr
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
+from fedswe.errors import FedsweError
 from fedswe.results.files import write_whole
 from fedswe_paper.stored_numbers import StoredNumbers
 from fedswe_paper.template_names import template_names
@@ -50,11 +52,24 @@ def _filled(block: str) -> str:
     return "\n".join(filled)
 
 
-def main(folder: Path = Path("experiments")) -> None:
+def write(folder: Path) -> None:
+    """Both texts in the folder, from its templates and results; none where one cannot be written."""
+    templates = {name: folder / "templates" / name for name in TEXTS}
+    missing = [path for path in templates.values() if not path.is_file()]
+    if missing:
+        raise FedsweError(f"there is no file {missing[0]}: run this in the root of the repository")
     names = template_names(StoredNumbers(folder / "results"))
-    for name in TEXTS:
-        write_whole(folder / name, rendered((folder / "templates" / name).read_text(), names))
-        print(folder / name)
+    texts = {name: rendered(path.read_text(), names) for name, path in templates.items()}
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+
+
+def main() -> None:
+    try:
+        write(Path("experiments"))
+    except FedsweError as error:
+        print("; ".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

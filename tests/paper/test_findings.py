@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe_paper.findings import EXPRESSION, TEXTS, rendered
+from fedswe_paper.findings import EXPRESSION, TEXTS, main, rendered, write
 from fedswe_paper.stored_numbers import StoredNumbers
 from fedswe_paper.template_names import template_names
 
@@ -125,3 +125,27 @@ def test_an_error_names_its_expression():
     with pytest.raises(NameError) as caught:
         rendered("{{ unknown }}", {})
     assert caught.value.__notes__ == ["in {{ unknown }}"]
+
+
+def test_elsewhere_the_command_says_where_to_run_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: there is no file experiments/templates/FINDINGS.md: run this in the root of the repository\n"
+    )
+
+
+def test_none_is_written_where_one_cannot_be(tmp_path):
+    for name, text in zip(TEXTS, ("{{ 1 + 1 }}", "{{ sure(False) }}"), strict=True):
+        (tmp_path / "templates").mkdir(exist_ok=True)
+        (tmp_path / "templates" / name).write_text(text)
+    (tmp_path / "results" / "full-released").mkdir(parents=True)
+    (tmp_path / "results" / "full-released" / "claims.csv").write_text("id,status\n")
+    with pytest.raises(FedsweError, match="no longer so"):
+        write(tmp_path)
+    assert not any((tmp_path / name).exists() for name in TEXTS)
+    (tmp_path / "templates" / TEXTS[1]).write_text("{{ sure(True) }}two")
+    write(tmp_path)
+    assert [(tmp_path / name).read_text() for name in TEXTS] == ["2\n", "two\n"]
