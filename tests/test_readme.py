@@ -12,7 +12,7 @@ from fedswe.experiment.configuration import load
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 DIGITS = ROOT / "experiments" / "results" / "compare-digits.csv"
-# Numbers of a machine, with the report that names machine, date and command: they are not computed again.
+# Numbers of a machine, with the report on them, which names machine and date: they are not computed again.
 OF_A_MACHINE = {"46,000 client-steps per second": "benchmarks/gpu_h200_2026-11-15.md"}
 
 
