@@ -41,10 +41,12 @@ class Record:
     epoch: str = ""
     merged: int = -1  # the round of the client's last merge, as the server said in the job
     report: str = ""  # digest of the report's arrays
+    reached: int = -1  # the most rounds that the run ever had, which is more than `round` if rounds were taken back
     stored: bool = True  # whether the client could store the report, and what it trained from
 
     def sound(self) -> bool:
-        texts, numbers = (self.kind, self.run, self.head, self.base, self.epoch, self.report), (self.round, self.merged)
+        texts = (self.kind, self.run, self.head, self.base, self.epoch, self.report)
+        numbers = (self.round, self.merged, self.reached)
         return (
             all(type(value) is str for value in texts)
             and all(type(value) is int and abs(value) < 1 << 63 for value in numbers)
@@ -66,7 +68,7 @@ class ClientTrail:
         record = Record(
             "report",
             *(str(header["run"]), int(header["round"]), str(header.get("head", "")), str(header["base"])),
-            *(str(header["epoch"]), int(header["merged"]), arrays_digest(report)),
+            *(str(header["epoch"]), int(header["merged"]), arrays_digest(report), _reached(header)),
         )
         path = self._path(record)
         try:
@@ -80,7 +82,7 @@ class ClientTrail:
 
     def add_delivery(self, header: Header) -> None:
         names = str(header["run"]), int(header["round"]), str(header.get("head", "")), str(header["base"])
-        self._add(Record("delivery", *names))
+        self._add(Record("delivery", *names, reached=_reached(header)))
 
     def _add(self, record: Record) -> None:
         """Append a record. One that cannot be written is kept in memory, and written before the next one."""
@@ -131,6 +133,11 @@ class ClientTrail:
 
     def _path(self, record: Record) -> Path:
         return self.folder / f"{record.round}-{record.report[:8]}.safetensors"
+
+
+def _reached(header: Header) -> int:
+    found = header.get("reached")
+    return found if isinstance(found, int) else -1
 
 
 _REPORT = "sent."

@@ -29,7 +29,7 @@ from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.ledger import file_digest
 from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
-from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
+from fedswe.deploy.packet import Arrays, Packet, arrays_digest, decode, decode_fields, encode
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import sync_folder, write_whole
 from fedswe.results.tensors import to_bytes
@@ -73,6 +73,14 @@ class ServerFiles:
         """Refuse files that round t needs and that are not those in the ledger."""
         for name in sorted(needed(t, last) & self._digests.keys()):
             self._read(name)
+
+    def check_kept_reports(self, entries: Sequence[Entry]) -> None:
+        """Refuse models and reports that are kept for an audit and are not those in the ledger."""
+        for t in sorted(rounds_with_reports(entries)):
+            self._read(f"trail/{t + 1}")
+            for client, known in entries[t].reports.items():
+                name = f"reports/{t}-{client}"
+                require(is_report(self._read(name), known), str(self._damaged(name)))
 
     def sound(self, name: str) -> bool:
         """Whether a file is there and has the digest in the ledger."""
@@ -253,6 +261,15 @@ def needed(t: int, last: Mapping[int, int]) -> set[str]:
     for client, merged in last.items():
         names |= {f"versions/{merged}", f"rows/{client}-{merged}"}
     return names
+
+
+def is_report(content: bytes, known: str) -> bool:
+    """Whether this is the file of a report whose arrays have the digest in the ledger."""
+    try:
+        arrays = Packet.from_bytes(content).arrays
+    except FedsweError:
+        return False
+    return arrays_digest(arrays) == known and content == Packet("report", {}, arrays).to_bytes()
 
 
 def rounds_with_reports(entries: Iterable[Entry]) -> set[int]:

@@ -18,7 +18,7 @@ from fedswe import registry
 from fedswe.deploy import ledger
 from fedswe.deploy.audit import chain
 from fedswe.deploy.audit.clients import check_client
-from fedswe.deploy.audit.files import check_derived, check_files, check_start_file
+from fedswe.deploy.audit.files import check_derived, check_earlier_rounds, check_files, check_start_file
 from fedswe.deploy.audit.findings import Part, Verification
 from fedswe.deploy.audit.models import ModelChecks
 from fedswe.deploy.audit.simulation import replay
@@ -74,6 +74,7 @@ def _verify(
     contents = ordered.contents
     whole = Part("ledger", f"{len(ordered.lines)} lines, each with the digest of the line before", ordered.misplaced)
     files, sound = check_files(folder, contents)
+    files.attempt(check_earlier_rounds, files, folder, ordered)
     seals = chain.check_seals(contents, folder, scope.own_seals)
     parts = [whole, seals, files, check_derived(folder, ordered)]
     rounds, reports = len(contents.entries), sum(len(entry.merged) for entry in contents.entries)
