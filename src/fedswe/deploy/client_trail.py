@@ -72,7 +72,7 @@ class ClientTrail:
         )
         path = self._path(record)
         try:
-            self.folder.mkdir(exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
             if not path.exists():
                 write_whole(path, Packet("job", header, {**inputs, **_renamed(report)}).to_bytes())
         except (OSError, FedsweError) as error:
@@ -88,7 +88,7 @@ class ClientTrail:
         """Append a record. One that cannot be written is kept in memory, and written before the next one."""
         self._waiting.append(record)
         try:
-            self.folder.mkdir(exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
             while self._waiting:
                 self._append(self._waiting[0])
                 self._waiting.popleft()

@@ -62,8 +62,12 @@ class ServerFiles:
         return written
 
     def create(self) -> None:
-        for folder in FOLDERS:
-            (self.directory / folder).mkdir(parents=True, exist_ok=True)
+        """Folders that only their owner can read, whatever the umask."""
+        for folder in ("", *FOLDERS):
+            (self.directory / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(path.is_file() for path in self.directory.iterdir()):  # of a new run
+            with suppress(OSError):  # of another user, who has given it to this one
+                self.directory.chmod(0o700)
 
     def empty(self) -> bool:
         """Whether there are no files of committed rounds."""
