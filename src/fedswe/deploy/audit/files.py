@@ -15,7 +15,8 @@ from fedswe.deploy.ledger import Contents
 from fedswe.deploy.ledger_lines import Change, Entry, Start
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Packet, arrays_digest
-from fedswe.deploy.server_files import FOLDERS, ServerFiles, is_report, needed, rounds_with_reports
+from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed, rounds_with_reports
+from fedswe.errors import FedsweError
 from fedswe.experiment import configuration
 from fedswe.results.history import Row
 
@@ -77,13 +78,16 @@ def check_earlier_rounds(part: Part, folder: Path, ordered: LedgerInOrder) -> No
     entries, membership = contents.entries, Membership.of(contents)
     stored = {name for name, _ in ServerFiles(folder).stored()}
     known = {name for entry in entries for name in entry.files}
-    rounds, first, lost = len(entries), _first_kept(ordered, digest, keep), list[int]()
+    rounds, first = len(entries), _first_kept(ordered, digest, keep)
+    missing, lost = set[str](), list[int]()
     for t in range(max(rounds - keep, 0), rounds):
-        missing = (needed(t, membership.last_merges(entries[:t])) & known) - stored
+        names = (needed(t, membership.last_merges(entries[:t])) & known) - stored
         if t >= first:
-            part.failures += [f"{name}.safetensors is missing" for name in sorted(missing)]
-        elif missing:
+            missing |= names
+        elif names:
             lost.append(t)
+    missing -= needed(rounds, membership.last_merges(entries))  # named already
+    part.failures += [f"{name}.safetensors is missing: deploy.keep_rounds keeps it" for name in sorted(missing)]
     if lost:
         shown = ", ".join(map(str, lost[:5])) + ("..." if len(lost) > 5 else "")
         part.skipped.append(
@@ -122,10 +126,16 @@ def _check_report(part: Part, path: Path, contents: Contents, kept: set[int]) ->
     if t not in kept:
         part.notes.append(f"{name} was left by a server that ended in round {t}; the next start removes it")
         return False
+    try:
+        content = read_whole(path)
+        packet = Packet.from_bytes(content)
+    except (OSError, FedsweError):
+        return part.require(False, f"{name} is damaged")
     if client not in entries[t].reports:
         part.notes.append(f"{name} was not merged")
         return False
-    same = is_report(_content(path) or b"", entries[t].reports[client])
+    written = Packet("report", {}, packet.arrays).to_bytes()
+    same = content == written and arrays_digest(packet.arrays) == entries[t].reports[client]
     return part.require(same, f"{name} is not the report that the ledger names")
 
 
