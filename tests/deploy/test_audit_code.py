@@ -11,6 +11,7 @@ import tomli_w
 from fedswe.deploy import ledger
 from fedswe.deploy.audit.verify import verify_client
 from fedswe.deploy.deployment import FILE, Deployment
+from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.errors import FedsweError
 from tests.cli.command import process
 from tests.deploy.parts import Network, quadratic
@@ -56,20 +57,31 @@ def sent(scratch, monkeypatch):
 
 
 def command(sent, *words):
-    """As the client gives it, in the folder where it keeps what it was sent."""
-    state = sent.parents[1] / "clients"
-    words = ("deploy", "verify", sent, "--client", "1", "--state", state, *words)
+    """As the client gives it."""
+    words = ("deploy", "verify", sent, *words)
     run = process(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=sent.parents[1])
     out, err = run.communicate(timeout=120)
     return run.returncode, out, err
 
 
 def test_the_task_is_taken_from_the_folder_that_the_client_names(sent, scratch):
-    code, _, said = command(sent)
+    client = ("--client", "1", "--state", scratch / "clients")
+    code, _, said = command(sent, *client)
     assert (code, said.count("\n")) == (2, 1)
     assert "federation_of_test.task:Own is not built in: name the folder in which you have its code with --app" in said
-    code, said, _ = command(sent, "--app", scratch / "app")
+    code, said, _ = command(sent, *client, "--app", scratch / "app")
     assert (code, "reports have the bits of a replay from its data" in said) == (0, True)
+    assert not (scratch / "harm").exists()
+
+
+@pytest.mark.parametrize("own_key", [True, False])
+def test_a_client_that_forgets_to_say_which_one_it_is(sent, scratch, monkeypatch, own_key):
+    monkeypatch.setenv("FEDSWE_LEDGER_KEY", str(scratch / "key"))
+    if own_key:
+        LedgerKey.of_this_machine()
+    code, said, error = command(sent)
+    assert code == (1 if own_key else 2)
+    assert ("not sealed with the key" in said) if own_key else ("with --app" in error)
     assert not (scratch / "harm").exists()
 
 

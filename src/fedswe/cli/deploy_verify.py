@@ -32,8 +32,8 @@ def verify_command(
         typer.Option(
             "--app",
             metavar="DIR",
-            help="Where your own task is; default: the folder of RUN_DIR. With --client I or --other-machine: none, "
-            "because others have written RUN_DIR",
+            help="Where your own task is; default: the folder of RUN_DIR. For a run of another machine, and with "
+            "--client I: none, because others have written RUN_DIR",
         ),
     ] = None,
     other_machine: Annotated[
@@ -45,11 +45,14 @@ def verify_command(
     import torch
 
     from fedswe.deploy.audit.verify import Scope, verify, verify_client
+    from fedswe.deploy.ledger_key import LedgerKey
 
     torch.set_num_threads(1)  # as in the processes of a trial: sums depend on the number of threads
     if client is None or client == "all":
         scope = Scope(not other_machine, state, True if client == "all" else None)
-        if other_machine:  # what another machine's operator has put beside the run is not run here
+        # What an operator has put beside a run of another machine is not run here. Without a key it is such a run; with
+        # one, the seals say so, and nothing is imported.
+        if other_machine or not LedgerKey.find().secret:
             with only_code_of(own):
                 found = verify(run, scope=scope)
         else:
