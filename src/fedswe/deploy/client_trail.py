@@ -136,8 +136,9 @@ class ClientTrail:
 
 
 def _reached(header: Header) -> int:
+    """-1 if the server did not say it, or nonsense: that must not make the record unreadable."""
     found = header.get("reached")
-    return found if isinstance(found, int) else -1
+    return found if isinstance(found, int) and 0 <= found < 1 << 62 else -1
 
 
 _REPORT = "sent."
