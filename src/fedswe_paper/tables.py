@@ -17,7 +17,10 @@ _NOTHING = "—"
 
 @dataclass(frozen=True)
 class Measured:
-    """A mean over seeds. An infinite mean: the target was not reached in the rounds of the run."""
+    """A mean over seeds.
+
+    An infinite mean: the target was not reached in the rounds of the run. NaN: a run diverged, and there is no mean.
+    """
 
     mean: float
     std: float | None  # over seeds; None for one seed, or where it is not known
@@ -129,7 +132,7 @@ class VerdictTable:
         ) + "\n"  # fmt: skip
 
     def to_csv(self) -> str:
-        """One row per line and column; an empty cell is a number that is not known, inf is never reached."""
+        """One row per line and column; empty is not known, inf is never reached, nan is a run that diverged."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(
@@ -163,6 +166,8 @@ class VerdictTable:
             notes.append(f"{_NOTHING} {'under ours: ' if self._compared else 'is '}not measured")
         if self._compared and any(paper is None for _, paper in pairs):
             notes.append(f"{_NOTHING} under paper: the paper has no such number")
+        if any(ours is not None and math.isnan(ours.mean) for ours, _ in pairs):
+            notes.append("diverged: a run ended in NaN, and there is no mean")
         if any(m is not None and math.isinf(m.mean) for pair in pairs for m in pair):
             notes.append("never: not reached within the rounds of the run")
         return notes + self.notes
@@ -195,6 +200,8 @@ class VerdictTable:
             return _NOTHING
         if math.isinf(value.mean):
             return f"never ({value.seeds})"
+        if math.isnan(value.mean):
+            return f"diverged ({value.seeds})"
         std = "" if value.std is None else f" ± {value.std:.{self._digits}f}"
         return f"{value.mean:.{self._digits}f}{std} ({value.seeds})"
 
