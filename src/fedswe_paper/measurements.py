@@ -62,6 +62,11 @@ class Measurements:
         """Mean and spread over seeds, percent; NaN if a run diverged."""
         return summary(list(self.scores(cell, column, output).values()))
 
+    def common_seeds(self, cells: Iterable[PaperCell]) -> list[int]:
+        """Those that every line with a run has: rows are ranked with these."""
+        seeds = [{run.cell.seed for run in runs} for cell in cells if (runs := self.scored(cell))]
+        return sorted(set.intersection(*seeds)) if seeds else []
+
     def rounds_to(self, cell: PaperCell, target: float) -> dict[int, float]:
         """By seed, the first evaluated round whose test accuracy reaches the target.
 

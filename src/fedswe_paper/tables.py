@@ -13,6 +13,8 @@ from fedswe.errors import require
 from fedswe_paper.latex import escaped
 
 _NOTHING = "—"
+Unit = Literal["%", "rounds", "error"]
+_DIGITS: dict[Unit, int] = {"%": 1, "rounds": 0, "error": 2}
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class VerdictTable:
     lines: list[Line]
     profile: str
     notes: list[str] = field(default_factory=list)
-    unit: Literal["%", "rounds"] = "%"
+    unit: Unit = "%"
 
     def __post_init__(self) -> None:
         for line in self.lines:
@@ -214,7 +216,7 @@ class VerdictTable:
 
     @property
     def _digits(self) -> int:
-        return 1 if self.unit == "%" else 0
+        return _DIGITS[self.unit]
 
 
 def _parts(value: Measured | None) -> list[str]:

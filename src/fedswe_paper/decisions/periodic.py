@@ -26,6 +26,7 @@ from fedswe_paper.decisions.statistics import (
 )
 from fedswe_paper.decisions.verdict import Decide, Finding, Look, at_least, both, every, over
 from fedswe_paper.measurements import Measurements
+from fedswe_paper.recipes.labels import seeds_named
 from fedswe_paper.recipes.periodic import BASELINES, sweep
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import Selection
@@ -152,7 +153,7 @@ def _listed(ranked: dict[float, Numbers], digits: int) -> str:
     means = {k: _mean(of) for k, of in ranked.items()}
     shown = ", ".join(f"k = {k:g} {'NaN' if math.isnan(mean) else f'{mean:.{digits}f}'}" for k, mean in means.items())
     seeds = sorted(next(iter(ranked.values())).values)
-    return f"{shown} ({'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))})"
+    return f"{shown} ({seeds_named(seeds)})"
 
 
 def _peaks_near_m(selection: Selection, measured: Measurements, place: Place) -> Finding | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fedswe.registry import resolve
@@ -46,3 +46,7 @@ def remarks(cells: Iterable[PaperCell], measured: Measurements) -> list[str]:
 def last_finite(run: FinishedRun) -> int:
     """The last round at which every loss of a run was finite."""
     return int(run.history.rows[max(run.finite_rows - 1, 0)]["round"])
+
+
+def seeds_named(seeds: Sequence[int]) -> str:
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
