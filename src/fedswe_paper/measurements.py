@@ -82,6 +82,12 @@ def first_round_of(run: FinishedRun, target: float) -> float:
     return math.nan if run.diverged else math.inf
 
 
+def all_or_nan(values: Iterable[float]) -> list[float]:
+    """NaN for all where one diverged: the mean of the others would be that of a selection."""
+    found = list(values)
+    return [math.nan] * len(found) if any(map(math.isnan, found)) else found
+
+
 def summary(values: list[float]) -> Measured | None:
     if not values:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +10,7 @@ from fedswe.plotting import Panel, Series, curves
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.charts import against_k
 from fedswe_paper.illustrations import illustration
-from fedswe_paper.measurements import Measurements, summary
+from fedswe_paper.measurements import Measurements, all_or_nan, summary
 from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.divergence import divergence_tables
 from fedswe_paper.recipes.labels import label, remarks, seeds_named
@@ -136,7 +135,7 @@ def _by_k(
             tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
             common = measured.common_seeds(cells)
             found = [values(selection, measured, cell) for cell in cells]
-            points = [_or_none([each[seed] for seed in common]) for each in found]
+            points = [all_or_nan([each[seed] for seed in common]) for each in found]
             series = [Series.by_x("FedSWE", [cell.k for cell in cells], points)] if common else []
             panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
             if common:
@@ -145,11 +144,6 @@ def _by_k(
         return Page(tables, {"by-k": against_k(panels, selection.scale.clients)}, notes)
 
     return report
-
-
-def _or_none(values: list[float]) -> list[float]:
-    """No point where a run diverged: the mean of the others would be that of a selection."""
-    return [math.nan] * len(values) if any(map(math.isnan, values)) else values
 
 
 def _accuracy_of(_: Selection, measured: Measurements, cell: PaperCell) -> dict[int, float]:
