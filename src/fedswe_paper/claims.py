@@ -14,7 +14,8 @@ from pathlib import Path
 
 from fedswe.results.files import write_whole
 from fedswe_paper.decisions import DECISIONS
-from fedswe_paper.decisions.margin import ENOUGH, STATUSES, Margin
+from fedswe_paper.decisions.margin import ENOUGH, STATUSES, Margin, pooled
+from fedswe_paper.decisions.statistics import accuracy, swing
 from fedswe_paper.decisions.verdict import Finding, Verdict
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.publish import folder_of
@@ -87,7 +88,8 @@ def publish_claims(selection: Selection, judged: Judged, measured: Measurements,
         folder / "claims-margins.csv", ["id", "place_status", "margin_status", *_COLUMNS], _margin_rows(judged)
     )
     cells = (cell for claim in CLAIMS for name in claim.recipes for cell in RECIPES[name].lines(selection))
-    write_whole(folder / "claims.md", "\n".join(_page(selection, judged, remarks(cells, measured))) + "\n")
+    page = _page(selection, judged, remarks(cells, measured), list(_pooled(selection, measured)))
+    write_whole(folder / "claims.md", "\n".join(page) + "\n")
     return folder / "claims.md"
 
 
@@ -121,7 +123,19 @@ def _cells(place: str, margin: Margin) -> list[object]:
     return [place, *numbers, margin.freedom or "", seeds, margin.unit, margin.what]
 
 
-def _page(selection: Selection, judged: Judged, noted: list[str]) -> Iterator[str]:
+def _pooled(selection: Selection, measured: Measurements) -> Iterator[str]:
+    """What the errors of margins with too few seeds are made of, by kind of availability."""
+    kinds = {"turns of groups": "fig7", "one p for all clients": "fig3", "neither": "main-table"}
+    for kind, recipe in kinds.items():
+        cell = RECIPES[recipe].lines(selection)[0]
+        of = {"test accuracy": accuracy(), "its swing": swing()}
+        known = {name: found for name, statistic in of.items() if (found := pooled(measured, cell, statistic))}
+        if known:
+            shown = (f"{name} {spread.std:.2f} ({spread.freedom} degrees of freedom)" for name, spread in known.items())
+            yield f"- {kind}: {', '.join(shown)}"
+
+
+def _page(selection: Selection, judged: Judged, noted: list[str], spreads: list[str]) -> Iterator[str]:
     counted = Counter(verdict.status for _, verdict in judged)
     yield "# Claims of the paper"
     yield ""
@@ -133,6 +147,7 @@ def _page(selection: Selection, judged: Judged, noted: list[str]) -> Iterator[st
     yield "Margins are in points of test accuracy unless they say otherwise; behind the name of a method stands the"
     yield "model that it is judged by. All are in [claims-margins.csv](claims-margins.csv); below is the margin that"
     yield "decides each place, with the least to spare."
+    yield from ("", "Pooled standard deviations over seeds, in points:", "", *spreads) if spreads else ()
     yield from ("", f"**No meaning**: {selection.scale.warning}.") if selection.scale.warning else ()
     yield from ("", *(f"- {note}" for note in noted)) if noted else ()
     yield ""
@@ -169,7 +184,7 @@ def _row(finding: Finding) -> str:
     margin = finding.deciding
     pooled = " (pooled error)" if 0 < len(margin.seeds) < ENOUGH else ""
     seeds = ", ".join(map(str, margin.seeds)) or "—"
-    unit = "" if margin.unit in ("points", "") else f" {margin.unit}"
+    unit = "" if margin.unit in ("points", "") or math.isnan(margin.mean) else f" {margin.unit}"
     of = f"{margin.what}; {len(finding.margins)} margins" if len(finding.margins) > 1 else margin.what
     numbers = (_number(margin.mean, margin) + unit, _number(margin.threshold, margin, sign=False), _error(margin))
     return f"| {finding.place or '—'} | {finding.status} | {' | '.join(numbers)} | {seeds}{pooled} | {of} |"

@@ -19,6 +19,7 @@ from fedswe_paper.illustrations import base_probabilities
 from fedswe_paper.theory_figures import figure_report
 
 _FAR = 10.0  # of the 100 between the two optima; the paper gives no number
+_NEARLY = 0.05  # counts as 0; the paper gives no number
 _WINDOW = 20  # rounds of the two groups of Figure 4
 _RATES = (0.1, 0.01, 0.001)  # local rates of Figure 5's example, one step; the paper names none
 _OPTIMA = (100.0, -100.0)  # of Figure 5
@@ -62,6 +63,14 @@ def rho_falls_with_availability(curves: Sequence[dict[str, Any]]) -> list[Findin
             margin = exact("smallest fall of rho_k over k from 1", float(gap.min()), 0.0)
             found.append(_found([margin], f"{_p(oftener['p'])} after {_p(rarer['p'])}"))
     return found
+
+
+def rho_vanishes(curves: Sequence[dict[str, Any]]) -> list[Finding]:
+    """The limit for k to infinity."""
+    return [
+        _found([exact("limit of rho_k for k to infinity, negated", -float(curve["limit"]), -_NEARLY)], _p(curve["p"]))
+        for curve in curves
+    ]
 
 
 def turns_mix_worse(one_round: Sequence[dict[str, Any]], turns: Sequence[dict[str, Any]]) -> list[Finding]:
@@ -148,6 +157,7 @@ EXACT_DECISIONS: dict[str, Decide] = {
     "rho-falls-with-availability": exactly(
         lambda: [f for part in _mixing() for f in rho_falls_with_availability(part)]
     ),
+    "rho-vanishes-for-large-k": exactly(lambda: [f for part in _mixing() for f in rho_vanishes(part)]),
     "turns-mix-worse": exactly(lambda: turns_mix_worse(*_mixing())),
     "k0-cycles-between-optima": exactly(lambda: cycles(_without_interpolation())),
     "k1-recovers-the-optimum": exactly(_interpolated),

@@ -93,10 +93,18 @@ def _smoother_with_k(selection: Selection, measured: Measurements, place: Place)
 
 
 def _fluctuates_like_baselines(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    ours, others = _fedswe(selection, place, 0.0), _baselines(selection, place)
-    terms = [(-0.5 / len(others), numbers(measured, cell, swing("server"))) for cell in others]
-    what = f"swing of {named(ours, 'server')} minus half the mean of the six baselines (server)"
-    return every([margin(what, [(1.0, numbers(measured, ours, swing("server"))), *terms])])
+    """Between half the mean swing of the baselines and twice that."""
+    cell, others = _fedswe(selection, place, 0.0), _baselines(selection, place)
+    ours = numbers(measured, cell, swing("server"))
+    theirs = [numbers(measured, other, swing("server")) for other in others]
+
+    def times(factor: float) -> list[tuple[float, Numbers]]:
+        return [(factor / len(theirs), each) for each in theirs]
+
+    name, mean = f"swing of {named(cell, 'server')}", "the mean of the six baselines (server)"
+    low = margin(f"{name} minus half {mean}", [(1.0, ours), *times(-0.5)])
+    high = margin(f"twice {mean} minus {name}", [(-1.0, ours), *times(2.0)])
+    return every([low, high])
 
 
 def _known_peaks_highest(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
