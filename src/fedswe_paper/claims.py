@@ -140,7 +140,7 @@ def _page(selection: Selection, judged: Judged, noted: list[str], spreads: list[
     yield "# Claims of the paper"
     yield ""
     yield f"Scale {selection.scale_name} ({selection.scale.purpose}), profile {selection.profile}:"
-    yield ", ".join(f"{counted[status]} {status}" for status in STATUSES) + "."
+    yield "; ".join(f"{counted[status]} {status}" for status in STATUSES) + "."
     yield ""
     yield RULE.rstrip()
     yield ""
@@ -149,7 +149,7 @@ def _page(selection: Selection, judged: Judged, noted: list[str], spreads: list[
     yield "decides each place, with the least to spare."
     yield from ("", "Pooled standard deviations over seeds, in points:", "", *spreads) if spreads else ()
     yield from ("", f"**No meaning**: {selection.scale.warning}.") if selection.scale.warning else ()
-    yield from ("", *(f"- {note}" for note in noted)) if noted else ()
+    yield from ("", "Runs that are not as in the paper:", "", *(f"- {note}" for note in noted)) if noted else ()
     yield ""
     yield "| claim | verdict | where it holds | margin | must exceed | standard error | seeds |"
     yield "|---|---|---|---:|---:|---:|---:|"
