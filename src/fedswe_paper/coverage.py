@@ -135,9 +135,10 @@ def _page(selection: Selection, rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _rows(selection: Selection, found: list[Coverage]) -> Iterator[tuple[str, ...]]:
-    """In the order of the paper; then the recipes that are not in it."""
+    """Its figures and tables in order; then what is in its text, or not in it at all."""
     numbers = [f"Figure {n}" for n in range(1, _FIGURES + 1)] + [f"Table {n}" for n in range(1, _TABLES + 1)]
-    for number in (*numbers, "not in the paper"):
+    rest = [recipe.number for recipe in RECIPES.values() if recipe.number not in numbers]
+    for number in dict.fromkeys([*numbers, *rest]):
         recipes = [recipe for recipe in RECIPES.values() if recipe.number == number]
         for recipe in recipes:
             parts = [part for part in found if part.recipe is recipe]
