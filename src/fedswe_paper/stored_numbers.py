@@ -19,15 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe.grid.store import description
-from fedswe.results.history import History
 from fedswe_paper.cell import RATES, PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair
 from fedswe_paper.recipes.slowdown import first_round
-from fedswe_paper.results import FinishedRun, load_runs
+from fedswe_paper.results import FinishedRun, load_bounded, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
 
@@ -136,14 +134,8 @@ class StoredNumbers:
 
     # runs ---------------------------------------------------------------------------------------------------
     @cached_property
-    def _bounded(self) -> list[FinishedRun]:
-        """In no report: the coordinates of a cell do not name the bound."""
-        found = []
-        for path in sorted((self.out / "cells" / "full-released-guarded").glob("*.csv")):
-            table = description(path)["cell"]
-            cell = PaperCell(**{key: value for key, value in table.items() if key != "guard"})
-            found.append(FinishedRun(cell, History.from_csv(path.read_text())))
-        return found
+    def _bounded(self) -> Measurements:
+        return Measurements(load_bounded(self.out, "full", "released"))
 
     def measurements(self, scale: str, profile: str, seeds: Seeds = ()) -> Measurements:
         """The runs of these seeds; of all seeds if none are named."""
@@ -159,7 +151,7 @@ class StoredNumbers:
         """By seed; it is an error if one is missing. So runs of one seed and of three are never mixed."""
         line = line_of(text)
         if line.bounded:
-            runs = Measurements(self._bounded).of(line.cell)
+            runs = self._bounded.of(line.cell)
         else:
             runs = self.measurements(line.cell.scale, line.cell.profile).scored(line.cell)
         found = {run.cell.seed: run for run in runs if run.cell.seed in seeds}
@@ -174,13 +166,17 @@ class StoredNumbers:
         """The seeds whose run ended in NaN or infinity."""
         return [seed for seed, run in self.runs(text, seeds).items() if run.diverged]
 
+    def finite(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, FinishedRun]:
+        """The runs, of which none diverged."""
+        lost = self.diverged(text, seeds)
+        require(not lost, f"{text} diverged with seeds {lost}: it has no scores")
+        return self.runs(text, seeds)
+
     # scores -------------------------------------------------------------------------------------------------
     def by_seed(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
-        """Accuracy over the last rounds. A run that diverged has none."""
-        line, runs = line_of(text), self.runs(text, seeds)
-        lost = [seed for seed, run in runs.items() if run.diverged]
-        require(not lost, f"{text} diverged with seeds {lost}: it has no accuracy")
-        return {seed: run.score(f"{line.part}_accuracy", line.output) for seed, run in runs.items()}
+        """Accuracy over the last rounds."""
+        line = line_of(text)
+        return {s: run.score(f"{line.part}_accuracy", line.output) for s, run in self.finite(text, seeds).items()}
 
     def score(self, text: str, seeds: Seeds = PAPER_SEEDS) -> Number:
         return level(self.by_seed(text, seeds))
@@ -225,7 +221,7 @@ class StoredNumbers:
     def tail(self, text: str, column: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, npt.NDArray[np.float64]]:
         """A column of the history over the last rounds, by seed."""
         found = {}
-        for seed, run in self.runs(text, seeds).items():
+        for seed, run in self.finite(text, seeds).items():
             rows = run.history["round"] > run.history.last["round"] - run.cell.experiment().evaluate.tail
             found[seed] = run.history[column][rows]
         return found
@@ -241,23 +237,23 @@ class StoredNumbers:
 
     def peak(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
         """The highest accuracy of the run, by seed."""
-        return {s: 100 * float(run.history[line_of(text).column].max()) for s, run in self.runs(text, seeds).items()}
+        return {s: 100 * float(run.history[line_of(text).column].max()) for s, run in self.finite(text, seeds).items()}
 
     def consensus(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
         """Mean squared distance of the clients' models from their mean over the last rounds, by seed."""
         return {s: float(np.mean(v)) for s, v in self.tail(text, "consensus_clients", seeds).items()}
 
     def at(self, text: str, t: int, column: str = "", seed: int = 3) -> float:
-        """One evaluation: the accuracy, or another column as it is stored."""
-        history = self.runs(text, [seed])[seed].history
-        row = next(row for row in history.rows if row["round"] == t)
-        return row[column] if column else 100 * row[line_of(text).column]
+        """One evaluation: the accuracy, or another column as it is stored. The run may have diverged later."""
+        run = self.runs(text, [seed])[seed]
+        (value,) = run.curve(column or line_of(text).column)[run.history["round"] == t]
+        require(math.isfinite(value), f"{text} has diverged before round {t}")
+        return float(value) if column else 100 * float(value)
 
     def last_finite(self, text: str, seed: int = 3) -> int:
         """The last evaluated round whose losses are all finite."""
-        rows = self.runs(text, [seed])[seed].history.rows
-        fine = [row for row in rows if all(math.isfinite(v) for name, v in row.items() if name.endswith("_loss"))]
-        return int(fine[-1]["round"])
+        run = self.runs(text, [seed])[seed]
+        return int(run.history["round"][run.finite_rows - 1])
 
     # the same tuning for all --------------------------------------------------------------------------------------
     def tuned(self, text: str, seeds: Seeds = PAPER_SEEDS) -> tuple[str, Number]:

@@ -109,6 +109,22 @@ def test_bounded_runs_are_apart_from_the_others(tmp_path):
     assert stored.diverged("cifar10 periodic-static k100 bounded", [3]) == []
 
 
+def test_a_run_has_numbers_before_it_diverged(tmp_path):
+    name = "cifar10-periodic-static-fedswe-k100-rounds5000-seed3"
+    (tmp_path / "cells" / "full-released").mkdir(parents=True)
+    for end in ("csv", "toml"):
+        shutil.copy(STORED / "cells" / "full-released" / f"{name}.{end}", tmp_path / "cells" / "full-released")
+    stored, text = StoredNumbers(tmp_path), "cifar10 periodic-static k100"
+    last = stored.last_finite(text)
+    assert 3000 < last < 5000
+    assert 10 < stored.at(text, 3000) < 100
+    assert stored.at(text, 3000, "consensus_clients") > 0
+    with pytest.raises(FedsweError, match="k100 has diverged before round 5000"):
+        stored.at(text, 5000)
+    with pytest.raises(FedsweError, match=r"diverged with seeds \[3\]"):
+        stored.swing(text, [3])
+
+
 def test_text_of_numbers():
     assert str(Number(-0.04, signed=True)) == "+0.0"
     assert listed([1, 2, 3]) == "1, 2, 3"
