@@ -114,9 +114,7 @@ def enumerated_errors(problem, prob):
     unit = np.eye(count)
     optimum, best = unit[1 : m + 1], unit[1 : m + 1].mean(0)
     rate = problem.local_lr * problem.lr * steps * c
-    sums = [dict.fromkeys(
-        ("server_gradient", "client_mean_gradient", "mean_gradient", "auxiliary_gradient", "approximation",
-         "auxiliary_consensus", "consensus"), 0.0) for _ in range(rounds + 1)]  # fmt: skip
+    sums = [{} for _ in range(rounds + 1)]
 
     def square(rows):
         return float((np.atleast_2d(rows) ** 2 @ variance).sum())
@@ -131,10 +129,11 @@ def enumerated_errors(problem, prob):
             "auxiliary_gradient": c**2 * square(mean_z - best),
             "approximation": square(x - z) / total,
             "auxiliary_consensus": (square(z - mean_z) + k * square(server - mean_z)) / total,
+            "regular_auxiliary_consensus": square(z - mean_z) / total,
             "consensus": (square(x - mean) + k * square(server - mean)) / total,
         }
         for name, value in values.items():
-            sums[t][name] += chance * value
+            sums[t][name] = sums[t].get(name, 0.0) + chance * value
 
     def follow(t, chance, server, x, echo):
         record(t, chance, server, x, echo)

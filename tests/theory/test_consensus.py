@@ -73,7 +73,7 @@ def ratios(problem: NoisyQuadratics, errors: ExpectedErrors, r: float, delta: fl
     noisy = {"sigma_squared": problem.sigma**2, "rho": r}
     return [
         errors.approximation
-        / approximation_bound(**given, smoothness=c, consensus=errors.auxiliary_consensus).total,
+        / approximation_bound(**given, smoothness=c, consensus=errors.regular_auxiliary_consensus).total,
         errors.auxiliary_consensus / consensus_bound(**given, **noisy).total,
         errors.consensus / client_consensus_bound(**given, **noisy, smoothness=c).total,
     ]
@@ -180,7 +180,8 @@ def test_at_the_corollarys_rates_the_consensus_error_falls_at_least_as_fast_as_i
 
 
 @pytest.mark.parametrize(
-    ("changed", "word"), [({"rho": 1.0}, "rho"), ({"delta": 0.0}, "delta"), ({"zeta": -1.0}, "zeta"), ({"lr": 0.0}, "lr")]
+    ("changed", "word"),
+    [({"rho": 1.0}, "rho"), ({"delta": 0.0}, "delta"), ({"zeta": -1.0}, "zeta"), ({"lr": 0.0}, "lr")],
 )
 def test_impossible_constants_are_refused(changed: dict[str, float], word: str) -> None:
     for bound in (consensus_bound, consensus_bound_printed):

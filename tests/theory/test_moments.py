@@ -1,13 +1,12 @@
 """Exact second moments against Algorithm 1 run along every availability sequence, with the randomness carried along."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.theory.moments import ExpectedErrors, NoisyQuadratics, expected_errors, mean_errors
+from fedswe.theory.moments import NoisyQuadratics, expected_errors, mean_errors
 from tests.theory.definitions import enumerated_errors
 
 HARD = NoisyQuadratics(
@@ -81,7 +80,12 @@ def test_the_moments_agree_with_simulated_runs():
 
 @pytest.mark.parametrize(
     ("changed", "word"),
-    [({"clients": 1}, "at least two"), ({"p": 0.0}, "p = 0.0"), ({"k": -1.0}, "k = -1"), ({"local_lr": 0.0}, "positive")],
+    [
+        ({"clients": 1}, "at least two"),
+        ({"p": 0.0}, "p = 0.0"),
+        ({"k": -1.0}, "k = -1"),
+        ({"local_lr": 0.0}, "positive"),
+    ],
 )
 def test_impossible_problems_are_refused(changed, word):
     with pytest.raises(FedsweError, match=word):

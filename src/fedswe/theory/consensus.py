@@ -3,7 +3,7 @@
 Notation of ``fedswe.theory.rates``: η = η_l η_g, M = m + k, F̃ = (m/M)F, z_i the auxiliary models, z̄ their mean over
 all M clients. All bounds are on means over the rounds t = 0..T-1 and hold for every T; ``gradient_norm_squared`` is
 the mean of E‖∇F̃(z̄^t)‖², i.e. (m/M)² times that of ∇F. They need the learning rates of ``theorem_rate_limits``.
-Where a proof of the paper has a gap the constants are those of the proof in docs/errata.md, entries 13 to 16.
+Where a proof of the paper has a gap the constants are those of the proof in docs/errata.md, entries 12 to 17.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def approximation_bound(
     3η²s²V [ (M/m)(β²+1)·‖∇F̃(z̄)‖² + (m/M)ζ² + L²·consensus ],   V = [((P-1)δ+1)² + (P-1)δ² + 1]/δ².
 
     ``consensus`` is the mean of (1/M) Σ_{i≤m} E‖z_i - z̄‖². The paper asks for no learning rate, but without one the
-    inequality is false; with those of ``theorem_rate_limits`` it holds (errata, entry 13).
+    inequality is false. With those of ``theorem_rate_limits`` it holds: proved for P = 1; for P > 1 it is proved with
+    31 in place of 3, and 3 rests on a search (errata, entry 12).
     """
     check_availability(0.0, delta, period, clients, k)
     check_problem(steps=steps, smoothness=smoothness, beta=beta, zeta=zeta)
@@ -87,7 +88,7 @@ def consensus_bound(
     17 s P V' (m/M)σ² + 146 s² P² [ (M/m)(β²+1)·‖∇F̃(z̄)‖² + (m/M)ζ² ],   V' = ``safe_second_moment_bound``.
 
     Deviates from the print (``consensus_bound_printed``): V' holds in every round, the printed V when P divides t; 17
-    and 146 are of the repaired proof; and P² stands for P·V, which is larger from P = 5 on, or from δ ≤ 0.5.
+    and 146 are of the repaired proof; and P² stands for P·V. The printed value is the larger one for P ≥ 6 or δ ≤ 0.5.
     """
     per_round = _consensus_scale(local_lr, lr, steps, sigma_squared, beta, zeta, delta, period, clients, k, rho)
     total, rough = clients + k, steps * period * per_round
@@ -147,7 +148,7 @@ def client_consensus_bound(
     """Corollary (x consensus without pseudo) with constants: bounds (1/MT) Σ_t Σ_{i≤M} E‖x_i - x̄‖².
 
     X(I-J) = (X-Z)(I-J) + Z(I-J), hence 2·``approximation_bound`` + 2·``consensus_bound``, the former with the latter
-    inside. The printed line bounds a squared distance by squared gradients: a factor 1/L² is missing there (errata).
+    inside. The printed line bounds a squared distance by squared gradients: 1/L² is missing there (errata, entry 17).
     """
     apart = consensus_bound(
         local_lr=local_lr,

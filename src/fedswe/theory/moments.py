@@ -1,12 +1,12 @@
 """Exact second moments of FedSWE on noisy quadratics, for any number of exchangeable clients.
 
 F_i(x) = c(x - u_i)²/2 in one dimension, gradient noise of variance σ², optima u_i independent with mean 0 and variance
-``spread``², and all clients available with the same probability p in a round. With the echo e_i = t - τ_i(t), a client's
-state Y_i = (x_i, e_i x_i, e_i u_i, u_i) and the server model x, every round is linear: an absent client has
+``spread``², and all clients available with the same probability p in every round. With the echo e_i = t - τ_i(t), a
+client's state Y_i = (x_i, e_i x_i, e_i u_i, u_i) and the server model x, a round is linear: an absent client has
 Y_i ← (x_i, e_i x_i + x_i, e_i u_i + u_i, u_i), a present one Y_i ← (x⁺, x⁺, u_i, u_i), and
-x⁺ = (Σ_{i∈A}[x_i + a e_i(u_i - x_i) + e_i ν_i] + k x)/(|A| + k), a as in ``fedswe.theory.limits``. A is independent of the
-past, so E[x²], E[x Y_i], E[Y_i Y_iᵀ] and E[Y_i Y_jᵀ], i ≠ j, obey a closed linear recursion, of the same size for every
-m. Expectations are over availability, noise and the optima; no sampling.
+x⁺ = (Σ_{i∈A}[x_i + a e_i(u_i - x_i) + e_i ν_i] + k x)/(|A| + k), a as in ``fedswe.theory.limits``. A is independent of
+the past, so E[x²], E[x Y_i], E[Y_i Y_iᵀ] and E[Y_i Y_jᵀ], i ≠ j, obey a closed linear recursion, of the same size for
+every m. Expectations are over availability, noise and the optima; no sampling.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class ExpectedErrors:
     auxiliary_gradient: float  # E‖∇F(z̄)‖²
     approximation: float  # (1/M) Σ_{i≤m} E‖x_i - z_i‖²
     auxiliary_consensus: float  # (1/M) Σ_{i≤M} E‖z_i - z̄‖²
+    regular_auxiliary_consensus: float  # the same over the m regular clients, still over M
     consensus: float  # (1/M) Σ_{i≤M} E‖x_i - x̄‖²
 
 
@@ -177,7 +178,8 @@ def _advance(problem: NoisyQuadratics, weights: _SetWeights, state: FloatArray) 
 def _visited(square: float, received: FloatArray, kept: FloatArray) -> FloatArray:
     """E[(g x⁺ + H Y_i)(g x⁺ + H Y_j)ᵀ] from E[x⁺²], E[x⁺ Y] and E[Y_i Y_jᵀ], each on the event that both visit."""
     half = np.outer(_RECEIVED, _PRESENT @ received)
-    return square * np.outer(_RECEIVED, _RECEIVED) + half + half.T + _PRESENT @ kept @ _PRESENT.T
+    result: FloatArray = square * np.outer(_RECEIVED, _RECEIVED) + half + half.T + _PRESENT @ kept @ _PRESENT.T
+    return result
 
 
 def _unpack(state: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray, float, float, float]:
@@ -205,11 +207,12 @@ def _errors(problem: NoisyQuadratics, state: FloatArray) -> ExpectedErrors:
     distance = b * np.array([-1.0, 1.0, -1.0, 1.0])  # x_i - z_i = b(e_i - 1)(x_i - u_i)
     auxiliary = model - distance
 
-    def spread(of_client: FloatArray) -> float:
-        """(1/M) Σ over regular and virtual clients of the squared distance from the common mean."""
-        regular = square(-k / total, -of_client / total, of_client)
-        virtual = square(1.0 - k / total, -of_client / total)
-        return (m * regular + k * virtual) / total
+    def regular(of_client: FloatArray) -> float:
+        """(1/M) Σ over regular clients of the squared distance from the mean over all."""
+        return m / total * square(-k / total, -of_client / total, of_client)
+
+    def virtual(of_client: FloatArray) -> float:
+        return k / total * square(1.0 - k / total, -of_client / total)
 
     values = {
         "server_gradient": c**2 * square(1.0, -optimum / m),
@@ -217,8 +220,9 @@ def _errors(problem: NoisyQuadratics, state: FloatArray) -> ExpectedErrors:
         "mean_gradient": c**2 * square(k / total, model / total - optimum / m),
         "auxiliary_gradient": c**2 * square(k / total, auxiliary / total - optimum / m),
         "approximation": m / total * square(0.0, 0.0 * model, distance),
-        "auxiliary_consensus": spread(auxiliary),
-        "consensus": spread(model),
+        "auxiliary_consensus": regular(auxiliary) + virtual(auxiliary),
+        "regular_auxiliary_consensus": regular(auxiliary),
+        "consensus": regular(model) + virtual(model),
     }
     # Squares: below 0 is rounding.
     return ExpectedErrors(**{field.name: max(values[field.name], 0.0) for field in fields(ExpectedErrors)})
