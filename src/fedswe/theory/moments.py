@@ -110,8 +110,7 @@ def _start(problem: NoisyQuadratics) -> FloatArray:
 
 def _transition(problem: NoisyQuadratics) -> FloatArray:
     """The matrix of one round on the moments."""
-    weights = _SetWeights.of(problem)
-    return np.stack([_advance(problem, weights, column) for column in np.eye(_WIDTH)], axis=1)
+    return _advance(problem, _SetWeights.of(problem), np.eye(_WIDTH)).T
 
 
 @dataclass(frozen=True)
@@ -153,47 +152,54 @@ def _binomial(trials: int, p: float) -> FloatArray:
     return np.asarray(np.exp(log_chance), dtype=np.float64)
 
 
-def _advance(problem: NoisyQuadratics, weights: _SetWeights, state: FloatArray) -> FloatArray:
-    """One round of the moments; linear in ``state``."""
+def _advance(problem: NoisyQuadratics, weights: _SetWeights, states: FloatArray) -> FloatArray:
+    """One round of the moments of each row [n, width]; linear."""
     p, a = problem.p, problem.step
-    server, cross, own, other, first, second, one = _unpack(state)
+    server, cross, own, other, first, second, one = _unpack(states)
     report = np.array([1.0, -a, a, 0.0])
     of_own, of_other = own @ report, other @ report
     noise = problem.visit_noise * second
-    parts = [report @ of_own + noise, report @ of_other, report @ cross, server, server]
-    square, square_one, square_two = np.array(parts) @ weights.square
-    pieces = np.stack([of_own, of_other, cross])
+    parts = np.stack([of_own @ report + noise, of_other @ report, cross @ report, server, server], axis=-1)
+    square, square_one, square_two = (parts @ weights.square).T
+    pieces = np.stack([of_own, of_other, cross], axis=-2)
     here, away, both, split = (
         row @ pieces for row in (weights.present, weights.absent, weights.both_present, weights.other_present)
     )
-    new_cross = _RECEIVED * square_one + _PRESENT @ here + _ABSENT @ away
+    new_cross = square_one[:, None] * _RECEIVED + here @ _PRESENT.T + away @ _ABSENT.T
     new_own = _visited(square_one, here, p * own) + (1 - p) * _ABSENT @ own @ _ABSENT.T
-    mixed = np.outer(_RECEIVED, _ABSENT @ split) + p * (1 - p) * _PRESENT @ other @ _ABSENT.T
-    new_other = _visited(square_two, both, p**2 * other) + mixed + mixed.T
+    mixed = _outer(_RECEIVED, split @ _ABSENT.T) + p * (1 - p) * _PRESENT @ other @ _ABSENT.T
+    new_other = _visited(square_two, both, p**2 * other) + mixed + mixed.swapaxes(1, 2)
     new_other = new_other + (1 - p) ** 2 * _ABSENT @ other @ _ABSENT.T
-    echo = [one + (1 - p) * first, one + (1 - p) * (2 * first + second), one]
-    return np.concatenate([[square], new_cross, new_own.ravel(), new_other.ravel(), echo])
+    echo = np.stack([one + (1 - p) * first, one + (1 - p) * (2 * first + second), one], axis=-1)
+    flat = (len(states), _SIZE**2)
+    return np.concatenate([square[:, None], new_cross, new_own.reshape(flat), new_other.reshape(flat), echo], axis=1)
 
 
-def _visited(square: float, received: FloatArray, kept: FloatArray) -> FloatArray:
+def _visited(square: FloatArray, received: FloatArray, kept: FloatArray) -> FloatArray:
     """E[(g x⁺ + H Y_i)(g x⁺ + H Y_j)ᵀ] from E[x⁺²], E[x⁺ Y] and E[Y_i Y_jᵀ], each on the event that both visit."""
-    half = np.outer(_RECEIVED, _PRESENT @ received)
-    result: FloatArray = square * np.outer(_RECEIVED, _RECEIVED) + half + half.T + _PRESENT @ kept @ _PRESENT.T
+    half = _outer(_RECEIVED, received @ _PRESENT.T)
+    both = square[:, None, None] * np.outer(_RECEIVED, _RECEIVED)
+    result: FloatArray = both + half + half.swapaxes(1, 2) + _PRESENT @ kept @ _PRESENT.T
     return result
 
 
-def _unpack(state: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray, float, float, float]:
+def _outer(left: FloatArray, rows: FloatArray) -> FloatArray:
+    result: FloatArray = left[:, None] * rows[:, None, :]
+    return result
+
+
+def _unpack(states: FloatArray) -> tuple[FloatArray, ...]:
+    """E x², E xY, E YYᵀ of one and of two clients, E e, E e² and 1, of each row."""
     cut = 1 + _SIZE + _SIZE**2
-    own = state[1 + _SIZE : cut].reshape(_SIZE, _SIZE)
-    other = state[cut : cut + _SIZE**2].reshape(_SIZE, _SIZE)
-    first, second, one = state[-3:]
-    return float(state[0]), state[1 : 1 + _SIZE], own, other, float(first), float(second), float(one)
+    square = (len(states), _SIZE, _SIZE)
+    own, other = states[:, 1 + _SIZE : cut].reshape(square), states[:, cut : cut + _SIZE**2].reshape(square)
+    return (states[:, 0], states[:, 1 : 1 + _SIZE], own, other, *states[:, -3:].T)
 
 
 def _errors(problem: NoisyQuadratics, state: FloatArray) -> ExpectedErrors:
     m, k, c = problem.clients, problem.k, problem.curvature
     total = m + k
-    server, cross, own, other, *_ = _unpack(state)
+    server, cross, own, other, *_ = (part[0] for part in _unpack(state[None]))
 
     def square(of_server: float, of_all: FloatArray, of_one: FloatArray | None = None) -> float:
         """E of (α x + Σ_l β·Y_l + γ·Y_i)²."""
