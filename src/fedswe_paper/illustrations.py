@@ -144,7 +144,8 @@ def paths() -> Chart:
 def _mixing_matrix(available: Sequence[bool], k: int) -> Floats:
     """W of a round, eq. (W matrix elements), regular clients first."""
     weight = np.append(np.asarray(available, dtype=np.float64), np.ones(k))
-    return np.diag(1.0 - weight) + np.outer(weight, weight) / weight.sum()
+    matrix: Floats = np.diag(1.0 - weight) + np.outer(weight, weight) / weight.sum()
+    return matrix
 
 
 def _arrow(bend: float, style: str) -> dict[str, object]:
