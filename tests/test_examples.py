@@ -31,7 +31,7 @@ def test_an_example_runs_and_prints(name, tmp_path):
 def test_the_speed_up_of_an_example_is_one():
     """More clients and more steps need fewer rounds; the whole script takes minutes."""
     needed = runpy.run_path(str(ROOT / "examples" / "linear_speedup.py"))["rounds_needed"]
-    few, many = needed(2, 2, 0.32, 20), needed(16, 8, 0.64, 60)
+    few, many = needed(2, 2, 0.32, rounds=20), needed(16, 8, 0.64, rounds=60)
     assert few == np.inf
     assert 5 <= many <= 60
 
