@@ -25,7 +25,7 @@ from fedswe.theory.staleness import (
 )
 from tests.theory.definitions import mixing_matrix, staleness_pmf
 
-PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")
+PAGE = " ".join((Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8").split())
 TWO_GROUPS = np.repeat([[0.5] * 5 + [0] * 5, [0] * 5 + [0.5] * 5], 10, axis=0)  # ten rounds each
 
 
