@@ -9,12 +9,13 @@ import numpy.typing as npt
 import pytest
 
 from fedswe.theory.consensus import GRADIENT, GRADIENT_PRINTED, NOISE, approximation_bound
-from fedswe.theory.counterexample import two_group_cycle
+from fedswe.theory.counterexample import fedswe_trajectory, two_group_cycle
 from fedswe.theory.descent import descent_terms
 from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, fedavg_bias_map, visit_step
 from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
 from fedswe.theory.moments import NoisyQuadratics, mean_errors
 from fedswe.theory.rates import corollary_bound, theorem_rate_limits
+from fedswe.theory.sequences import augmented_consensus_error
 from fedswe.theory.spectral import block_bound, single_round_bound, single_round_bound_printed
 from fedswe.theory.staleness import (
     paper_first_moment_bound,
@@ -137,6 +138,11 @@ def test_counterexample_with_interpolation() -> None:
         cycle = two_group_cycle([100.0], [-100.0], a, k=1)
         assert cycle.after_first == pytest.approx(100 * a / (1 + a)) == pytest.approx(amplitude, rel=2e-3)
         quoted(text)
+    run = fedswe_trajectory(np.tile([[1, 0], [0, 1]], (100, 1)), [100.0, -100.0], a, k=1, start=0.0)
+    apart = [augmented_consensus_error(run.clients[t][:, None], run.server[[t]], 1) for t in (-2, -1)]
+    assert apart[0] == pytest.approx(apart[1])  # the same in both phases; the server model is not
+    assert (run.server[-2], run.server[-1]) == pytest.approx((39.4, -39.4), abs=0.05)
+    assert abs(run.clients[-1].mean()) < 1e-9
     quoted("+39.4, or at −39.4")
 
 
