@@ -12,9 +12,12 @@ import inspect
 import os
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import FunctionType, ModuleType, NoneType, UnionType
@@ -152,6 +155,8 @@ def resolve(kind: str, name: object) -> type[Any]:
         raise FedsweError(f"unknown {kind} {name!r}: {hint}")
     require(place and target.rpartition(":")[2], f"unknown {kind} {name!r}: write module:Class or ./file.py:Class")
     file = _file(place)
+    if target == name:
+        _require_allowed(kind, name, file)
     cls = _checked(kind, name, target, file)
     _NAME_USED[cls] = (name, file)
     return cls
@@ -228,6 +233,49 @@ def instance(kind: str, text: str, where: str) -> Any:
         raise FedsweError(f"{where}: {text} cannot be built ({located(error) or first_line(error)})") from None
 
 
+# configurations of others --------------------------------------------------------------------------------
+class ForeignCode(FedsweError):
+    """A part of somebody else's configuration that is not imported."""
+
+
+@dataclass(frozen=True)
+class _Allowed:
+    folder: Path | None
+    names: frozenset[str]
+
+
+_ALLOWED: ContextVar[_Allowed | None] = ContextVar("allowed", default=None)
+
+
+@contextmanager
+def only_code_of(folder: Path | None, names: Iterable[str] = ()) -> Iterator[None]:
+    """Refuse parts that are neither built in nor published by an installed package, nor in `folder`, nor in `names`.
+
+    For the configuration of somebody else, which may name any file as code to run.
+    """
+    path = [] if folder is None else [str(folder.resolve())]
+    before = _ALLOWED.set(_Allowed(folder and folder.resolve(), frozenset(names)))
+    sys.path[:0] = path
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(before)
+        for entry in path:
+            sys.path.remove(entry)
+
+
+def _require_allowed(kind: str, name: str, file: Path | None) -> None:
+    allowed = _ALLOWED.get()
+    if allowed is None or name in allowed.names:
+        return
+    if (folder := allowed.folder) is not None:
+        package = name.partition(":")[0].partition(".")[0]
+        if PathFinder.find_spec(package, [str(folder)]) if file is None else file.is_relative_to(folder):
+            return
+    known = "not built in" if folder is None else f"not in {folder}"
+    raise ForeignCode(f"the {kind} {name} is {known}: name the folder in which you have its code with --app")
+
+
 _entry_points = cache(entry_points)  # reads a file of every installed package
 
 
@@ -275,6 +323,7 @@ def _load(kind: str, name: str, target: str, file: Path | None) -> Any:
 def function(what: str, name: str) -> Callable[..., Any]:
     """The function of a user that ``module:function`` or ``file.py:function`` names."""
     file = _file(name.rpartition(":")[0])
+    _require_allowed(what, name, file)
     found = _load(what, name, name, file)
     require(callable(found), f"{what} {name}: {name.rpartition(':')[2]} is not a function")
     _NAME_USED[found] = (name, file)
@@ -301,7 +350,7 @@ def called(what: str, name: str, *arguments: object) -> Any:
 
 def _import_module(name: str) -> ModuleType:
     # The command `fedswe` does not have the current directory on its path, `python -m fedswe` has.
-    if os.getcwd() not in sys.path and "" not in sys.path:
+    if _ALLOWED.get() is None and os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
     importlib.invalidate_caches()  # the file may be younger than the last look into its directory
     return importlib.import_module(name)

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def against_k(panels: Sequence[Panel], clients: int) -> Chart:
-    """Points with error bars over k; a dotted line at k = m, an arrow at the top for a k that never reached y."""
+    """Points with error bars over k, and a dotted line at k = m.
+
+    An arrow at the top is a k that never reached y. A cross there is a k with a run that diverged (NaN): the line has a
+    gap there.
+    """
     styles = line_styles(series.label for panel in panels for series in panel.series)
 
     def plot(axes: Axes, panel: Panel) -> None:
@@ -22,16 +26,22 @@ def against_k(panels: Sequence[Panel], clients: int) -> Chart:
             order = np.argsort(series.x)
             k, at, color = np.asarray(series.x, dtype=np.float64)[order], spread(series), styles[series.label]["color"]
             mean, high = at.mean[order], at.high[order]
-            reached, never = np.isfinite(mean), np.isinf(mean)
-            if reached.any():
+            never, lost = np.isinf(mean), np.isnan(mean)
+            drawn = ~never  # matplotlib leaves gaps at NaN
+            if np.isfinite(mean).any():
                 axes.errorbar(
-                    k[reached], mean[reached], high[reached] - mean[reached],
+                    k[drawn], mean[drawn], high[drawn] - mean[drawn],
                     fmt="o-", color=color, markersize=4, linewidth=1.3, elinewidth=0.9, capsize=2, label=series.label,
                 )  # fmt: skip
             if never.any():
                 axes.plot(
                     k[never], np.full(never.sum(), 0.97), "^", color=color, markersize=7,
                     transform=axes.get_xaxis_transform(), label=f"{series.label}: never",
+                )  # fmt: skip
+            if lost.any():
+                axes.plot(
+                    k[lost], np.full(lost.sum(), 0.96), "x", color=color, markersize=6,
+                    transform=axes.get_xaxis_transform(), label=f"{series.label}: diverged",
                 )  # fmt: skip
         if not any(np.isfinite(spread(series).mean).any() for series in panel.series):
             axes.set_yticks([])

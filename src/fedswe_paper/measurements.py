@@ -1,4 +1,7 @@
-"""The finished runs of one scale and profile, looked up by cell without its seed."""
+"""The finished runs of one scale and profile, looked up by cell without its seed.
+
+A run that diverged has no scores: they are NaN, and so is every mean that needs them.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,25 @@ from fedswe_paper.tables import Measured
 class Measurements:
     """FinishedRun cells by line. Where a line was run for several lengths, the longest counts."""
 
-    def __init__(self, finished: Iterable[FinishedRun]) -> None:
+    def __init__(self, finished: Iterable[FinishedRun], bounded: Iterable[FinishedRun] = ()) -> None:
         self._lines: dict[PaperCell, dict[int, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
         for one in finished:
             rounds = one.cell.experiment().rounds
             self._lines[_key(one.cell)][rounds].append(one)
+        self._bounded = {one.cell: one for one in bounded}
+
+    @property
+    def lines(self) -> list[PaperCell]:
+        """Every line that has a run."""
+        return list(self._lines)
+
+    def lengths(self, cell: PaperCell) -> dict[int, list[FinishedRun]]:
+        """The runs of a line by their number of rounds."""
+        return {rounds: list(runs) for rounds, runs in sorted(self._lines.get(_key(cell), {}).items())}
+
+    def bounded(self, run: FinishedRun) -> FinishedRun | None:
+        """The same run with a bound on the gradients, where there is one."""
+        return self._bounded.get(run.cell)
 
     def of(self, cell: PaperCell) -> list[FinishedRun]:
         """All seeds of a line, in order."""
@@ -38,21 +55,37 @@ class Measurements:
         return [found[seed] for seed in sorted(found)]
 
     def scores(self, cell: PaperCell, column: str, output: str | None = None) -> dict[int, float]:
-        """Percent by seed."""
+        """Percent by seed; NaN for a run that diverged."""
         return {f.cell.seed: f.score(column, output) for f in self.scored(cell)}
 
     def score(self, cell: PaperCell, column: str, output: str | None = None) -> Measured | None:
-        """Mean and spread over seeds, percent."""
+        """Mean and spread over seeds, percent; NaN if a run diverged."""
         return summary(list(self.scores(cell, column, output).values()))
 
+    def common_seeds(self, cells: Iterable[PaperCell]) -> list[int]:
+        """Those that every line with a run has: rows are ranked with these."""
+        seeds = [{run.cell.seed for run in runs} for cell in cells if (runs := self.scored(cell))]
+        return sorted(set.intersection(*seeds)) if seeds else []
+
     def rounds_to(self, cell: PaperCell, target: float) -> dict[int, float]:
-        """By seed, the first evaluated round whose test accuracy reaches the target; infinite for never."""
-        column = f"{cell.judged_by}_test_accuracy"
-        first = {}
-        for f in self.of(cell):
-            reached = f.history["round"][f.history[column] >= target]
-            first[f.cell.seed] = float(reached[0]) if len(reached) else math.inf
-        return first
+        """By seed, the first evaluated round whose test accuracy reaches the target.
+
+        Infinite for never, NaN for a run that diverged before.
+        """
+        return {f.cell.seed: first_round_of(f, target) for f in self.of(cell)}
+
+
+def first_round_of(run: FinishedRun, target: float) -> float:
+    reached = run.history["round"][run.curve(f"{run.cell.judged_by}_test_accuracy") >= target]
+    if len(reached):
+        return float(reached[0])
+    return math.nan if run.diverged else math.inf
+
+
+def all_or_nan(values: Iterable[float]) -> list[float]:
+    """NaN for all where one diverged: the mean of the others would be that of a selection."""
+    found = list(values)
+    return [math.nan] * len(found) if any(map(math.isnan, found)) else found
 
 
 def summary(values: list[float]) -> Measured | None:

@@ -13,11 +13,16 @@ from fedswe.errors import require
 from fedswe_paper.latex import escaped
 
 _NOTHING = "—"
+Unit = Literal["%", "rounds", "error"]
+_DIGITS: dict[Unit, int] = {"%": 1, "rounds": 0, "error": 2}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A mean over seeds. An infinite mean: the target was not reached in the rounds of the run."""
+    """A mean over seeds.
+
+    An infinite mean: the target was not reached in the rounds of the run. NaN: a run diverged, and there is no mean.
+    """
 
     mean: float
     std: float | None  # over seeds; None for one seed, or where it is not known
@@ -70,7 +75,7 @@ class VerdictTable:
     lines: list[Line]
     profile: str
     notes: list[str] = field(default_factory=list)
-    unit: Literal["%", "rounds"] = "%"
+    unit: Unit = "%"
 
     def __post_init__(self) -> None:
         for line in self.lines:
@@ -129,7 +134,7 @@ class VerdictTable:
         ) + "\n"  # fmt: skip
 
     def to_csv(self) -> str:
-        """One row per line and column; an empty cell is a number that is not known, inf is never reached."""
+        """One row per line and column; empty is not known, inf is never reached, nan is a run that diverged."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(
@@ -163,6 +168,8 @@ class VerdictTable:
             notes.append(f"{_NOTHING} {'under ours: ' if self._compared else 'is '}not measured")
         if self._compared and any(paper is None for _, paper in pairs):
             notes.append(f"{_NOTHING} under paper: the paper has no such number")
+        if any(ours is not None and math.isnan(ours.mean) for ours, _ in pairs):
+            notes.append("diverged: a run ended in NaN, and there is no mean")
         if any(m is not None and math.isinf(m.mean) for pair in pairs for m in pair):
             notes.append("never: not reached within the rounds of the run")
         return notes + self.notes
@@ -195,6 +202,8 @@ class VerdictTable:
             return _NOTHING
         if math.isinf(value.mean):
             return f"never ({value.seeds})"
+        if math.isnan(value.mean):
+            return f"diverged ({value.seeds})"
         std = "" if value.std is None else f" ± {value.std:.{self._digits}f}"
         return f"{value.mean:.{self._digits}f}{std} ({value.seeds})"
 
@@ -207,7 +216,7 @@ class VerdictTable:
 
     @property
     def _digits(self) -> int:
-        return 1 if self.unit == "%" else 0
+        return _DIGITS[self.unit]
 
 
 def _parts(value: Measured | None) -> list[str]:

@@ -232,6 +232,18 @@ def test_a_client_replays_a_run_of_an_earlier_version(scratch, monkeypatch):
     assert found.replayed == found.reports > 0
 
 
+def test_the_number_of_rounds_may_have_been_lowered(scratch):
+    net = Network(scratch, quadratic("fedswe", rounds=8, p=1.0, trail=True))
+    for _ in range(6):
+        net.round()
+    net.restart(quadratic("fedswe", rounds=5, p=1.0, trail=True))
+    net.finish()
+    found = verify_client(scratch / "server", 1, scratch / "clients")
+    assert found.passed, found.failures
+    assert found.replayed == 6
+    assert verify(scratch / "server", scope=Scope(clients=scratch / "clients")).exact
+
+
 def test_a_client_is_told_that_its_ledger_is_not_the_newest(scratch, tmp_path, monkeypatch, capsys):
     net = Network(scratch, quadratic("fedswe", rounds=6, p=1.0, trail=True))
     for _ in range(3):

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from dataclasses import dataclass
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -94,7 +95,9 @@ def server_half(folder):
 
 
 def client_half(folder, client):
-    return seen_by(folder), verify_client(folder / "public", client, folder / f"site-{client}" / "state")
+    return seen_by(folder), verify_client(
+        folder / "public", client, folder / f"site-{client}" / "state", Path(__file__).parents[2]
+    )
 
 
 def start(user, folder, act, *arguments):

@@ -8,6 +8,7 @@ import pytest
 from fedswe.deploy import ServerEndpoint, ledger
 from fedswe.deploy.audit.verify import Scope, verify, verify_client
 from fedswe.deploy.ledger_key import LedgerKey
+from fedswe.deploy.rollback import rollback
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Evaluate
 from tests.deploy.parts import Network, quadratic
@@ -109,7 +110,7 @@ def test_a_changed_file_is_named(runs, scratch, name, files, harm):
     HARMS[harm](path)
     shown = str(path.relative_to(run / "server"))
     assert shown in failures(run)
-    if files not in ("trail/2", "reports", "model"):
+    if files != "model":
         refused(run, name, path.name)
 
 
@@ -441,3 +442,91 @@ def test_code_is_not_run_that_a_changed_deployment_names(run, monkeypatch):
     rewrite(run / "server", named, NO_KEY)
     assert "not sealed" in failures(run)
     assert not (run / "it_ran").exists()
+
+
+# clients that were not to be merged -------------------------------------------------------------------------
+def change_line(action, t, client):
+    return {"kind": "change", "action": action, "t": t, "client": client, "reason": "", "time": 0.0}
+
+
+def with_change(lines, *changes):
+    """The lines, each change before the round it names."""
+    place = {table["t"]: n for n, table in enumerate(lines) if table["kind"] == "round"}
+    for change in sorted(changes, key=lambda change: -change["t"]):
+        lines = [*lines[: place[change["t"]]], change, *lines[place[change["t"]] :]]
+    return lines
+
+
+def first_merge_from(run, client, t):
+    return next(e.t for e in ledger.read(run / "server" / ledger.FILE).entries if e.t >= t and client in e.merged)
+
+
+@pytest.mark.parametrize("client", [0, 2])
+def test_a_merge_of_an_evicted_client_is_found(run, client):
+    t = first_merge_from(run, client, 2)
+    rewrite(run / "server", lambda lines: with_change(lines, change_line("evict", 2, client)))
+    said = failures(run)
+    assert f"round {t}: client {client} was merged, but is evicted from round 2 on" in said
+    assert f"round {t}: client {client} was merged, but is evicted" in str(
+        verify_client(run / "server", 1, run / "clients").failures
+    )
+
+
+def test_a_client_that_was_admitted_again_may_be_merged(run):
+    changes = [change_line("evict", 2, 1), change_line("admit", 2, 1)]
+    rewrite(run / "server", lambda lines: with_change(lines, *reversed(changes)))
+    assert "evicted" not in str(verify(run / "server").failures)
+
+
+def test_a_merge_of_a_client_that_has_left_is_found(run):
+    t = first_merge_from(run, 1, 2)
+    rewrite(run / "server", lambda lines: with_change(lines, change_line("leave", 2, 1)))
+    assert f"round {t}: clients 1 were merged and are no members" in failures(run)
+
+
+@pytest.mark.parametrize("action", ["evict", "admit", "leave", "pause"])
+def test_a_change_that_names_another_round_than_its_place_is_found(run, action):
+    """Otherwise a line could hide an eviction by the round that it names."""
+
+    def late(lines):
+        lines = with_change(lines, change_line(action, 2, 1))
+        next(line for line in lines if line["kind"] == "change")["t"] = ROUNDS
+        return lines
+
+    rewrite(run / "server", late)
+    assert f"a line {action} of round {ROUNDS} stands after 2 rounds" in failures(run)
+
+
+# rounds that are kept ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("run", "folder"), [("fedswe", "state"), ("fedavg", "state"), ("mifa", "rows")],
+                         indirect=["run"])  # fmt: skip
+def test_files_of_earlier_rounds_that_were_deleted_are_named(run, folder):
+    """deploy.keep_rounds is 2."""
+    entries = ledger.read(run / "server" / ledger.FILE).entries
+    last = {path.name for path in (run / "server" / folder).iterdir()}
+    name = f"{ROUNDS - 1}.safetensors" if folder == "state" else None
+    if name is None:
+        newest = {client: e.t for e in entries for client in e.merged}
+        name = next(n for n in sorted(last) if int(n.split("-")[1].split(".")[0]) < newest[int(n.split("-")[0])])
+    (run / "server" / folder / name).unlink()
+    assert f"{folder}/{name} is missing" in failures(run)
+
+
+def test_rounds_that_are_no_longer_kept_are_said_not_to_be_there(scratch):
+    """After a rollback, and after keep_rounds was raised, fewer rounds can be taken back: no finding."""
+    net = Network(scratch, quadratic("fedswe", rounds=6, keep_rounds=1))
+    for _ in range(4):
+        net.round()
+    net.restart(quadratic("fedswe", rounds=6, keep_rounds=3))
+    net.round()
+    found = verify(scratch / "server")
+    assert found.passed, found.failures
+    assert "the files to continue after 2 rounds, which are not there" in str(found.parts)
+    net.finish()
+    net.server.release()
+    rollback(scratch / "server", 4)
+    found = verify(scratch / "server")
+    assert found.passed, found.failures
+    assert "the files to continue after 1, 2 rounds" in str(found.parts)
+    (scratch / "server" / "state" / "4.safetensors").unlink()
+    assert not verify(scratch / "server").passed

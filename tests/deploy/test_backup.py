@@ -9,10 +9,11 @@ import pytest
 
 from fedswe.deploy import ServerEndpoint, backup, ledger, verify
 from fedswe.deploy.audit.verify import Scope, verify_client
+from fedswe.deploy.rollback import rollback
 from fedswe.errors import FedsweError
 from tests.cli.command import fedswe
 from tests.deploy.parts import Network, quadratic
-from tests.deploy.tampering import flip
+from tests.deploy.tampering import flip, of_kind, rewrite
 
 
 def members(path):
@@ -76,6 +77,30 @@ def test_a_client_sees_that_rounds_it_took_part_in_were_restored_away(scratch):
         archive.extractall(scratch / "old" / "server", filter="data")
     continued(net, scratch / "old" / "server")
     shown = verify_client(scratch / "old" / "server", 0, scratch / "clients")
+    assert any("names a line that this ledger does not have" in failure for failure in shown.failures)
+
+
+def test_a_client_sees_that_a_rollback_was_restored_away(scratch):
+    """Rounds are taken back and run again after the backup: the client has other records of rounds that are in it."""
+    net = Network(scratch, quadratic("fedswe", rounds=8, p=1.0, trail=True, keep_rounds=3))
+    for _ in range(3):
+        net.round([0, 1, 2])
+    for _ in range(2):
+        net.round([1])
+    backup.backup(scratch / "server", scratch / "a.tar")
+    net.server.release()
+    rollback(scratch / "server", 3)
+    net.server = ServerEndpoint.open(scratch / "server", net.deployment, net.problem)
+    net.round([0, 2])
+    backup.restore(scratch / "a.tar", scratch / "new" / "server")
+    continued(net, scratch / "new" / "server")
+    for client in range(4):
+        shown = verify_client(scratch / "new" / "server", client, scratch / "clients")
+        assert shown.passed, shown.failures
+        assert ("rounds 3, in which this client took part, are not in" in str(shown.parts)) == (client in (0, 2))
+    # A restore does not explain that earlier rounds were replaced.
+    rewrite(scratch / "new" / "server", lambda lines: of_kind("round", lines)[2].update(seconds=9.0))
+    shown = verify_client(scratch / "new" / "server", 0, scratch / "clients")
     assert any("names a line that this ledger does not have" in failure for failure in shown.failures)
 
 

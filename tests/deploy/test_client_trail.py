@@ -5,6 +5,7 @@ import json
 import os
 
 import pytest
+import torch
 
 from fedswe.deploy import client_trail, durable_files
 from fedswe.deploy.audit.verify import verify_client
@@ -85,3 +86,12 @@ def test_records_that_were_lost_with_the_client_are_a_failure(scratch, monkeypat
     assert "of which the client has no record" in str(
         verify_client(scratch / "server", 1, scratch / "clients").failures
     )
+
+
+@pytest.mark.parametrize(("said", "known"), [(7, 7), (10**19, -1), (-5, -1), ("many", -1), (None, -1)])
+def test_a_record_is_readable_whatever_the_server_says_about_rounds_taken_back(scratch, said, known):
+    header = {"run": "r", "round": 3, "head": "h", "base": "b", "epoch": "e", "merged": 2}
+    trail = ClientTrail(scratch, 0)
+    trail.add_report(header if said is None else {**header, "reached": said}, {}, {"report.x": torch.zeros(2)})
+    (record,) = trail.records()
+    assert (record.round, record.reached, record.stored) == (3, known, True)

@@ -36,6 +36,7 @@ def test_commands_to_a_trial(tmp_path, monkeypatch, capsys):
     with Federation(tmp_path, 2, rounds=40, deploy={"min_clients": 1}) as trial:
         (trial.app / "federation" / "task.py").write_text(TASK)
         set_clients(trial, 2)
+        trial.find_task(monkeypatch)
 
         def contents():
             return ledger.read(trial.run / ledger.FILE)

@@ -32,3 +32,11 @@ def test_a_panel_without_any_number_has_no_scale():
     axes = drawn(against_k([Panel("(a)", [series], "rounds to 40 %", x="k")], clients=100)).axes[0]
     assert not len(axes.get_yticks())
     assert [text.get_text() for text in axes.texts] == ["never reached for any k", "k = m"]
+
+
+def test_against_k_marks_what_diverged_and_leaves_a_gap():
+    series = Series("FedSWE", [0, 10, 100, 500], [[40.0, 60.0, np.nan, 55.0]])
+    axes = drawn(against_k([Panel("(a)", [series], "test accuracy, %", x="k")], clients=100)).axes[0]
+    points, lost = axes.get_lines()[0], [line for line in axes.get_lines() if line.get_marker() == "x"]
+    np.testing.assert_array_equal(points.get_ydata(), [40, 60, np.nan, 55])
+    assert [line.get_xdata().tolist() for line in lost] == [[100]]

@@ -1,19 +1,24 @@
 """Every claim is decided, by the numbers: it holds in a world like the paper's, and flips when they do."""
 
+import csv
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fedswe_paper.claims import CLAIMS, judge, publish_claims
+from fedswe_paper.claims import CLAIMS, RULE, judge, publish_claims
 from fedswe_paper.decisions import DECISIONS, exact
+from fedswe_paper.decisions.margin import CONFIDENCE, ENOUGH, quantile
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.selection import Selection
 from tests.paper.handmade import FULL, as_printed, told, world
 
 EXACT = {claim.id for claim in CLAIMS if set(claim.recipes) <= {"fig2", "fig4", "fig5", "fig15"}}
-PUZZLE = "competitive-with-known"  # what the paper's own Table 2 does not bear out: 3.1 points behind on CIFAR-10
+# What the paper's own Table 2 does not bear out: under the sine on CIFAR-10 FedSWE is 3.8 and 3.1 points behind.
+PUZZLES = {"k0-competitive-with-known", "k100-competitive-with-known"}
+WRONG = "rho-vanishes-for-large-k"  # the errata: an absent client keeps its model for every k
 
 
 def told_otherwise(condition, **numbers):
@@ -51,35 +56,48 @@ def turns(algorithm, k=0):
 
 FLIPS = {
     "gamma-costs-fedavg-accuracy": told_otherwise(lambda c: (c.p, c.gamma) == (0.1, 0.5), train=more(5)),
+    "gamma-costs-fedavg-accuracy-client-mean": told_otherwise(lambda c: (c.p, c.gamma) == (0.1, 0.5), client_mean=9),
     "non-stationarity-hurts": told_otherwise(lambda c: (c.p, c.gamma) == (1.0, 0.5), final=more(10)),
     "consensus-fails-at-zero": told_otherwise(turns("fedswe"), consensus=(1.0, 0.9)),
     "consensus-improves-with-k": told_otherwise(turns("fedswe", 200), consensus=(1.0, 5.0)),
     "k100-smoother": told_otherwise(turns("fedswe", 100), swing=13),
+    "k100-smoother-server": told_otherwise(turns("fedswe", 100), server_swing=13),
+    "smoother-with-k": told_otherwise(turns("fedswe", 100), server_swing=13),
+    "k0-fluctuates-like-the-baselines": told_otherwise(turns("fedswe"), swing=1),
     "known-peaks-highest-on-svhn": told_otherwise(turns("mifa"), peak=83),
     "varp-and-gfedavg-smooth-but-low": told_otherwise(turns("fedau"), swing=2.5),
     "k100-beats-baselines": told_otherwise(turns("fedvarp"), final=83),
-    "k100-beats-baselines-same-model": told_otherwise(turns("fedavg"), client_mean=33),
-    "k100-matches-peak-of-known-svhn": told_otherwise(turns("fedavg_known"), peak=84),
+    "k100-beats-baselines-client-mean": told_otherwise(turns("fedavg"), client_mean=33),
+    "k100-matches-peak-of-known-svhn": told_otherwise(turns("fedavg_known"), peak=85),
     "accuracy-peaks-near-m": told_otherwise(turns("fedswe", 10), final=83),
-    "rounds-shrink-then-grow": told_otherwise(turns("fedswe", 500), reached={40: 440}),
+    "rounds-shrink-then-grow": told_otherwise(turns("fedswe", 500), reached={40: 300}),
+    "no-slowdown-in-turns": told_otherwise(turns("fedswe", 100), reached={40: 1500}),
     "k100-beats-known-cifar10": told_otherwise(turns("fedavg_known"), final=83),
-    "fedswe-beats-unaided": told_otherwise(steady("fedau", "svhn", "sine"), final=more(5)),
+    "k0-beats-unaided": told_otherwise(steady("fedau", "svhn", "sine"), final=more(5)),
+    "k0-beats-unaided-client-mean": told_otherwise(steady("fedau", "svhn", "sine"), client_mean=5),
+    "k100-beats-unaided": told_otherwise(steady("fedswe", "cifar10", "staircase", k=100), final=more(-5)),
     "k0-above-fedavg": told_otherwise(steady("fedavg", "cinic10", "staircase"), final=more(10)),
-    "k100-beats-k0": told_otherwise(steady("fedswe", "cinic10", "sine", k=100), final=more(-10)),
-    "k0-and-k100-close-on-stationary-svhn": told_otherwise(
+    "k0-above-fedavg-client-mean": told_otherwise(steady("fedavg", "cinic10", "staircase"), client_mean=10),
+    "k0-above-fedavg-server": told_otherwise(steady("fedswe", "cinic10", "staircase"), server=-10),
+    "k100-beats-k0-client-mean": told_otherwise(steady("fedswe", "cinic10", "sine", k=100), final=more(-10)),
+    "k100-beats-k0-server": told_otherwise(steady("fedswe", "cinic10", "sine", k=100), server=-10),
+    "close-on-stationary-svhn-client-mean": told_otherwise(
         steady("fedswe", "svhn", "stationary", k=100), final=more(-2)
     ),
-    "fedavg-all-worst": told_otherwise(steady("fedavg_all", "cifar10", "sine"), final=more(8)),
+    "close-on-stationary-svhn-server": told_otherwise(steady("fedswe", "svhn", "stationary", k=100), server=5),
+    "k100-fluctuates-less-than-k0": told_otherwise(steady("fedswe", "svhn", "stationary", k=100), server_swing=6),
+    "fedavg-all-worst": told_otherwise(steady("fedavg_all", "cifar10", "sine"), final=more(12)),
     "dynamics-get-harder": told_otherwise(lambda c: not c.p and c.dynamics == "staircase", final=more(-20)),
     "sometimes-beats-mifa": told_otherwise(steady("mifa"), final=more(20)),
-    PUZZLE: told_otherwise(steady("fedavg_known"), final=more(-5)),
+    "k0-competitive-with-known": told_otherwise(steady("fedavg_known"), final=more(-5)),
+    "k100-competitive-with-known": told_otherwise(steady("fedavg_known"), final=more(-5)),
     "no-slowdown": told_otherwise(steady("fedswe", "cifar10", "sine"), reached={15: 20, 60: 1700}),
-    "slower-at-first": told_otherwise(steady("fedswe", "svhn", "sine"), reached={20: 10, 40: 70, 60: 140, 80: 820}),
-    "no-slowdown-at-the-last-target": told_otherwise(steady("fedswe", "svhn", "sine"), reached={80: 1000}),
+    "slower-at-first": told_otherwise(steady("fedswe", "svhn", "sine"), reached={20: 10, 40: 20, 60: 30, 80: 820}),
+    "no-slowdown-at-the-last-target": told_otherwise(steady("fedswe", "svhn", "sine"), reached={80: 1300}),
     "slower-on-cifar10": told_otherwise(steady("fedswe", "cifar10", "sine"), reached={60: 1000}),
-    "fedavg-all-never-arrives": told_otherwise(steady("fedavg_all", "cinic10", "sine"), reached={40: 1900}),
+    "fedavg-all-never-arrives": told_otherwise(steady("fedavg_all", "cinic10", "sine"), final=42),
     "every-gamma": told_otherwise(steady("fedau", gamma=0.2), final=more(8)),
-    "every-alpha": told_otherwise(steady("f3ast", alpha=0.05), final=more(8)),
+    "every-alpha": told_otherwise(steady("f3ast", alpha=0.05), train=more(9)),
     "accuracy-rises-with-alpha": told_otherwise(lambda c: c.alpha == 1.0, final=more(-20)),
     "beats-mifa-for-larger-alpha": told_otherwise(steady("mifa", alpha=1.0), final=more(5)),
 }
@@ -96,77 +114,174 @@ def printed():
 
 def test_every_claim_has_a_decision_and_a_test():
     ids = [claim.id for claim in CLAIMS]
-    assert len(ids) == len(set(ids)) == 36
+    assert len(ids) == len(set(ids)) == 51
     assert set(ids) == set(DECISIONS) == EXACT | set(FLIPS)
     assert {recipe for claim in CLAIMS for recipe in claim.recipes} <= set(RECIPES)
-    assert {claim.id for claim in CLAIMS if claim.expected} == {"fedavg-all-worst", "k0-above-fedavg"}
 
 
-def test_the_papers_own_numbers_bear_out_its_claims_but_one(printed):
-    failed = {claim.id for claim, verdict in judge(FULL, printed) if verdict.status != "holds"}
-    assert failed == {PUZZLE}
-    behind = [f for f in DECISIONS[PUZZLE](FULL, printed).findings if not f.holds]
-    assert [f.place for f in behind] == ["cifar10, sine"]
-    assert "k = 100 −3.1 ± 0.0 (2 seeds)" in behind[0].numbers
+def test_the_papers_own_numbers_bear_out_its_claims_but_one_for_both_k(printed):
+    failed = {claim.id: verdict.status for claim, verdict in judge(FULL, printed) if verdict.status != "holds"}
+    assert failed == dict.fromkeys(PUZZLES | {WRONG}, "does not hold")
+    there = DECISIONS["k100-competitive-with-known"](FULL, printed)
+    (behind,) = [f for f in there.findings if f.status == "does not hold"]
+    assert behind.place == "cifar10, sine"
+    place, margin = there.deciding
+    assert (place, margin.mean, margin.threshold) == ("cifar10, sine", pytest.approx(-3.1), -1.0)
+    assert margin.what == "FedSWE, k = 100 (client mean) minus FedAvg, known p (server)"
+    assert (margin.seeds, margin.error) == ((3, 4, 6), pytest.approx(0.0, abs=1e-9))
 
 
 @pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.id in FLIPS], ids=lambda claim: claim.id)
 def test_a_claim_flips_with_the_numbers(claim):
     there = DECISIONS[claim.id](FULL, world(FLIPS[claim.id], recipes=claim.recipes))
-    assert there.status == ("holds" if claim.id == PUZZLE else "does not hold")
-    assert there.evidence.startswith(there.count)
+    assert there.status == ("holds" if claim.id in PUZZLES else "does not hold")
 
 
 @pytest.mark.parametrize("scale", ["ci", "small", "full"])
 def test_nothing_is_decided_without_measurements_but_what_is_exact(scale):
     for claim, verdict in judge(Selection(scale, "paper"), Measurements([])):
-        assert verdict.status == ("holds" if claim.id in EXACT else "not yet measured")
+        exactly = "does not hold" if claim.id == WRONG else "holds"
+        assert verdict.status == (exactly if claim.id in EXACT else "not yet measured")
         assert bool(verdict.findings) == (claim.id in EXACT)
         assert all("svhn" not in place for place in verdict.missing) or scale == "full"
 
 
 def test_a_place_waits_for_the_last_of_its_methods():
-    there = DECISIONS["fedswe-beats-unaided"](FULL, main(without=lambda c: c.algorithm == "f3ast"))
-    assert there.status == "not yet measured"
-    there = DECISIONS["fedswe-beats-unaided"](
-        FULL, main(without=lambda c: c.algorithm == "f3ast" and c.dataset != "svhn")
-    )
+    there = DECISIONS["k0-beats-unaided"](FULL, main(without=lambda c: c.algorithm == "f3ast"))
+    assert (there.status, there.deciding) == ("not yet measured", None)
+    there = DECISIONS["k0-beats-unaided"](FULL, main(without=lambda c: c.algorithm == "f3ast" and c.dataset != "svhn"))
     assert (there.status, there.count) == ("holds", "3 of 3 places measured (9 in all)")
     assert len(there.missing) == 6
 
 
 def test_only_common_seeds_are_compared(printed):
     """Seeds differ by a point for every method alike; the difference of two methods does not."""
-    margin = DECISIONS["k0-above-fedavg"](FULL, printed).findings[0].numbers
-    assert "± 0.0 (2 seeds)" in margin
-    uneven = main(without=lambda c: c.algorithm == "fedavg" and c.seed == 4)
-    assert "(1 seed)" in DECISIONS["k0-above-fedavg"](FULL, uneven).findings[0].numbers
+    margin = DECISIONS["k0-above-fedavg"](FULL, printed).deciding[1]
+    assert (margin.seeds, margin.error) == ((3, 4, 6), pytest.approx(0.0, abs=1e-9))
+    uneven = main(without=lambda c: c.algorithm == "fedavg" and c.seed != 4)
+    assert DECISIONS["k0-above-fedavg"](FULL, uneven).deciding[1].seeds == (4,)
     apart = main(without=lambda c: (c.algorithm == "fedavg") == (c.seed == 4))
     assert DECISIONS["k0-above-fedavg"](FULL, apart).status == "not yet measured"
 
 
+def test_one_seed_is_decided_by_the_spread_of_rows_with_three():
+    """3.7, 3.2 and 3.6 points ahead on SVHN; rows vary by 0.45 over seeds, or by 4.5."""
+
+    def ahead(spread):
+        runs = []
+        for cell in RECIPES["main-table"].lines(FULL):
+            if cell.dataset == "svhn":
+                seeds = {3: 0.0} if cell.algorithm == "fedavg" else {3: 0.0, 4: 1.0, 6: -1.0}
+                story = as_printed(cell)
+                runs += [told(cell, replace(story, final=story.final + spread * by), at) for at, by in seeds.items()]
+        return DECISIONS["k0-above-fedavg"](FULL, Measurements(runs))
+
+    steady_rows = ahead(0.45)
+    assert (steady_rows.status, steady_rows.count) == ("holds", "3 of 3 places measured (9 in all)")
+    margin = steady_rows.deciding[1]
+    assert margin.seeds == (3,)
+    assert margin.error == pytest.approx(0.45 * math.sqrt(2))  # as if the two sides were independent
+    assert margin.freedom == 2 * 27  # nine rows with three seeds, under each of three dynamics
+    assert ahead(4.5).status == "undecided"
+
+
+def test_one_seed_decides_nothing_where_no_row_has_three():
+    measured = main(without=lambda c: c.seed != 3)
+    there = DECISIONS["k0-above-fedavg"](FULL, measured)
+    assert there.status == "undecided"
+    assert math.isnan(there.deciding[1].error)
+
+
+def test_a_difference_inside_the_noise_is_undecided_and_a_tie_too():
+    def fedavg(points):
+        """FedAvg this far below k = 0, with a standard deviation of 1 over seeds."""
+        runs = []
+        for cell in RECIPES["main-table"].lines(FULL):
+            if (cell.dataset, cell.dynamics) == ("svhn", "sine") and (cell.algorithm, cell.k) in (
+                ("fedswe", 0),
+                ("fedavg", 0),
+            ):
+                for seed, noise in {3: -1.0, 4: 0.0, 6: 1.0}.items():
+                    final = 80 - (points + noise if cell.algorithm == "fedavg" else 0.0)
+                    runs.append(told(cell, replace(as_printed(cell), final=final), seed))
+        return DECISIONS["k0-above-fedavg"](FULL, Measurements(runs))
+
+    needed = quantile(2) / math.sqrt(3)
+    assert needed == pytest.approx(2.484, abs=1e-3)
+    assert fedavg(needed + 0.01).status == "holds"
+    assert fedavg(needed - 0.01).status == "undecided"
+    assert fedavg(-needed + 0.01).status == "undecided"
+    assert fedavg(-needed - 0.01).status == "does not hold"
+    tie = main(told_otherwise(steady("fedavg", "svhn", "sine"), final=as_printed(K0_SINE).final))
+    there = DECISIONS["k0-above-fedavg"](FULL, tie)
+    assert (there.status, there.count) == ("undecided", "8 of 9 places")
+    assert there.deciding[0] == "svhn, sine"
+
+
+K0_SINE = FULL.cell("svhn", "sine", ("fedswe", 0.0))
+NAN = told_otherwise(lambda c: turns("fedswe", 100)(c) and c.dataset == "cifar10", nan_from=4000)
+
+
 @pytest.mark.parametrize(
-    ("missed", "left_out", "status"),
-    [
-        ([("svhn", "stationary")], (), "holds"),
-        ([("cifar10", "sine")], (), "holds"),
-        ([("svhn", "stationary"), ("cifar10", "sine")], (), "does not hold"),
-        ([("svhn", "stationary")], ("cinic10",), "holds"),
-        ([("cifar10", "sine")], ("cinic10",), "does not hold"),
-    ],
+    "claim",
+    ["consensus-improves-with-k", "accuracy-peaks-near-m", "k100-beats-known-cifar10", "k100-beats-baselines"],
 )
-def test_eight_of_nine(missed, left_out, status):
-    """One exception among nine; among fewer only the one the paper names."""
+def test_a_run_that_diverged_decides_nothing(claim):
+    """Its accuracy is that of one class, 10 %: far below everything, if it were counted."""
+    recipes = next(c.recipes for c in CLAIMS if c.id == claim)
+    there = DECISIONS[claim](FULL, world(NAN, recipes=recipes))
+    assert there.status == "diverged, undecided"
+    places = {finding.place.split(", ")[0]: finding.status for finding in there.findings}
+    assert places == {"cifar10": "diverged, undecided"} | ({"svhn": "holds"} if "svhn" in places else {})
+    assert math.isnan(there.deciding[1].mean)
 
-    def change(cell, story):
-        ours = cell.algorithm == "fedswe" and cell.k == 100 and not cell.periodic
-        if ours:
-            at_zero = as_printed(replace(cell, k=0.0)).final
-            return replace(story, final=at_zero + (-1 if (cell.dataset, cell.dynamics) in missed else 1))
-        return story
 
-    there = DECISIONS["k100-beats-k0"](FULL, main(change, without=lambda c: c.dataset in left_out))
-    assert there.status == status
+def test_one_seed_that_diverged_is_not_left_out():
+    """The mean of the others would be that of a selection."""
+    lost = told_otherwise(lambda c: turns("fedswe", 100)(c) and c.dataset == "cifar10", nan_from=4000)
+    whole, broken = world(recipes=["fig10"]), world(lost, recipes=["fig10"])
+    cell = FULL.cell("cifar10", "periodic-static", ("fedswe", 100.0))
+    other = FULL.cell("cifar10", "periodic-static", ("fedavg_known", 0.0))
+    runs = [*broken.of(cell)[:1], *whole.of(cell)[1:], *whole.of(other)]
+    there = DECISIONS["k100-beats-known-cifar10"](FULL, Measurements(runs))
+    assert there.status == "diverged, undecided"
+
+
+def test_what_a_run_reached_before_it_diverged_counts():
+    """k = 100 reaches 40 % at round 300, long before the NaN."""
+    recipes = ["fig9", "fig12", "fig10"]
+    assert DECISIONS["rounds-shrink-then-grow"](FULL, world(NAN, recipes=recipes)).status == "holds"
+    early = told_otherwise(turns("fedswe", 100), nan_from=200)
+    assert DECISIONS["no-slowdown-in-turns"](FULL, world(early, recipes=recipes)).status == "diverged, undecided"
+
+
+def test_a_run_that_never_arrives_is_late_and_never_early():
+    never = told_otherwise(steady("fedswe", "svhn", "sine"), reached={}, final=70)
+    there = DECISIONS["no-slowdown-at-the-last-target"](FULL, world(never, recipes=["slowdown-table"]))
+    margin = there.deciding[1]
+    assert (there.status, margin.beyond) == ("does not hold", "at most")
+    assert margin.mean < -900
+    nor = told_otherwise(lambda c: steady("fedavg", "svhn", "sine")(c), reached={}, final=70)
+    there = DECISIONS["no-slowdown-at-the-last-target"](FULL, world(nor, recipes=["slowdown-table"]))
+    assert there.status == "holds"
+    assert {f.deciding.beyond for f in there.findings} == {"at least", ""}
+
+
+def test_a_ranking_uses_the_seeds_that_all_its_rows_have():
+    uneven = world(
+        without=lambda c: c.k in (0, 1, 200, 500) and c.seed != 3,
+        recipes=["fig8"],
+    )
+    there = DECISIONS["accuracy-peaks-near-m"](FULL, uneven)
+    for finding in (f for f in there.findings if f.place.startswith("svhn")):
+        assert {margin.seeds for margin in finding.margins} == {(3,)}
+        assert finding.note.endswith("(seed 3)")
+
+
+def test_the_exception_the_paper_names_is_none_of_the_places():
+    worse = told_otherwise(steady("fedswe", "svhn", "stationary", k=100), final=more(-10))
+    there = DECISIONS["k100-beats-k0-client-mean"](FULL, main(worse))
+    assert (there.status, there.count) == ("holds", "8 of 8 places")
 
 
 def test_at_other_scales_the_stand_in_is_looked_at():
@@ -174,25 +289,41 @@ def test_at_other_scales_the_stand_in_is_looked_at():
     cells = [small.cell("fashion_mnist", "stationary", ("fedswe", k)) for k in (0.0, 100.0)]
     stories = [replace(as_printed(FULL.cell("svhn", "stationary", ("fedswe", 0.0))), final=f) for f in (80, 80.9)]
     measured = Measurements([told(c, s) for c, s in zip(cells, stories, strict=True)])
-    there = DECISIONS["k0-and-k100-close-on-stationary-svhn"](small, measured)
+    there = DECISIONS["close-on-stationary-svhn-server"](small, measured)
     assert [finding.place for finding in there.findings] == ["fashion_mnist, stationary"]
-    assert there.findings[0].numbers.startswith("+0.9 (1 seed)")
+    assert [margin.mean for margin in there.findings[0].margins] == pytest.approx([0.9, -0.9])
 
 
-def test_the_page_and_the_sheet_say_the_same(tmp_path):
+def test_the_page_and_the_sheets_say_the_same(tmp_path):
     measured = world(FLIPS["fedavg-all-worst"], without=lambda c: c.dataset == "cinic10")
     judged = judge(FULL, measured)
     page = publish_claims(FULL, judged, measured, tmp_path).read_text()
-    sheet = (tmp_path / "full-released" / "claims.csv").read_text()
+    assert RULE in page
+    assert "- neither: test accuracy 0.45 (" in page  # of SEEDS
+    with open(tmp_path / "full-released" / "claims.csv") as sheet:
+        rows = {row["id"]: row for row in csv.DictReader(sheet)}
+    with open(tmp_path / "full-released" / "claims-margins.csv") as sheet:
+        margins = list(csv.DictReader(sheet))
     for claim, verdict in judged:
         section = page.split(f"## {claim.id}\n")[1].split("\n## ")[0]
         assert f"**{verdict.status}**" in section
         assert f"| [{claim.id}](#{claim.id}) | {verdict.status} | {verdict.count} |" in page
-        assert all(finding.numbers in section for finding in verdict.findings)
-        assert f"{claim.id},{verdict.status}," in sheet
+        assert all(finding.deciding.what in section for finding in verdict.findings)
+        assert (rows[claim.id]["status"], rows[claim.id]["where"]) == (verdict.status, verdict.count)
+        listed = [row for row in margins if row["id"] == claim.id]
+        assert len(listed) == sum(len(finding.margins) for finding in verdict.findings)
     worst = page.split("## fedavg-all-worst\n")[1].split("\n## ")[0]
-    assert "- ✗ cifar10, sine: " in worst
+    assert "| cifar10, sine | does not hold | −" in worst
     assert "- not measured, or too short to tell: cinic10, stationary; cinic10, staircase; cinic10, sine" in worst
+    row = rows["fedavg-all-worst"]
+    assert (row["place"], row["seeds"], row["unit"]) == ("cifar10, sine", "3 4 6", "points")
+    assert float(row["margin"]) < float(row["threshold"]) == 0
+
+
+def test_the_rule_is_stated_with_the_numbers_that_are_used():
+    assert f"outside its {100 * CONFIDENCE:.0f} % confidence interval" in RULE
+    assert f"({quantile(ENOUGH - 1):.2f} for {ENOUGH} seeds)" in RULE
+    assert f"With fewer than {ENOUGH} seeds" in RULE
 
 
 def test_the_page_says_which_runs_were_short_or_blew_up(tmp_path):
@@ -202,13 +333,13 @@ def test_the_page_says_which_runs_were_short_or_blew_up(tmp_path):
     measured = Measurements([told(short, as_printed(short)), lost])
     page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
     assert "\n- cifar10: 700 rounds instead of 2000\n" in page
-    assert f"\n- ended in NaN, and so always name the first class: {lost.cell.name}\n" in page
+    assert f"\n- ended in NaN, and have no scores: {lost.cell.name} (finite until round 1975)\n" in page
     assert "instead of" not in publish_claims(FULL, [], Measurements([]), tmp_path).read_text()
 
 
 # what needs no runs ---------------------------------------------------------------------------------------------
 def holds(findings):
-    return all(finding.holds for finding in findings)
+    return all(finding.status == "holds" for finding in findings)
 
 
 def test_exact_claims_flip_with_the_curves():
@@ -223,12 +354,19 @@ def test_exact_claims_flip_with_the_curves():
     assert not holds(exact.rho_falls_with_k([{"p": 1.0, "rho": np.full(51, 0.1)}]))
     assert not holds(exact.rho_falls_with_availability([*falling, {"p": 0.7, "rho": np.ones(51)}]))
 
+    assert holds(exact.rho_vanishes([{"p": 1.0, "limit": 0.0}]))
+    assert not holds(exact.rho_vanishes([{"p": 0.5, "limit": 0.5}]))
+
+    together = [{"p": 0.5, "rho": np.full(51, 0.9)}]
+    assert holds(exact.turns_mix_worse(together, [{"p": (0.5, 0.5), "rho": np.full(51, 0.9**20 + 0.01)}]))
+    assert not holds(exact.turns_mix_worse(together, [{"p": (0.5, 0.5), "rho": np.full(51, 0.9**20 - 0.01)}]))
+
     far, near = np.array([[100.0], [-98.0]]), np.array([[0.9], [-0.9]])
     assert holds(exact.cycles({"cycle": [100.0, -100.0], "clients": far}))
     assert not holds(exact.cycles({"cycle": [0.9, -0.9], "clients": near}))
-    assert holds(exact.settles({"cycle": [0.9, -0.9], "clients": near}, slower=0.09))
-    assert not holds(exact.settles({"cycle": [0.9, -0.9], "clients": near}, slower=0.9))
-    assert not holds(exact.settles({"cycle": [100.0, -100.0], "clients": far}, slower=10.0))
+    assert holds(exact.vanishes([0.9, 0.09], (0.01, 0.001)))
+    assert not holds(exact.vanishes([0.9, 0.6], (0.01, 0.001)))
+    assert not holds(exact.vanishes([100.0, 100.0], (0.01, 0.001)))
 
     assert holds(exact.mostly_rare(np.array([0.1, 0.2, 0.9])))
     assert not holds(exact.mostly_rare(np.array([0.1, 0.8, 0.9])))

@@ -28,6 +28,10 @@ class FedVARP(Algorithm):
 
     v uses the memory from before this round. Published with the y_i at the server, O(md); here each client
     keeps its own and sends the difference. Unbiased when all clients are equally available.
+
+    Deviation: y_i is the plain difference of models. The paper of FedVARP divides it by the local rate and the number
+    of steps, and multiplies v by those of the round. With constant rates and steps both are the same; with a decaying
+    rate, an update remembered from a round with a larger rate keeps its size here.
     """
 
     empty: Literal["skip", "memory"] = "skip"  # without reports: no step (released code), or a step along mean(y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from fedswe.cli.arguments import Json
@@ -93,7 +93,9 @@ def _ago(then: float) -> str:
 
 
 def _table(status: Status) -> dict[str, object]:
-    totals = status.totals
+    """Rounds are counted from 1, as in the text."""
+    totals, activity = status.totals, status.activity
+    clients = [replace(c, last_merge=None if c.last_merge is None else c.last_merge + 1) for c in status.clients]
     unknown = {reason: times for (client, reason), times in totals.rejected.items() if client < 0}
     return {
         "rounds": status.rounds,
@@ -104,16 +106,16 @@ def _table(status: Status) -> dict[str, object]:
         "seconds_per_round": totals.seconds / totals.rounds if totals.rounds else None,
         "last_commit": status.last_commit,
         "recent_rounds": [
-            {"round": entry.t, "seconds": entry.took, "time": entry.time, "merged": sorted(entry.merged)}
+            {"round": entry.t + 1, "seconds": entry.took, "time": entry.time, "merged": sorted(entry.merged)}
             for entry in status.recent
         ],
         "rejected_of_unknown_clients": unknown,
-        "client_states": [asdict(client) for client in status.clients],
+        "client_states": [asdict(client) for client in clients],
         "scores": status.scores,
         "running": status.running,
         "paused": status.paused,
         "stopped": status.stopped,
-        "activity": asdict(status.activity) if status.activity else None,
+        "activity": asdict(replace(activity, round=activity.round + 1)) if activity else None,
         "requests": [asdict(request) for request in status.requests],
         "disk_free": status.disk_free,
         "alarms": [asdict(alarm) for alarm in status.alarms],

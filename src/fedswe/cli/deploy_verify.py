@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +10,9 @@ import typer
 
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json
-from fedswe.cli.deploy_arguments import OwnTasks, RunFolder, find_tasks
+from fedswe.cli.deploy_arguments import RunFolder, find_tasks
 from fedswe.errors import FedsweError, require
+from fedswe.registry import only_code_of
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
@@ -26,7 +27,15 @@ def verify_command(
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The client's state-dir; default: RUN_DIR/clients")
     ] = None,
-    own: OwnTasks = None,
+    own: Annotated[
+        Path | None,
+        typer.Option(
+            "--app",
+            metavar="DIR",
+            help="Where your own task is; default: the folder of RUN_DIR. For a run of another machine, and with "
+            "--client I: none, because others have written RUN_DIR",
+        ),
+    ] = None,
     other_machine: Annotated[
         bool, typer.Option("--other-machine", help="The run is of another machine: do not check the seals")
     ] = False,
@@ -36,20 +45,22 @@ def verify_command(
     import torch
 
     from fedswe.deploy.audit.verify import Scope, verify, verify_client
-    from fedswe.deploy.deployment import FILE, Deployment
+    from fedswe.deploy.ledger_key import LedgerKey
 
-    find_tasks(run, own)
     torch.set_num_threads(1)  # as in the processes of a trial: sums depend on the number of threads
     if client is None or client == "all":
-        everything = True if client == "all" else None
-        found = verify(run, scope=Scope(not other_machine, state, everything))
+        scope = Scope(not other_machine, state, True if client == "all" else None)
+        # What an operator has put beside a run of another machine is not run here. Without a key it is such a run; with
+        # one, the seals say so, and nothing is imported.
+        if other_machine or not LedgerKey.find().secret:
+            with only_code_of(own):
+                found = verify(run, scope=scope)
+        else:
+            find_tasks(run, own)
+            found = verify(run, scope=scope)
     else:
         require(client.isdecimal(), f"--client must be a number or all, not {client}")
-        deployment = Deployment.load(run / FILE)
-        if own is not None and (own / FILE).is_file():  # the paths of the data differ from those of the server
-            task = Deployment.load(own / FILE).experiment.task
-            deployment = replace(deployment, experiment=replace(deployment.experiment, task=task))
-        found = verify_client(run, int(client), state or run / "clients", deployment)
+        found = verify_client(run, int(client), state or run / "clients", own)
     if as_json:
         parts = [asdict(part) for part in found.parts]
         summary = {"passed": found.passed, "complete": found.complete, "exact": found.exact}

@@ -53,7 +53,7 @@ class ClientEndpoint:
         require(0 <= client < problem.m, f"there is no client {client}: the task has {problem.m}, counted from 0")
         folder = Path(directory)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise FedsweError(f"cannot make {folder}: {error.strerror}; choose another directory") from None
         return cls(folder / f"client-{client}.safetensors", protocol, client, problem)

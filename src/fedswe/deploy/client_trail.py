@@ -41,10 +41,12 @@ class Record:
     epoch: str = ""
     merged: int = -1  # the round of the client's last merge, as the server said in the job
     report: str = ""  # digest of the report's arrays
+    reached: int = -1  # the most rounds that the run ever had, which is more than `round` if rounds were taken back
     stored: bool = True  # whether the client could store the report, and what it trained from
 
     def sound(self) -> bool:
-        texts, numbers = (self.kind, self.run, self.head, self.base, self.epoch, self.report), (self.round, self.merged)
+        texts = (self.kind, self.run, self.head, self.base, self.epoch, self.report)
+        numbers = (self.round, self.merged, self.reached)
         return (
             all(type(value) is str for value in texts)
             and all(type(value) is int and abs(value) < 1 << 63 for value in numbers)
@@ -66,11 +68,11 @@ class ClientTrail:
         record = Record(
             "report",
             *(str(header["run"]), int(header["round"]), str(header.get("head", "")), str(header["base"])),
-            *(str(header["epoch"]), int(header["merged"]), arrays_digest(report)),
+            *(str(header["epoch"]), int(header["merged"]), arrays_digest(report), _reached(header)),
         )
         path = self._path(record)
         try:
-            self.folder.mkdir(exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
             if not path.exists():
                 write_whole(path, Packet("job", header, {**inputs, **_renamed(report)}).to_bytes())
         except (OSError, FedsweError) as error:
@@ -80,13 +82,13 @@ class ClientTrail:
 
     def add_delivery(self, header: Header) -> None:
         names = str(header["run"]), int(header["round"]), str(header.get("head", "")), str(header["base"])
-        self._add(Record("delivery", *names))
+        self._add(Record("delivery", *names, reached=_reached(header)))
 
     def _add(self, record: Record) -> None:
         """Append a record. One that cannot be written is kept in memory, and written before the next one."""
         self._waiting.append(record)
         try:
-            self.folder.mkdir(exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
             while self._waiting:
                 self._append(self._waiting[0])
                 self._waiting.popleft()
@@ -131,6 +133,12 @@ class ClientTrail:
 
     def _path(self, record: Record) -> Path:
         return self.folder / f"{record.round}-{record.report[:8]}.safetensors"
+
+
+def _reached(header: Header) -> int:
+    """-1 if the server did not say it, or nonsense: that must not make the record unreadable."""
+    found = header.get("reached")
+    return found if isinstance(found, int) and 0 <= found < 1 << 62 else -1
 
 
 _REPORT = "sent."

@@ -11,14 +11,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from fedswe.core.algorithm import Done, Job
 from fedswe.core.records import Model, Vector, parts
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.protocol import NEVER, RunProtocol
+from fedswe.errors import require
 
-_CHUNK = 1 << 16  # coordinates at a time: they stay in the cache, and no copy of a vector is made
+_CHUNK = 1 << 17  # coordinates at a time: they stay in the cache, and no copy of a vector is made
 
 
 class Moves:
@@ -74,12 +76,17 @@ def distance(a: Any, b: Any) -> float:
 
 
 def _squares(a: torch.Tensor, b: torch.Tensor) -> float:
-    total = 0.0
-    for x, y in zip(torch.split(a, _CHUNK), torch.split(b, _CHUNK), strict=True):
-        change = x - y
-        total += float(change.dot(change))
+    x, y, total = a.detach().cpu().numpy(), b.detach().cpu().numpy(), 0.0
+    require(x.shape == y.shape, f"vectors of {len(x)} and {len(y)} coordinates have no distance")
+    buffer = np.empty(min(len(x), _CHUNK), np.result_type(x, y))
+    with np.errstate(all="ignore"):  # whatever a client sends
+        for begin in range(0, len(x), _CHUNK):  # numpy: torch takes twice as long to call, and for a new result
+            part = slice(begin, begin + _CHUNK)
+            change = np.subtract(x[part], y[part], out=buffer[: len(x) - begin])
+            total += float(change.dot(change))
     return total
 
 
 def is_finite(tensors: Mapping[str, torch.Tensor]) -> bool:
-    return all(bool(torch.isfinite(value).all()) for value in tensors.values())
+    """NaN and infinity remain in a sum, which is fast; a sum of finite numbers may overflow."""
+    return all(math.isfinite(float(value.sum())) or bool(torch.isfinite(value).all()) for value in tensors.values())

@@ -75,6 +75,7 @@ class ServerEndpoint:
         self._files, self._protocol = ServerFiles(folder, contents.entries), protocol
         self._files.refuse_later(contents.reached)
         self.run, self.t, self.evicted = title.run, len(contents.entries), contents.evicted
+        self._reached = contents.reached
         self.paused, self.stopped = contents.paused, False
         self._clients = ClientTable(protocol, self._files)
         self._kept: deque[tuple[int, dict[int, int]]] = deque(maxlen=1 + self.deployment.keep_rounds)
@@ -85,6 +86,7 @@ class ServerEndpoint:
         self._clients = self._clients.opened(self.t)
         self._limit = MoveLimit.of_run(protocol, contents.entries, contents.changes)
         self._files.check(self.t, self._clients.last)
+        self._files.check_kept_reports(contents.entries)
         self._files.remove_leftovers(contents.entries)
         initial = protocol.server_init()
         self._server = self._files.state(self.t, initial) if self.t else initial
@@ -319,9 +321,12 @@ class ServerEndpoint:
         return self._round.count_sent(Packet("job", {**self._header(), **header}, arrays))
 
     def _header(self) -> Header:
-        """With `head`, clients can tell later whether the ledger that they are shown is the one of this run."""
-        plan, head = self._protocol.config_digest, self.head
-        return {"run": self.run, "epoch": self.epoch, "round": self.t, "plan": plan, "head": head}
+        """With `head`, clients can tell later whether the ledger that they are shown is the one of this run.
+
+        With `reached`, they know that rounds were taken back, also if the line that says so is lost.
+        """
+        names: Header = {"run": self.run, "epoch": self.epoch, "round": self.t, "plan": self._protocol.config_digest}
+        return {**names, "head": self.head, "reached": max(self._reached, self.t)}
 
     def receive(self, client: int, packet: Packet | bytes) -> Packet | None:
         """Receive a message; an unusable one is rejected, counted and logged. May return a packet to send back."""

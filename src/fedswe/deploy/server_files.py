@@ -29,7 +29,7 @@ from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.ledger import file_digest
 from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
-from fedswe.deploy.packet import Arrays, Packet, decode, decode_fields, encode
+from fedswe.deploy.packet import Arrays, Packet, arrays_digest, decode, decode_fields, encode
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import sync_folder, write_whole
 from fedswe.results.tensors import to_bytes
@@ -62,8 +62,12 @@ class ServerFiles:
         return written
 
     def create(self) -> None:
-        for folder in FOLDERS:
-            (self.directory / folder).mkdir(parents=True, exist_ok=True)
+        """Folders that only their owner can read, whatever the umask."""
+        for folder in ("", *FOLDERS):
+            (self.directory / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(path.is_file() for path in self.directory.iterdir()):  # of a new run
+            with suppress(OSError):  # of another user, who has given it to this one
+                self.directory.chmod(0o700)
 
     def empty(self) -> bool:
         """Whether there are no files of committed rounds."""
@@ -73,6 +77,14 @@ class ServerFiles:
         """Refuse files that round t needs and that are not those in the ledger."""
         for name in sorted(needed(t, last) & self._digests.keys()):
             self._read(name)
+
+    def check_kept_reports(self, entries: Sequence[Entry]) -> None:
+        """Refuse models and reports that are kept for an audit and are not those in the ledger."""
+        for t in sorted(rounds_with_reports(entries)):
+            self._read(f"trail/{t + 1}")
+            for client, known in entries[t].reports.items():
+                name = f"reports/{t}-{client}"
+                require(arrays_digest(self._load(name, "report").arrays) == known, str(self._damaged(name)))
 
     def sound(self, name: str) -> bool:
         """Whether a file is there and has the digest in the ledger."""

@@ -12,7 +12,7 @@ from fedswe.core.records import Vector
 from fedswe.deploy import ledger
 from fedswe.deploy.client_table import ClientTable
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
-from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.deployment import Deployment, from_table
 from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.ledger import Contents, merged_mask
 from fedswe.deploy.ledger_lines import Entry
@@ -21,6 +21,7 @@ from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
+from fedswe.experiment import configuration
 from fedswe.results.files import write_whole
 
 
@@ -65,8 +66,11 @@ class StoredRun(CommittedRun):
         return outputs
 
 
-def stored_deployment(folder: Path, contents: Contents) -> Deployment:
-    """The deployment of a run. A file that the ledger does not name is not read: its task would be imported."""
+def stored_deployment(folder: Path, contents: Contents, instead: configuration.Table | None = None) -> Deployment:
+    """The deployment of a run, with the sections of `instead` in place of its own.
+
+    A file that the ledger does not name is not read: its task would be imported.
+    """
     path = folder / DEPLOYMENT_FILE
     try:
         content = read_whole(path)
@@ -76,7 +80,7 @@ def stored_deployment(folder: Path, contents: Contents) -> Deployment:
         not contents.starts or ledger.file_digest(content) in contents.may_be(DEPLOYMENT_FILE),
         f"{path} is not the file that the last start in the ledger names: restore it from a backup",
     )
-    return Deployment.load(path)
+    return from_table({**configuration.read(path), **(instead or {})})
 
 
 def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str, Vector]]:

@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.decisions.margins import (
-    CLOSE,
-    accuracy,
-    ahead,
-    lead,
-    margin,
-    mean_of_methods,
-    signed,
-    smallest,
-)
+from fedswe_paper.decisions.margin import Margin, margin, numbers
 from fedswe_paper.decisions.scope import STEADY_PLACES, Place, datasets, places
-from fedswe_paper.decisions.verdict import Decide, Finding, Look, over, somewhere
+from fedswe_paper.decisions.statistics import CLOSE, accuracy, ahead, lead, smoother
+from fedswe_paper.decisions.verdict import Decide, Finding, Look, at_least, every, over
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipes.labels import label
-from fedswe_paper.selection import AIDED, ROWS, STEADY, Selection
+from fedswe_paper.selection import AIDED, ROWS, STEADY, Row, Selection
 
-_WORST_BY = 4.0  # points; the smallest distance in the paper's table
-_TASKS = 9  # three data sets, three dynamics
-_EXCEPTION = "svhn, stationary"  # which the paper itself names
+_K0: Row = ("fedswe", 0.0)
+_K100: Row = ("fedswe", 100.0)
+_FEDAVG: Row = ("fedavg", 0.0)
+_EXCEPTION = ("svhn", "stationary")  # which the paper itself names
 
 
 def unaided(selection: Selection, place: Place, **variation: float) -> list[PaperCell]:
@@ -31,75 +23,82 @@ def unaided(selection: Selection, place: Place, **variation: float) -> list[Pape
     return [selection.cell(*place, row, **variation) for row in ROWS if row[0] not in ("fedswe", *AIDED)]
 
 
-def fedswe(selection: Selection, place: Place, k: float, **variation: float) -> PaperCell:
-    return selection.cell(*place, ("fedswe", k), **variation)
+def _beats_unaided(row: Row, output: str | None = None) -> Look[Place]:
+    def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+        ours = selection.cell(*place, row)
+        return every([lead(measured, ours, rival, output) for rival in unaided(selection, place)])
+
+    return look
 
 
-def _better_k(
-    selection: Selection, measured: Measurements, place: Place, rivals: list[PaperCell], above: float
-) -> Finding | None:
-    """The better of k = 0 and k = 100 against the closest rival."""
-    leads = [(k, lead(measured, fedswe(selection, place, k), rivals)) for k in (0.0, 100.0)]
-    known = [(k, found) for k, found in leads if found is not None]
-    if len(known) < len(leads):
-        return None
-    numbers = "; ".join(f"k = {k:g} {signed(by)} against {name}" for k, (name, by) in known)
-    return Finding(max(by.mean for _, (_, by) in known) > above, numbers)
+def _some_k_beats(other: Row) -> Look[Place]:
+    def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+        rival = selection.cell(*place, other)
+        return at_least(1, [lead(measured, selection.cell(*place, row), rival) for row in (_K0, _K100)])
 
-
-def _beats_unaided(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    return _better_k(selection, measured, place, unaided(selection, place), above=0.0)
-
-
-def _against(other: str, above: float) -> Look[Place]:
-    return lambda selection, measured, place: _better_k(
-        selection, measured, place, [selection.cell(*place, (other, 0.0))], above
-    )
+    return look
 
 
 def _all_is_worst(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    others = [selection.cell(*place, row) for row in ROWS if row[0] != "fedavg_all"]
-    worst = accuracy(measured, selection.cell(*place, ("fedavg_all", 0.0)))
-    above = {label(cell): margin(accuracy(measured, cell), worst) for cell in others}
-    next_one = smallest(above)
-    if next_one is None:
-        return None
-    close = {name: by for name, by in above.items() if by is not None and by.mean < _WORST_BY} or dict([next_one])
-    text = "; ".join(f"{signed(by)}: {name} minus FedAvg, all" for name, by in close.items())
-    return Finding(next_one[1].mean >= _WORST_BY, text)
+    worst = selection.cell(*place, ("fedavg_all", 0.0))
+    others = [selection.cell(*place, row) for row in ROWS if row[0] not in ("fedavg_all", "gfedavg")]
+    return every([lead(measured, other, worst) for other in others])
 
 
-def _close(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    by = margin(*(accuracy(measured, fedswe(selection, place, k)) for k in (100.0, 0.0)))
-    return None if by is None else Finding(abs(by.mean) < CLOSE, f"{signed(by)}: k = 100 minus k = 0")
+def _close(output: str) -> Look[Place]:
+    """Both ways at most so far apart."""
+
+    def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+        k0, k100 = (selection.cell(*place, row) for row in (_K0, _K100))
+        return every([lead(measured, k100, k0, output, -CLOSE), lead(measured, k0, k100, output, -CLOSE)])
+
+    return look
 
 
-def _eight_of_nine(findings: Sequence[Finding], complete: bool) -> bool:
-    """One exception among all nine tasks; among fewer, only the one the paper names."""
-    missed = [finding.place for finding in findings if not finding.holds]
-    if complete and len(findings) == _TASKS:
-        return len(missed) <= 1
-    return set(missed) <= {_EXCEPTION}
+def _all_but_the_exception(selection: Selection) -> list[Place]:
+    return [place for place in STEADY_PLACES(selection) if place != _EXCEPTION]
+
+
+def _fluctuates_less(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+    return every([smoother(measured, selection.cell(*place, _K100), selection.cell(*place, _K0), "server")])
+
+
+def mean_fall(
+    what: str, measured: Measurements, before: Sequence[PaperCell], after: Sequence[PaperCell]
+) -> Margin | None:
+    """Mean test accuracy of all the cells before, minus that of those after."""
+    terms = [(1 / len(before), numbers(measured, cell, accuracy())) for cell in before]
+    return margin(what, terms + [(-1 / len(after), numbers(measured, cell, accuracy())) for cell in after])
 
 
 def _harder(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
     """The mean of the seven methods without memory or known statistics falls from each dynamics to the next."""
     rows = [row for row in ROWS if row[0] not in AIDED]
-    means = [mean_of_methods(measured, [selection.cell(dataset, d, row) for row in rows]) for d in STEADY]
-    second, third = margin(means[1], means[0]), margin(means[2], means[1])
-    if second is None or third is None:
-        return None
-    numbers = f"staircase {signed(second)}, sine {signed(third)}, each against the one before; mean of seven methods"
-    return Finding(second.mean < 0 and third.mean < 0, numbers)
+    cells = [[selection.cell(dataset, dynamics, row) for row in rows] for dynamics in STEADY]
+    steps = zip(STEADY, STEADY[1:], cells, cells[1:], strict=False)
+    return every(
+        [
+            mean_fall(f"{easier} minus {harder}, mean of seven methods, each at its judged model", measured, a, b)
+            for easier, harder, a, b in steps
+        ]
+    )
 
 
 STEADY_DECISIONS: dict[str, Decide] = {
-    "fedswe-beats-unaided": over(STEADY_PLACES, _beats_unaided),
-    "k0-above-fedavg": over(STEADY_PLACES, ahead(("fedswe", 0.0), ("fedavg", 0.0))),
-    "k100-beats-k0": over(STEADY_PLACES, ahead(("fedswe", 100.0), ("fedswe", 0.0)), _eight_of_nine),
-    "k0-and-k100-close-on-stationary-svhn": over(places(("stationary",), "svhn"), _close),
+    "k0-beats-unaided": over(STEADY_PLACES, _beats_unaided(_K0)),
+    "k0-beats-unaided-client-mean": over(STEADY_PLACES, _beats_unaided(_K0, "client_mean")),
+    "k100-beats-unaided": over(STEADY_PLACES, _beats_unaided(_K100)),
+    "k0-above-fedavg": over(STEADY_PLACES, ahead(_K0, _FEDAVG)),
+    "k0-above-fedavg-client-mean": over(STEADY_PLACES, ahead(_K0, _FEDAVG, "client_mean")),
+    "k0-above-fedavg-server": over(STEADY_PLACES, ahead(_K0, _FEDAVG, "server")),
+    "k100-beats-k0-client-mean": over(_all_but_the_exception, ahead(_K100, _K0, "client_mean")),
+    "k100-beats-k0-server": over(_all_but_the_exception, ahead(_K100, _K0, "server")),
+    "close-on-stationary-svhn-client-mean": over(places(("stationary",), "svhn"), _close("client_mean")),
+    "close-on-stationary-svhn-server": over(places(("stationary",), "svhn"), _close("server")),
+    "k100-fluctuates-less-than-k0": over(STEADY_PLACES, _fluctuates_less),
     "fedavg-all-worst": over(STEADY_PLACES, _all_is_worst),
     "dynamics-get-harder": over(datasets(), _harder),
-    "sometimes-beats-mifa": over(STEADY_PLACES, _against("mifa", above=0.0), somewhere),
-    "competitive-with-known": over(STEADY_PLACES, _against("fedavg_known", above=-CLOSE)),
+    "sometimes-beats-mifa": over(STEADY_PLACES, _some_k_beats(("mifa", 0.0)), somewhere=True),
+    "k0-competitive-with-known": over(STEADY_PLACES, ahead(_K0, ("fedavg_known", 0.0), above=-CLOSE)),
+    "k100-competitive-with-known": over(STEADY_PLACES, ahead(_K100, ("fedavg_known", 0.0), above=-CLOSE)),
 }

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.decisions.margins import CLOSE, BySeed, accuracy, ahead, lead, margin, signed, smallest
+from fedswe_paper.decisions.margin import Margin, Numbers, Statistic, difference, margin, numbers
 from fedswe_paper.decisions.scope import CIFAR10_TURNS, SVHN_TURNS, TURNS, Place
-from fedswe_paper.decisions.sine import SLOWER, rounds
-from fedswe_paper.decisions.verdict import Decide, Finding, Look, over
-from fedswe_paper.measurements import Measurements, summary
-from fedswe_paper.recipes.labels import label
+from fedswe_paper.decisions.sine import SLOWER, in_time
+from fedswe_paper.decisions.statistics import (
+    CLOSE,
+    accuracy,
+    ahead,
+    arrival,
+    lead,
+    named,
+    peak,
+    smoother,
+    swing,
+    tail,
+)
+from fedswe_paper.decisions.verdict import Decide, Finding, Look, at_least, both, every, over
+from fedswe_paper.measurements import Measurements
+from fedswe_paper.recipes.labels import seeds_named
 from fedswe_paper.recipes.periodic import BASELINES, sweep
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import Selection
-from fedswe_paper.tables import Measured
 
 _SMOOTH = ("gfedavg", "fedvarp")  # the smoothest of the baselines, the paper says
+_MOST = len(BASELINES) // 2 + 1
 
 
 def _fedswe(selection: Selection, place: Place, k: float) -> PaperCell:
@@ -30,100 +43,94 @@ def _baselines(selection: Selection, place: Place) -> list[PaperCell]:
     return [selection.cell(*place, row) for row in BASELINES]
 
 
-def _tail(run: FinishedRun, column: str) -> list[float]:
-    first = run.history.last["round"] - run.cell.experiment().evaluate.tail
-    return [row[column] for row in run.history.rows if row["round"] > first]
-
-
-def _swing(measured: Measurements, cell: PaperCell) -> BySeed:
-    """Standard deviation of the judged model's test accuracy over the last rounds, points, by seed."""
-    column = f"{cell.judged_by}_test_accuracy"
-    return {run.cell.seed: 100 * float(np.std(_tail(run, column))) for run in measured.of(cell)}
-
-
-def _peak(measured: Measurements, cell: PaperCell) -> BySeed:
-    """The highest test accuracy of the run, percent, by seed."""
-    column = f"{cell.judged_by}_test_accuracy"
-    return {run.cell.seed: 100 * float(run.history[column].max()) for run in measured.of(cell)}
-
-
 # Figure 6 -----------------------------------------------------------------------------------------------------
-def _consensus(run: FinishedRun, first: bool) -> float:
-    """Mean error over the first tenth of the rounds (or at the first evaluation), or over the last rounds."""
+def _last_error(run: FinishedRun) -> float:
+    """Logarithm of the mean consensus error over the last rounds."""
+    return math.nan if run.diverged else math.log10(float(np.mean(tail(run, "consensus_clients"))))
+
+
+def _growth(run: FinishedRun) -> float:
+    """By how much the error of the last rounds exceeds that of the first tenth (or of the first evaluation)."""
     rows = run.history.rows[1:]  # at the start all models are equal
     until = max(run.history.last["round"] / 10, rows[0]["round"])
     early = [row["consensus_clients"] for row in rows if row["round"] <= until]
-    error = float(np.mean(early if first else _tail(run, "consensus_clients")))
-    return error if math.isfinite(error) else math.inf  # models that diverged have no consensus
+    return _last_error(run) - math.log10(float(np.mean(early)))
+
+
+_ERROR = Statistic(_last_error, whole=True)
 
 
 def _fails_at_zero(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    runs = measured.of(_fedswe(selection, place, 0.0))
-    growth = summary([_consensus(run, first=False) / _consensus(run, first=True) for run in runs])
-    if growth is None:
-        return None
-    spread = "" if growth.std is None else f" ± {growth.std:.2g}"
-    numbers = f"{growth.mean:.3g}{spread} times the error of the first tenth of the rounds"
-    return Finding(growth.mean > 1, f"{numbers}, {_seeds(growth.seeds)}")
+    cell = _fedswe(selection, place, 0.0)
+    what = "consensus error of k = 0, last rounds over the first tenth, logarithm"
+    return every([margin(what, [(1.0, numbers(measured, cell, Statistic(_growth, whole=True)))], unit="log10")])
 
 
 def _improves_with_k(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    errors = {
-        cell.k: {run.cell.seed: _consensus(run, first=False) for run in measured.of(cell)}
-        for cell in sweep(selection, *place)
-    }
-    found = {k: mean.mean for k, by_seed in errors.items() if (mean := summary(list(by_seed.values()))) is not None}
-    steps = [margin(errors[b], errors[a]) for a, b in pairwise(sorted(found))]
-    known = [step.mean < 0 for step in steps if step is not None]
-    if not known or len(known) < len(steps):
-        return None
-    listed = ", ".join(f"k = {k:g} {found[k]:.3g}" for k in sorted(found))
-    return Finding(all(known), f"error {listed}; {sum(known)} of {len(known)} steps down, paired by seed")
+    errors = {cell.k: numbers(measured, cell, _ERROR) for cell in sweep(selection, *place)}
+    steps = [
+        difference(f"consensus error, k = {a:g} over k = {b:g}, logarithm", errors[a], errors[b], unit="log10")
+        for a, b in pairwise(sorted(errors))
+    ]
+    return every(steps)
 
 
 # Figures 7 and 10 -----------------------------------------------------------------------------------------------
-def _smoother(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+def _smoother(output: str | None) -> Look[Place]:
     """Less swing than k = 0 and than most of the baselines."""
-    ours = _swing(measured, _fedswe(selection, place, 100.0))
-    plain = margin(ours, _swing(measured, _fedswe(selection, place, 0.0)))
-    others = [margin(ours, _swing(measured, cell)) for cell in _baselines(selection, place)]
-    known = [other.mean < 0 for other in others if other is not None]
-    mean = summary(list(ours.values()))
-    if mean is None or plain is None or len(known) < len(others):
-        return None
-    numbers = f"swings by {mean.mean:.1f} points, {signed(plain)} against k = 0; less than {sum(known)} of 6 baselines"
-    return Finding(plain.mean < 0 and sum(known) > len(others) / 2, numbers)
+
+    def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+        ours = _fedswe(selection, place, 100.0)
+        others = [smoother(measured, ours, cell, output) for cell in _baselines(selection, place)]
+        plain = smoother(measured, ours, _fedswe(selection, place, 0.0), output)
+        return both(every([plain]), at_least(_MOST, others))
+
+    return look
+
+
+def _smoother_with_k(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+    return every([smoother(measured, b, a, "server") for a, b in pairwise(sweep(selection, *place))])
+
+
+def _fluctuates_like_baselines(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+    """Between half the mean swing of the baselines and twice that."""
+    cell, others = _fedswe(selection, place, 0.0), _baselines(selection, place)
+    ours = numbers(measured, cell, swing("server"))
+    theirs = [numbers(measured, other, swing("server")) for other in others]
+
+    def times(factor: float) -> list[tuple[float, Numbers]]:
+        return [(factor / len(theirs), each) for each in theirs]
+
+    name, mean = f"swing of {named(cell, 'server')}", "the mean of the six baselines (server)"
+    low = margin(f"{name} minus half {mean}", [(1.0, ours), *times(-0.5)])
+    high = margin(f"twice {mean} minus {name}", [(-1.0, ours), *times(2.0)])
+    return every([low, high])
 
 
 def _known_peaks_highest(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    peaks = {cell.algorithm: _peak(measured, cell) for cell in _baselines(selection, place)}
-    known = peaks.pop("fedavg_known")
-    found = smallest({label(selection.cell(*place, (name, 0.0))): margin(known, peak) for name, peak in peaks.items()})
-    return None if found is None else Finding(found[1].mean > 0, f"{signed(found[1])} against {found[0]}, the closest")
+    cells = {cell.algorithm: cell for cell in _baselines(selection, place)}
+    known = cells.pop("fedavg_known")
+    return every([_higher_peak(measured, known, other) for other in cells.values()])
+
+
+def _higher_peak(measured: Measurements, ours: PaperCell, theirs: PaperCell) -> Margin | None:
+    what = f"peak of {named(ours)} minus that of {named(theirs)}"
+    return difference(what, numbers(measured, ours, peak()), numbers(measured, theirs, peak()))
 
 
 def _smooth_but_low(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
     """Both swing less than each of the other four, and peak below FedAvg with known probabilities."""
     cells = {cell.algorithm: cell for cell in _baselines(selection, place)}
-    swings = {name: summary(list(_swing(measured, cell).values())) for name, cell in cells.items()}
-    known = {name: swing.mean for name, swing in swings.items() if swing is not None}
-    top = _peak(measured, cells["fedavg_known"])
-    peaks = [margin(_peak(measured, cells[name]), top) for name in _SMOOTH]
-    below = [peak for peak in peaks if peak is not None]
-    if len(known) < len(cells) or len(below) < len(peaks):
-        return None
-    smooth = max(known[name] for name in _SMOOTH) < min(known[name] for name in known if name not in _SMOOTH)
-    listed = ", ".join(f"{label(cells[name])} {known[name]:.1f}" for name in sorted(known, key=known.__getitem__))
-    numbers = f"swings {listed}; peaks {' and '.join(map(signed, below))} against known p"
-    return Finding(smooth and all(peak.mean < 0 for peak in below), numbers)
+    others = [cell for name, cell in cells.items() if name not in _SMOOTH]
+    swings = [smoother(measured, cells[name], other) for name in _SMOOTH for other in others]
+    peaks = [_higher_peak(measured, cells["fedavg_known"], cells[name]) for name in _SMOOTH]
+    return every([*swings, *peaks])
 
 
 def _beats_baselines(output: str | None) -> Look[Place]:
     def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-        found = lead(measured, _fedswe(selection, place, 100.0), _baselines(selection, place), output)
-        if found is None:
-            return None
-        return Finding(found[1].mean > 0, f"{signed(found[1])} against {found[0]}, the closest")
+        ours = _fedswe(selection, place, 100.0)
+        return every([lead(measured, ours, rival, output) for rival in _baselines(selection, place)])
 
     return look
 
@@ -131,63 +138,85 @@ def _beats_baselines(output: str | None) -> Look[Place]:
 def _matches_known(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
     """At its end not more than CLOSE below the other's peak, and with less swing."""
     ours, known = _fedswe(selection, place, 100.0), selection.cell(*place, ("fedavg_known", 0.0))
-    below = margin(accuracy(measured, ours), _peak(measured, known))
-    swing = margin(_swing(measured, ours), _swing(measured, known))
-    if below is None or swing is None:
-        return None
-    numbers = f"{signed(below)} against the peak of known p; swing {signed(swing)} against it"
-    return Finding(below.mean > -CLOSE and swing.mean < 0, numbers)
+    what = f"{named(ours)} at the end minus the peak of {named(known)}"
+    below = difference(what, numbers(measured, ours, accuracy()), numbers(measured, known, peak()), -CLOSE)
+    return every([below, smoother(measured, ours, known)])
 
 
-# Figures 8, 9, 11 and 12 ------------------------------------------------------------------------------------------
+# Figures 8, 9, 11 and 12: a ranking, so all k are looked at with the seeds that all of them have ---------------------
+def _ranked(measured: Measurements, cells: list[PaperCell], statistic: Statistic) -> dict[float, Numbers]:
+    """By k; empty where no seed has all of them."""
+    found = {cell.k: numbers(measured, cell, statistic) for cell in cells}
+    common = set.intersection(*(set(each.values) for each in found.values()))
+    if not common:
+        return {}
+    return {k: replace(each, values={seed: each.values[seed] for seed in common}) for k, each in found.items()}
+
+
+def _mean(of: Numbers) -> float:
+    return float(np.mean(list(of.values.values())))
+
+
+def _listed(ranked: dict[float, Numbers], digits: int) -> str:
+    means = {k: _mean(of) for k, of in ranked.items()}
+    shown = ", ".join(f"k = {k:g} {'NaN' if math.isnan(mean) else f'{mean:.{digits}f}'}" for k, mean in means.items())
+    seeds = sorted(next(iter(ranked.values())).values)
+    return f"{shown} ({seeds_named(seeds)})"
+
+
 def _peaks_near_m(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    """The best k between m/2 and 2m, and ahead of both ends."""
-    scores = {cell.k: accuracy(measured, cell) for cell in sweep(selection, *place)}
-    means = {k: mean for k, by_seed in scores.items() if (mean := summary(list(by_seed.values()))) is not None}
-    if len(means) < len(scores):
+    """The best k between m/2 and 2m is more accurate than every k outside of that."""
+    cells = sweep(selection, *place)
+    ranked, m = _ranked(measured, cells, accuracy()), selection.scale.clients
+    near = [k for k in ranked if m / 2 <= k <= 2 * m]
+    if not near:
         return None
-    best, m = max(means, key=lambda k: means[k].mean), selection.scale.clients
-    ends = [margin(scores[best], scores[end]) for end in (min(means), max(means))]
-    gains = [end for end in ends if end is not None]
-    if len(gains) < len(ends):
-        return None
-    listed = ", ".join(f"k = {k:g} {means[k].mean:.1f}" for k in sorted(means))
-    inside = m / 2 <= best <= 2 * m and all(gain.mean > 0 for gain in gains)
-    numbers = f"best at k = {best:g}, {signed(gains[0])} against k = {min(means):g} and {signed(gains[1])} against"
-    return Finding(inside, f"{numbers} k = {max(means):g}; {listed}")
+    best = max(near, key=lambda k: math.inf if math.isnan(_mean(ranked[k])) else _mean(ranked[k]))
+    model = cells[0].judged_by.replace("_", " ")
+    margins = [
+        difference(f"k = {best:g} minus k = {k:g} ({model})", ranked[best], ranked[k]) for k in ranked if k not in near
+    ]
+    return every(margins, _listed(ranked, 1))
 
 
 def _shrink_then_grow(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    """Fewest rounds strictly between the ends; the largest k needs SLOWER times as many, or never gets there."""
+    """Fewest rounds strictly between the ends; the largest k needs SLOWER times as many."""
+    target, cells = selection.scale.target, sweep(selection, *place)
+    ranked = _ranked(measured, cells, arrival(cells[0], target))
+    if not ranked:
+        return None
+    first, *between, last = sorted(ranked)
+    best = min(between, key=lambda k: -1.0 if math.isnan(_mean(ranked[k])) else _mean(ranked[k]))
+    what = f"rounds of k = {first:g} minus those of k = {best:g}"
+    fewer = difference(what, ranked[first], ranked[best], unit="rounds")
+    more = margin(
+        f"rounds of k = {last:g} minus {SLOWER:g} times those of k = {best:g}",
+        [(1.0, ranked[last]), (-SLOWER, ranked[best])],
+        unit="rounds",
+    )
+    return every([fewer, more], f"rounds to {100 * target:.0f} %: {_listed(ranked, 0)}")
+
+
+def _not_slower(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+    fedavg = selection.cell(*place, ("fedavg", 0.0))
     target = selection.scale.target
-    found: dict[float, Measured] = {}
-    for cell in sweep(selection, *place):
-        mean = summary(list(measured.rounds_to(cell, target).values()))
-        if mean is None:
-            return None
-        found[cell.k] = mean
-    first, *_, last = sorted(found)
-    best = min(found, key=lambda k: found[k].mean)
-    shrinks = found[best].mean < found[first].mean
-    grows = found[best].mean < math.inf and found[last].mean >= SLOWER * found[best].mean
-    listed = ", ".join(f"k = {k:g} {rounds(found[k].mean)}" for k in sorted(found))
-    return Finding(shrinks and grows, f"rounds to {100 * target:.0f} %: {listed}, {_seeds(found[first].seeds)}")
-
-
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
+    return every([in_time(measured, _fedswe(selection, place, k), fedavg, target, SLOWER) for k in (0.0, 100.0)])
 
 
 TURNS_DECISIONS: dict[str, Decide] = {
     "consensus-fails-at-zero": over(TURNS, _fails_at_zero),
     "consensus-improves-with-k": over(TURNS, _improves_with_k),
-    "k100-smoother": over(TURNS, _smoother),
+    "k100-smoother": over(TURNS, _smoother(None)),
+    "k100-smoother-server": over(TURNS, _smoother("server")),
+    "smoother-with-k": over(TURNS, _smoother_with_k),
+    "k0-fluctuates-like-the-baselines": over(TURNS, _fluctuates_like_baselines),
     "known-peaks-highest-on-svhn": over(SVHN_TURNS, _known_peaks_highest),
     "varp-and-gfedavg-smooth-but-low": over(SVHN_TURNS, _smooth_but_low),
     "k100-beats-baselines": over(TURNS, _beats_baselines(None)),
-    "k100-beats-baselines-same-model": over(TURNS, _beats_baselines("client_mean")),
+    "k100-beats-baselines-client-mean": over(TURNS, _beats_baselines("client_mean")),
     "k100-matches-peak-of-known-svhn": over(SVHN_TURNS, _matches_known),
     "k100-beats-known-cifar10": over(CIFAR10_TURNS, ahead(("fedswe", 100.0), ("fedavg_known", 0.0))),
     "accuracy-peaks-near-m": over(TURNS, _peaks_near_m),
     "rounds-shrink-then-grow": over(TURNS, _shrink_then_grow),
+    "no-slowdown-in-turns": over(TURNS, _not_slower),
 }

@@ -6,121 +6,118 @@ import math
 from collections.abc import Sequence
 
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.decisions.main_table import fedswe, unaided
-from fedswe_paper.decisions.margins import lead, margin, mean_of_methods, signed
+from fedswe_paper.decisions.main_table import mean_fall, unaided
+from fedswe_paper.decisions.margin import Margin, difference, margin, numbers
 from fedswe_paper.decisions.scope import SVHN_SINE, Place, datasets
-from fedswe_paper.decisions.verdict import Decide, Finding, Look, over
+from fedswe_paper.decisions.statistics import above, accuracy, arrival, named, peak
+from fedswe_paper.decisions.verdict import Decide, Finding, Look, every, over
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import accuracy_tables, motivating, slowdown
-from fedswe_paper.recipes.labels import label
-from fedswe_paper.selection import CONFERENCE, Selection
-from fedswe_paper.tables import Measured
+from fedswe_paper.selection import CONFERENCE, Row, Selection
 
 SLOWER = 1.5  # times the rounds: a significant slowdown; the paper gives no number
 _COMPARABLE = 1.1  # times the rounds: comparable; the paper gives no number
 _DROP = 10.0  # points, as the paper says of Figure 3
+_K0: Row = ("fedswe", 0.0)
 
 
 # Figure 3 ---------------------------------------------------------------------------------------------------
-def _drop(selection: Selection, measured: Measurements, dataset: str, p: float, part: str) -> Measured | None:
-    """The deepest sine minus the shallowest."""
-    deep, shallow = (
-        measured.scores(motivating.line(selection, dataset, p, gamma), f"{part}_accuracy")
-        for gamma in (max(motivating.GAMMAS), min(motivating.GAMMAS))
-    )
-    return margin(deep, shallow)
+def _drop(
+    selection: Selection, measured: Measurements, dataset: str, p: float, part: str, output: str, above: float = 0.0
+) -> Margin | None:
+    """The shallowest sine minus the deepest."""
+    shallow, deep = min(motivating.GAMMAS), max(motivating.GAMMAS)
+    cells = [motivating.line(selection, dataset, p, gamma) for gamma in (shallow, deep)]
+    what = f"p = {p:g}, {part}: gamma {shallow:g} minus gamma {deep:g}, {named(cells[0], output)}"
+    one, other = (numbers(measured, cell, accuracy(output, part)) for cell in cells)
+    return difference(what, one, other, above)
 
 
-def _costs(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
-    p = min(motivating.PROBABILITIES)
-    train, test = (_drop(selection, measured, dataset, p, part) for part in ("train", "test"))
-    if train is None or test is None:
-        return None
-    return Finding(max(train.mean, test.mean) < -_DROP, f"train {signed(train)}, test {signed(test)}")
+def _costs(output: str) -> Look[str]:
+    def look(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
+        p = min(motivating.PROBABILITIES)
+        return every([_drop(selection, measured, dataset, p, part, output, _DROP) for part in ("train", "test")])
+
+    return look
 
 
 def _hurts(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
-    drops = [(p, _drop(selection, measured, dataset, p, "test")) for p in motivating.PROBABILITIES]
-    known = [(p, drop) for p, drop in drops if drop is not None]
-    if len(known) < len(drops):
-        return None
-    numbers = ", ".join(f"p = {p:g} {signed(drop)}" for p, drop in known)
-    return Finding(all(drop.mean < 0 for _, drop in known), f"{numbers}: gamma 0.5 minus gamma 0.1")
+    return every([_drop(selection, measured, dataset, p, "test", "server") for p in motivating.PROBABILITIES])
 
 
-# Table 7: rounds are those of the curve averaged over seeds, as in the paper -----------------------------------
-def _race(selection: Selection, measured: Measurements, dataset: str) -> list[tuple[int, float, float]] | None:
-    """Target, rounds of FedSWE (k = 0), rounds of FedAvg over active clients."""
-    cells = [selection.cell(dataset, "sine", (name, 0.0)) for name in ("fedswe", "fedavg")]
-    race = []
-    for target in slowdown.targets_of(dataset):
-        ours, theirs = (slowdown.first_round(cell, measured, target) for cell in cells)
-        if ours is None or theirs is None:
-            return None
-        race.append((target, ours.mean, theirs.mean))
-    return race
+# Table 7 ------------------------------------------------------------------------------------------------------
+def in_time(measured: Measurements, ours: PaperCell, theirs: PaperCell, target: float, within: float) -> Margin | None:
+    """Rounds to a test accuracy: so many times the other's, minus ours."""
+    times = "rounds" if within == 1 else f"{within:g} times the rounds"
+    what = f"to {100 * target:g} %: {times} of {named(theirs)} minus those of {named(ours)}"
+    terms = [(within, theirs), (-1.0, ours)]
+    return margin(what, [(w, numbers(measured, c, arrival(c, target))) for w, c in terms], unit="rounds")
 
 
-def _said(selection: Selection, measured: Measurements, dataset: str, race: Sequence[tuple[int, float, float]]) -> str:
-    a, b = (selection.cell(dataset, "sine", (name, 0.0)) for name in ("fedswe", "fedavg"))
-    parts = []
-    for target, ours, theirs in race:
-        by_seed = margin(measured.rounds_to(a, target / 100), measured.rounds_to(b, target / 100))
-        known = by_seed is not None and by_seed.seeds > 1 and math.isfinite(by_seed.mean)
-        apart = f", by seed {signed(by_seed, 0)}" if known and by_seed is not None else ""
-        parts.append(f"{rounds(ours)} against {rounds(theirs)} rounds to {target} %{apart}")
-    return "; ".join(parts)
-
-
-def rounds(value: float) -> str:
-    return f"{value:.0f}" if math.isfinite(value) else "never"
+def _racers(selection: Selection, dataset: str) -> list[PaperCell]:
+    """FedSWE (k = 0) and FedAvg over active clients."""
+    return [selection.cell(dataset, "sine", row) for row in (_K0, ("fedavg", 0.0))]
 
 
 def _at_the_last_reached(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
     """At the last target that FedAvg reaches: the first ones are a matter of one or two evaluations."""
-    reached = [one for one in _race(selection, measured, dataset) or [] if 0 < one[2] < math.inf]
-    if not reached:
-        return None
-    _, ours, theirs = reached[-1]
-    return Finding(ours <= SLOWER * theirs, _said(selection, measured, dataset, reached[-1:]))
+    ours, theirs = _racers(selection, dataset)
+    for target in reversed(slowdown.targets_of(dataset)):
+        first = slowdown.first_round(theirs, measured, target)
+        if first is not None and 0 < first.mean < math.inf:
+            return every([in_time(measured, ours, theirs, target / 100, SLOWER)])
+    return None
 
 
 def _lags_at_first(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
-    race = (_race(selection, measured, dataset) or [])[:-1]
-    if not any(math.isfinite(theirs) for _, _, theirs in race):
+    """The mean over the first three of four targets."""
+    ours, theirs = _racers(selection, dataset)
+    targets = slowdown.targets_of(dataset)[:-1]
+    first = slowdown.first_round(theirs, measured, targets[0])
+    if first is None or not math.isfinite(first.mean):
         return None
-    lags = all(ours >= theirs for _, ours, theirs in race) and any(ours > theirs for _, ours, theirs in race)
-    return Finding(lags, _said(selection, measured, dataset, race))
+    terms = [
+        (sign / len(targets), numbers(measured, cell, arrival(cell, target / 100)))
+        for sign, cell in ((1.0, ours), (-1.0, theirs))
+        for target in targets
+    ]
+    listed = ", ".join(f"{target} %" for target in targets)
+    what = f"mean over {listed}: rounds of {named(ours)} minus those of {named(theirs)}"
+    return every([margin(what, terms, unit="rounds")])
 
 
 def _last_target(within: float, slower: bool) -> Look[str]:
     """FedSWE within so many times the rounds of FedAvg, or beyond them."""
 
     def look(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
-        last = (_race(selection, measured, dataset) or [])[-1:]
-        if not last or math.isinf(min(last[0][1:])):
+        ours, theirs = _racers(selection, dataset)
+        target = slowdown.targets_of(dataset)[-1]
+        arrived = [slowdown.first_round(cell, measured, target) for cell in (ours, theirs)]
+        if not any(one is not None and not math.isinf(one.mean) for one in arrived):
             return None
-        _, ours, theirs = last[0]
-        return Finding((ours > within * theirs) == slower, _said(selection, measured, dataset, last))
+        one, other = (theirs, ours) if slower else (ours, theirs)
+        return every([in_time(measured, one, other, target / 100, within)])
 
     return look
 
 
 def _all_never_arrives(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
     target = slowdown.targets_of(dataset)[-1]
-    cells = [selection.cell(dataset, "sine", row) for row in CONFERENCE]
-    arrivals = {cell: slowdown.first_round(cell, measured, target) for cell in cells}
-    known = {cell: found.mean for cell, found in arrivals.items() if found is not None}
-    if len(known) < len(cells):
-        return None
-    holds = all(math.isinf(found) == (cell.algorithm == "fedavg_all") for cell, found in known.items())
-    listed = ", ".join(f"{label(cell)} {rounds(found)}" for cell, found in known.items())
-    return Finding(holds, f"rounds to {target} %: {listed}")
+    margins = []
+    for row in CONFERENCE:
+        cell = selection.cell(dataset, "sine", row)
+        never = cell.algorithm == "fedavg_all"
+        best = numbers(measured, cell, above(peak(), target))
+        what = f"highest test accuracy of {named(cell)} {'below' if never else 'above'} {target} %"
+        margins.append(margin(what, [(-1.0 if never else 1.0, best)]))
+    return every(margins)
 
 
 # Tables 8 and 9 -------------------------------------------------------------------------------------------------
-def _leads_for_every(name: str, values: Sequence[float], mifa: bool = False) -> Look[Place]:
-    """FedSWE (k = 0) against the closest unaided method of these tables, or against MIFA."""
+def _leads_for_every(
+    name: str, values: Sequence[float], parts: Sequence[str] = ("test",), mifa: bool = False
+) -> Look[Place]:
+    """FedSWE (k = 0) against the unaided methods of these tables, or against MIFA."""
 
     def rivals(selection: Selection, place: Place, value: float) -> list[PaperCell]:
         if mifa:
@@ -128,32 +125,33 @@ def _leads_for_every(name: str, values: Sequence[float], mifa: bool = False) -> 
         return [c for c in unaided(selection, place, **{name: value}) if c.algorithm != "gfedavg"]
 
     def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-        leads = [
-            (v, lead(measured, fedswe(selection, place, 0.0, **{name: v}), rivals(selection, place, v))) for v in values
-        ]
-        known = [(value, found) for value, found in leads if found is not None]
-        if len(known) < len(leads):
-            return None
-        numbers = "; ".join(f"{name} {value:g} {signed(by)} against {rival}" for value, (rival, by) in known)
-        return Finding(all(by.mean > 0 for _, (_, by) in known), numbers)
+        margins = []
+        for value in values:
+            ours = selection.cell(*place, _K0, **{name: value})
+            for rival in rivals(selection, place, value):
+                for part in parts:
+                    what = f"{name} {value:g}, {part}: {named(ours)} minus {named(rival)}"
+                    one, other = (numbers(measured, cell, accuracy(part=part)) for cell in (ours, rival))
+                    margins.append(difference(what, one, other))
+        return every(margins)
 
     return look
 
 
 def _rises_with_alpha(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    low, middle, high = (
-        mean_of_methods(measured, [selection.cell(*place, row, alpha=alpha) for row in CONFERENCE])
-        for alpha in accuracy_tables.ALPHAS
+    alphas = accuracy_tables.ALPHAS
+    rows = [[selection.cell(*place, row, alpha=alpha) for row in CONFERENCE] for alpha in alphas]
+    return every(
+        [
+            mean_fall(f"alpha {high:g} minus alpha {low:g}, mean of seven methods", measured, more, less)
+            for low, high, less, more in zip(alphas, alphas[1:], rows, rows[1:], strict=False)
+        ]
     )
-    first, second = margin(middle, low), margin(high, middle)
-    if first is None or second is None:
-        return None
-    numbers = f"{signed(first)} to alpha 0.1, {signed(second)} from there to 1; mean of seven methods"
-    return Finding(first.mean > 0 and second.mean > 0, numbers)
 
 
 SINE_DECISIONS: dict[str, Decide] = {
-    "gamma-costs-fedavg-accuracy": over(datasets("svhn"), _costs),
+    "gamma-costs-fedavg-accuracy": over(datasets("svhn"), _costs("server")),
+    "gamma-costs-fedavg-accuracy-client-mean": over(datasets("svhn"), _costs("client_mean")),
     "non-stationarity-hurts": over(datasets("svhn"), _hurts),
     "no-slowdown": over(datasets(), _at_the_last_reached),
     "slower-at-first": over(datasets(), _lags_at_first),
@@ -161,7 +159,7 @@ SINE_DECISIONS: dict[str, Decide] = {
     "slower-on-cifar10": over(datasets("cifar10"), _last_target(1.0, slower=True)),
     "fedavg-all-never-arrives": over(datasets(), _all_never_arrives),
     "every-gamma": over(SVHN_SINE, _leads_for_every("gamma", accuracy_tables.GAMMAS)),
-    "every-alpha": over(SVHN_SINE, _leads_for_every("alpha", accuracy_tables.ALPHAS)),
+    "every-alpha": over(SVHN_SINE, _leads_for_every("alpha", accuracy_tables.ALPHAS, ("train", "test"))),
     "accuracy-rises-with-alpha": over(SVHN_SINE, _rises_with_alpha),
     "beats-mifa-for-larger-alpha": over(SVHN_SINE, _leads_for_every("alpha", (0.1, 1.0), mifa=True)),
 }

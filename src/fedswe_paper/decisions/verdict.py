@@ -1,25 +1,63 @@
-"""What a decision is: a verdict, and what each place it looked at says."""
+"""What a decision is: a status, and the margins of each place it looked at."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
+from fedswe_paper.decisions.margin import Margin, Status
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.selection import Selection
 
-Status = Literal["holds", "does not hold", "not yet measured"]
-STATUSES: tuple[Status, ...] = ("holds", "does not hold", "not yet measured")
+
+def combined(statuses: Sequence[Status], needed: int) -> Status:
+    """Of what holds if at least so many of its parts hold."""
+    if statuses.count("holds") >= needed:
+        return "holds"
+    if statuses.count("does not hold") > len(statuses) - needed:
+        return "does not hold"
+    return "diverged, undecided" if "diverged, undecided" in statuses else "undecided"
 
 
 @dataclass(frozen=True)
 class Finding:
     """What one place says."""
 
-    holds: bool
-    numbers: str
+    status: Status
+    margins: tuple[Margin, ...]
+    note: str = ""  # other numbers of the place
     place: str = ""
+    one_is_enough: bool = False  # of the margins
+
+    @property
+    def deciding(self) -> Margin:
+        """Of the margins that made the status the one with the least to spare; where one is enough, with the most."""
+        made = [margin for margin in self.margins if margin.status == self.status] or self.margins
+        return (max if self.one_is_enough else min)(made, key=lambda margin: margin.excess)
+
+
+Margins = Sequence[Margin | None]
+
+
+def at_least(needed: int, margins: Margins, note: str = "") -> Finding | None:
+    """So many of the margins must hold; None until all of them have been measured."""
+    known = tuple(margin for margin in margins if margin is not None)
+    if not known or len(known) < len(margins):
+        return None
+    status = combined([margin.status for margin in known], needed)
+    return Finding(status, known, note, one_is_enough=needed < len(known))
+
+
+def every(margins: Margins, note: str = "") -> Finding | None:
+    return at_least(len(margins), margins, note)
+
+
+def both(one: Finding | None, other: Finding | None) -> Finding | None:
+    if one is None or other is None:
+        return None
+    notes = "; ".join(filter(None, [one.note, other.note]))
+    return Finding(combined([one.status, other.status], 2), one.margins + other.margins, notes)
 
 
 @dataclass(frozen=True)
@@ -27,40 +65,39 @@ class Verdict:
     status: Status
     findings: tuple[Finding, ...] = ()
     missing: tuple[str, ...] = ()  # the places not measured yet
+    somewhere: bool = False  # one place is enough
+
+    @property
+    def exact(self) -> bool:
+        """Whether no run was needed."""
+        return bool(self.findings) and all(margin.exact for f in self.findings for margin in f.margins)
 
     @property
     def count(self) -> str:
         """In how many places it was found to hold."""
-        if not self.missing and all(not finding.place for finding in self.findings):
-            return "exact"
-        held, all_places = sum(finding.holds for finding in self.findings), len(self.findings) + len(self.missing)
+        held, all_places = sum(f.status == "holds" for f in self.findings), len(self.findings) + len(self.missing)
+        if self.exact:
+            return "exact" if held == all_places else f"exact, {held} of {all_places}"
         rest = f" measured ({all_places} in all)" if self.missing else ""
         return f"{held} of {len(self.findings)} places{rest}"
 
     @property
-    def evidence(self) -> str:
-        """All of it in one line."""
-        lines = (f"{'' if f.holds else '✗ '}{f.place}{': ' if f.place else ''}{f.numbers}" for f in self.findings)
-        return "; ".join([self.count, *lines])
+    def deciding(self) -> tuple[str, Margin] | None:
+        """The place and its margin: of those that made the status the one with the least to spare, as in a place."""
+        made = [finding for finding in self.findings if finding.status == self.status] or self.findings
+        if not made:
+            return None
+        finding = (max if self.somewhere else min)(made, key=lambda one: one.deciding.excess)
+        return finding.place, finding.deciding
 
 
 P = TypeVar("P", bound=str | tuple[str, ...])  # a data set, or a data set and dynamics
 Decide = Callable[[Selection, Measurements], Verdict]
 Look = Callable[[Selection, Measurements, P], Finding | None]  # None: not measured there, or too short to tell
-Enough = Callable[[Sequence[Finding], bool], bool]  # of the findings, and whether every place has one
 
 
-def everywhere(findings: Sequence[Finding], complete: bool) -> bool:
-    return all(finding.holds for finding in findings)
-
-
-def somewhere(findings: Sequence[Finding], complete: bool) -> bool:
-    """For what the paper says happens occasionally."""
-    return any(finding.holds for finding in findings)
-
-
-def over(places: Callable[[Selection], list[P]], look: Look[P], enough: Enough = everywhere) -> Decide:
-    """Look at every place; the claim is decided by those that have been measured."""
+def over(places: Callable[[Selection], list[P]], look: Look[P], somewhere: bool = False) -> Decide:
+    """Look at every place; the claim must hold in all that have been measured, or in one of them."""
 
     def decide(selection: Selection, measured: Measurements) -> Verdict:
         found, missing = [], []
@@ -73,8 +110,8 @@ def over(places: Callable[[Selection], list[P]], look: Look[P], enough: Enough =
                 found.append(replace(finding, place=name))
         if not found:
             return Verdict("not yet measured", missing=tuple(missing))
-        status: Status = "holds" if enough(found, not missing) else "does not hold"
-        return Verdict(status, tuple(found), tuple(missing))
+        status = combined([finding.status for finding in found], 1 if somewhere else len(found))
+        return Verdict(status, tuple(found), tuple(missing), somewhere)
 
     return decide
 
@@ -84,6 +121,6 @@ def exactly(look: Callable[[], list[Finding]]) -> Decide:
 
     def decide(selection: Selection, measured: Measurements) -> Verdict:
         found = tuple(look())
-        return Verdict("holds" if everywhere(found, True) else "does not hold", found)
+        return Verdict(combined([finding.status for finding in found], len(found)), found)
 
     return decide

@@ -8,6 +8,8 @@ part in the selection.
 
 from __future__ import annotations
 
+import math
+
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipe import Page, Recipe
@@ -61,7 +63,7 @@ def tuned(cells: list[PaperCell], measured: Measurements, output: str) -> PaperC
     def held_out(cell: PaperCell) -> float:
         found = measured.score(cell, "held_out_accuracy", output)
         assert found is not None
-        return found.mean if found.mean == found.mean else -1.0  # a run that diverged loses
+        return -1.0 if math.isnan(found.mean) else found.mean  # a rate at which a run diverged is not chosen
 
     return max(cells, key=held_out)
 

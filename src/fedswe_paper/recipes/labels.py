@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fedswe.registry import resolve
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.readings import READINGS
+from fedswe_paper.results import FinishedRun
 
 _SHORT = {
     "fedavg": "FedAvg, active",
@@ -35,8 +36,17 @@ def remarks(cells: Iterable[PaperCell], measured: Measurements) -> list[str]:
         (c.dataset, c.experiment().rounds, replace(c, rounds=0).experiment().rounds) for c in (r.cell for r in runs)
     }
     short = [(dataset, rounds, full) for dataset, rounds, full in sorted(lengths) if rounds != full]
-    lost = [run.cell.name for run in runs if run.diverged]
+    lost = [f"{run.cell.name} (finite until round {last_finite(run)})" for run in runs if run.diverged]
     notes = [f"{dataset}: {rounds} rounds instead of {full}" for dataset, rounds, full in short]
     if lost:
-        notes.append(f"ended in NaN, and so always name the first class: {', '.join(lost)}")
+        notes.append(f"ended in NaN, and have no scores: {', '.join(lost)}")
     return notes
+
+
+def last_finite(run: FinishedRun) -> int:
+    """The last round at which every loss of a run was finite."""
+    return int(run.history.rows[max(run.finite_rows - 1, 0)]["round"])
+
+
+def seeds_named(seeds: Sequence[int]) -> str:
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"

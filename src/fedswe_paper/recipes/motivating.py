@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedswe.plotting import Panel, Series, bars
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import Measurements, all_or_nan
 from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import remarks
 from fedswe_paper.selection import Selection
@@ -31,7 +31,7 @@ def _report(selection: Selection, measured: Measurements) -> Page:
             for gamma in GAMMAS:
                 there = [p for p in PROBABILITIES if measured.of(line(selection, dataset, p, gamma))]
                 columns = [
-                    list(measured.scores(line(selection, dataset, p, gamma), f"{part}_accuracy").values())
+                    all_or_nan(measured.scores(line(selection, dataset, p, gamma), f"{part}_accuracy").values())
                     for p in there
                 ]
                 if there:

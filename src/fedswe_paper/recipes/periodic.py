@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from fedswe.plotting import Panel, Series, curves
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.charts import against_k
 from fedswe_paper.illustrations import illustration
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import Measurements, all_or_nan, summary
 from fedswe_paper.recipe import Page, Recipe
-from fedswe_paper.recipes.labels import label, remarks
+from fedswe_paper.recipes.divergence import divergence_tables
+from fedswe_paper.recipes.labels import label, remarks, seeds_named
 from fedswe_paper.selection import PERIODIC, Row, Selection
 from fedswe_paper.tables import Line, VerdictTable
 
@@ -43,21 +46,28 @@ def _lines(pick: Pick, papers: tuple[str, ...]) -> Callable[[Selection], list[Pa
 
 
 def _curve(cell: PaperCell, measured: Measurements, column: str, factor: float = 1.0) -> list[Series]:
+    """It ends where a run diverged, which the chart is told by infinite values."""
     runs = measured.of(cell)
     if not runs:
         return []
-    return [Series(label(cell), runs[0].history["round"].tolist(), [factor * r.history[column] for r in runs])]
+    seeds = []
+    for run in runs:
+        values = factor * run.curve(column)
+        values[run.finite_rows :] = np.inf
+        seeds.append(values)
+    return [Series(label(cell), runs[0].history["round"].tolist(), seeds)]
 
 
 def _consensus(selection: Selection, measured: Measurements) -> Page:
-    panels = []
+    panels, tables = [], []
     for dataset, dynamics in _places(selection, _SETS):
         cells = sweep(selection, dataset, dynamics)
+        tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
         series = [s for cell in cells for s in _curve(cell, measured, "consensus_clients")]
         panels.append(Panel(f"{dataset}, {dynamics}", series, r"$(1/m)\,\Sigma\,\|x_i - \bar{x}\|^2$", log=True))
     cells = _lines(sweep, _SETS)(selection)
     charts = {"consensus": curves(panels, ordered=True), "dynamics": illustration("fig6-dynamics")}
-    return Page(charts=charts, notes=remarks(cells, measured))
+    return Page(tables, charts, remarks(cells, measured))
 
 
 def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measurements], Page]:
@@ -70,6 +80,7 @@ def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measuremen
                 series = [s for cell in cells for s in _curve(cell, measured, column, 100)]
                 panels.append(Panel(f"{dataset}, {dynamics}, {output.replace('_', ' ')}", series, "test accuracy, %"))
             tables.append(_final(selection, measured, cells, f"{dataset}, {dynamics}"))
+            tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
         return Page(
             tables, {"test-accuracy": curves(panels)}, _sampling(selection, _lines(rivals, papers)(selection), measured)
         )
@@ -92,40 +103,55 @@ def _sampling(selection: Selection, cells: list[PaperCell], measured: Measuremen
 
 
 def _final(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> VerdictTable:
-    """The paper shows curves only; the numbers at their end, at both models, for every method."""
+    """The paper shows curves only; the numbers at their end, at both models, for every method.
+
+    Where rows have different seeds, also with those that all of them have: only these can be ranked.
+    """
     outputs = ("server", "client_mean")
-    lines = [
-        Line((label(c),), tuple(measured.score(c, "test_accuracy", o) for o in outputs), (None,) * len(outputs))
-        for c in cells
-    ]
+    common = measured.common_seeds(cells)
+    uneven = bool(common) and any(0 < len(measured.scored(cell)) != len(common) for cell in cells)
+    lines = []
+    for cell in cells:
+        values = [measured.score(cell, "test_accuracy", output) for output in outputs]
+        if uneven:
+            by_seed = [measured.scores(cell, "test_accuracy", output) for output in outputs]
+            values += [summary([each[seed] for seed in common if seed in each]) for each in by_seed]
+        lines.append(Line((label(cell),), tuple(values), (None,) * len(values)))
+    columns = tuple(output.replace("_", " ") for output in outputs)
+    if uneven:
+        columns += tuple(f"{column}, {seeds_named(common)}" for column in columns)
     tail = selection.scale.periodic_tail
     notes = [f"mean over all phases of the last {tail} rounds", *remarks(cells, measured)]
-    columns = tuple(output.replace("_", " ") for output in outputs)
     return VerdictTable(f"Final test accuracy, {where}", ("algorithm",), columns, lines, selection.profile, notes)
 
 
 def _by_k(
-    papers: tuple[str, ...], y: str, values: Callable[[Selection, Measurements, PaperCell], list[float]]
+    papers: tuple[str, ...], y: str, values: Callable[[Selection, Measurements, PaperCell], dict[int, float]]
 ) -> Callable[[Selection, Measurements], Page]:
     def report(selection: Selection, measured: Measurements) -> Page:
-        panels = []
+        panels, tables, notes = [], [], []
         for dataset, dynamics in _places(selection, papers):
             cells = [cell for cell in sweep(selection, dataset, dynamics) if measured.of(cell)]
+            tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
+            common = measured.common_seeds(cells)
             found = [values(selection, measured, cell) for cell in cells]
-            series = [Series.by_x("FedSWE", [cell.k for cell in cells], found)] if cells else []
+            points = [all_or_nan([each[seed] for seed in common]) for each in found]
+            series = [Series.by_x("FedSWE", [cell.k for cell in cells], points)] if common else []
             panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
-        notes = remarks(_lines(sweep, papers)(selection), measured)
-        return Page(charts={"by-k": against_k(panels, selection.scale.clients)}, notes=notes)
+            if common:
+                notes.append(f"{dataset}, {dynamics}: {seeds_named(common)}, which every k has")
+        notes += remarks(_lines(sweep, papers)(selection), measured)
+        return Page(tables, {"by-k": against_k(panels, selection.scale.clients)}, notes)
 
     return report
 
 
-def _accuracy_of(_: Selection, measured: Measurements, cell: PaperCell) -> list[float]:
-    return list(measured.scores(cell, "test_accuracy").values())
+def _accuracy_of(_: Selection, measured: Measurements, cell: PaperCell) -> dict[int, float]:
+    return measured.scores(cell, "test_accuracy")
 
 
-def _rounds_of(selection: Selection, measured: Measurements, cell: PaperCell) -> list[float]:
-    return list(measured.rounds_to(cell, selection.scale.target).values())
+def _rounds_of(selection: Selection, measured: Measurements, cell: PaperCell) -> dict[int, float]:
+    return measured.rounds_to(cell, selection.scale.target)
 
 
 def _recipes() -> list[Recipe]:

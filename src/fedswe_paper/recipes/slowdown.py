@@ -24,14 +24,14 @@ def targets_of(dataset: str) -> tuple[int, ...]:
 
 
 def first_round(cell: PaperCell, measured: Measurements, target: float) -> Measured | None:
-    """Of the curve averaged over seeds, as the paper does; infinite if it never gets there."""
+    """Of the curve averaged over seeds, as the paper does; infinite if never, NaN if a run diverged before."""
     runs = measured.of(cell)
     if not runs:
         return None
-    column = f"{cell.judged_by}_test_accuracy"
-    curve = np.mean([run.history[column] for run in runs], axis=0)
+    curve = np.mean([run.curve(f"{cell.judged_by}_test_accuracy") for run in runs], axis=0)
     reached = runs[0].history["round"][curve >= target / 100]
-    return Measured(float(reached[0]) if len(reached) else math.inf, None, len(runs))
+    never = math.nan if any(run.diverged for run in runs) else math.inf
+    return Measured(float(reached[0]) if len(reached) else never, None, len(runs))
 
 
 def _lines(selection: Selection) -> list[PaperCell]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
+from collections.abc import Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from fedswe.deploy.ledger_key import LedgerKey
 from fedswe.deploy.ledger_lines import Change, Entry, Evaluation, Line, Start
 from fedswe.deploy.membership import last_after
 from fedswe.deploy.protocol import NEVER, RunProtocol
+from fedswe.results.history import Row
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
@@ -26,6 +29,18 @@ class LedgerInOrder:
     lines: list[Line] = field(default_factory=list)
     scores: dict[int, str] = field(default_factory=dict)  # evaluated round -> digest of what was evaluated then
     misplaced: list[str] = field(default_factory=list)
+
+    def rows_before_the_last_line(self) -> list[Row]:
+        contents = Contents(self.contents.title)
+        for line in self.lines[1:-1]:
+            contents.add(line)
+        return contents.rows
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the last line is one after which files are written or removed: a process may have ended there."""
+        last = self.lines[-1]
+        return isinstance(last, Entry | Start) or (isinstance(last, Change) and last.action in ("rollback", "restore"))
 
 
 def read(path: Path) -> LedgerInOrder:
@@ -45,8 +60,8 @@ def read(path: Path) -> LedgerInOrder:
                     found.misplaced.append(
                         f"{where}: an evaluation after {line.row['round']} rounds stands after {rounds} rounds"
                     )
-            case Change(action="restore") if line.t != rounds:
-                found.misplaced.append(f"{where}: a restore at round {line.t} stands after {rounds} rounds")
+            case Change() if line.t != rounds:
+                found.misplaced.append(f"{where}: a line {line.action} of round {line.t} stands after {rounds} rounds")
     reader.read()  # refuses an empty file
     assert found is not None
     return found
@@ -76,9 +91,15 @@ def check_seals(contents: Contents, folder: Path, own: bool) -> Part:
 
 def check_rounds(contents: Contents, protocol: RunProtocol) -> Part:
     """Every round is complete, and every client was merged from the round of its last merge (Proposition 1)."""
-    part, last = Part("rounds"), dict[int, int]()
-    membership = protocol.membership
+    part, last, evicted = Part("rounds"), dict[int, int](), dict[int, int]()
+    membership, changes = protocol.membership, deque(contents.changes)
     for entry in contents.entries:
+        while changes and changes[0].t <= entry.t:
+            evicted = _evicted_after(evicted, changes.popleft())
+        for client in sorted(entry.merged.keys() & evicted.keys()):
+            part.failures.append(
+                f"round {entry.t}: client {client} was merged, but is evicted from round {evicted[client]} on"
+            )
         for change in membership.begin_at(entry.t):
             last = last_after(last, change)
         members = membership.members(entry.t)
@@ -96,6 +117,14 @@ def check_rounds(contents: Contents, protocol: RunProtocol) -> Part:
     return part
 
 
+def _evicted_after(evicted: dict[int, int], change: Change) -> dict[int, int]:
+    """Client -> the first round in which it was not to be asked."""
+    others = {client: t for client, t in evicted.items() if client != change.client}
+    if change.action == "evict":
+        return {**others, change.client: evicted.get(change.client, change.t)}
+    return others if change.action in ("admit", "leave") else evicted
+
+
 def _problems(entry: Entry, protocol: RunProtocol, numbers: int, members: frozenset[int]) -> list[str]:
     merged, clients = entry.merged.keys(), {*entry.merged, *entry.rejected} - {-1}
     at_server, m = protocol.home == "server", len(members)
@@ -105,7 +134,7 @@ def _problems(entry: Entry, protocol: RunProtocol, numbers: int, members: frozen
     digests = [entry.model, entry.down, *entry.jobs.values(), *entry.reports.values(), *entry.files.values()]
     checks = {
         f"there are only {numbers} clients": all(0 <= client < numbers for client in clients),
-        "a client was merged that is no member": merged <= members,
+        f"clients {_listed(merged - members)} were merged and are no members": merged <= members,
         "its reports are not those of the merged clients": entry.reports.keys() == merged,
         "its jobs are not those of the merged clients": entry.jobs.keys() == (merged if at_server else set()),
         "it has moves of clients that were not merged": entry.moves.keys() <= merged,
@@ -121,8 +150,8 @@ def _problems(entry: Entry, protocol: RunProtocol, numbers: int, members: frozen
     return [problem for problem, holds in checks.items() if not holds]
 
 
-def _listed(names: set[str]) -> str:
-    shown = sorted(names)
+def _listed(names: Set[str] | Set[int]) -> str:
+    shown = [str(name) for name in sorted(names)]
     return ", ".join(shown[:4]) + ("..." if len(shown) > 4 else "") if shown else "none"
 
 

@@ -75,8 +75,11 @@ class ClientCheck:
     ) -> None:
         """`state` is the client's own folder."""
         self._keeps_trail = deployment.trail
-        # The base is always attached here, and nothing is stored.
-        self._protocol = RunProtocol(replace(deployment, delivery="lazy", trail=False), problem)
+        # The base is always attached here, nothing is stored, and a later start may have lowered the number of rounds.
+        experiment = deployment.experiment
+        experiment = replace(experiment, rounds=max(experiment.rounds, len(ordered.contents.entries)))
+        deployment = replace(deployment, experiment=experiment, delivery="lazy", trail=False)
+        self._protocol = RunProtocol(deployment, problem)
         self._problem, self._client = problem, client
         self._ledger = _ledger_of_client(ordered, client, self._protocol.needs_base)
         self._trail = ClientTrail(state, client)
@@ -130,7 +133,9 @@ class ClientCheck:
             where = self._named(record)
             said = ledger.lines.get(record.head)
             if said is None:
-                if any(line > seen and left <= record.round for line, left in ledger.restores):
+                # Rounds that were taken back after the backup are lost like those that were added.
+                reached = max(record.round, record.reached)
+                if any(line > seen and left <= reached for line, left in ledger.restores):
                     lost.add(record.round)
                 else:
                     unknown.append(record)

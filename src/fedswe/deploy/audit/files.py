@@ -8,13 +8,17 @@ from fedswe.deploy import ledger
 from fedswe.deploy.audit.chain import LedgerInOrder
 from fedswe.deploy.audit.findings import Part
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
+from fedswe.deploy.deployment import Deployment
 from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.evaluation import HISTORY, history
 from fedswe.deploy.ledger import Contents
+from fedswe.deploy.ledger_lines import Change, Entry, Start
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.packet import Packet, arrays_digest
 from fedswe.deploy.server_files import FOLDERS, ServerFiles, needed, rounds_with_reports
 from fedswe.errors import FedsweError
+from fedswe.experiment import configuration
+from fedswe.results.history import Row
 
 # Besides the files of rounds: what a run directory may hold.
 _KNOWN = {
@@ -64,6 +68,55 @@ def check_files(folder: Path, contents: Contents) -> tuple[Part, set[str]]:
     return part, same
 
 
+def check_earlier_rounds(part: Part, folder: Path, ordered: LedgerInOrder) -> None:
+    """The files of the rounds that deploy.keep_rounds keeps, besides those of the last one."""
+    contents = ordered.contents
+    content = _content(folder / DEPLOYMENT_FILE)
+    if content is None or (digest := ledger.file_digest(content)) not in contents.may_be(DEPLOYMENT_FILE):
+        return  # a finding of its own
+    keep = configuration.read(folder / DEPLOYMENT_FILE).get("deploy", {}).get("keep_rounds", Deployment.keep_rounds)
+    entries, membership = contents.entries, Membership.of(contents)
+    stored = {name for name, _ in ServerFiles(folder).stored()}
+    known = {name for entry in entries for name in entry.files}
+    rounds, first = len(entries), _first_kept(ordered, digest, keep)
+    missing, lost = set[str](), list[int]()
+    for t in range(max(rounds - keep, 0), rounds):
+        names = (needed(t, membership.last_merges(entries[:t])) & known) - stored
+        if t >= first:
+            missing |= names
+        elif names:
+            lost.append(t)
+    missing -= needed(rounds, membership.last_merges(entries))  # named already
+    part.failures += [f"{name}.safetensors is missing: deploy.keep_rounds keeps it" for name in sorted(missing)]
+    if lost:
+        shown = ", ".join(map(str, lost[:5])) + ("..." if len(lost) > 5 else "")
+        part.skipped.append(
+            f"the files to continue after {shown} rounds, which are not there: deploy.keep_rounds was changed, "
+            "or rounds were taken back or restored"
+        )
+
+
+def _first_kept(ordered: LedgerInOrder, digest: str, keep: int) -> int:
+    """The least number of rounds after which the run can continue for certain.
+
+    `keep` is known of the starts with the deployment.toml of this digest; others may have kept none.
+    """
+    rounds = first = keeps = 0
+    for line in ordered.lines:
+        match line:
+            case Entry():
+                rounds += 1
+            case Start():
+                keeps = keep if line.files.get(DEPLOYMENT_FILE) == digest else 0
+            case Change(action="rollback"):
+                rounds, first = line.t, min(first, line.t)
+                continue  # removes later files only
+            case Change(action="restore"):
+                first = rounds  # a server may have removed files while the backup was made
+        first = max(first, rounds - keeps)
+    return first
+
+
 def _check_report(part: Part, path: Path, contents: Contents, kept: set[int]) -> bool:
     """Kept with deploy.trail = true; the ledger has the digest of its arrays."""
     t, client = map(int, path.stem.split("-"))
@@ -99,8 +152,14 @@ def check_derived(folder: Path, ordered: LedgerInOrder) -> Part:
     part, contents, compared = Part("derived files"), ordered.contents, []
     if contents.rows:
         compared.append(HISTORY)
-        expected = history(contents.rows).to_csv().encode()
-        part.require(_content(folder / HISTORY) == expected, f"{HISTORY} is not what the ledger's evaluations give")
+        found = _content(folder / HISTORY)
+        if found != _history(contents.rows) and found == _history(ordered.rows_before_the_last_line()):
+            part.notes.append(f"{HISTORY} was not written after the last line: the next start of the server writes it")
+        else:
+            part.require(
+                found == _history(contents.rows),
+                f"{HISTORY} is not what the ledger's evaluations give: the next start of the server writes it again",
+            )
     elif (folder / HISTORY).exists():
         part.failures.append(f"{HISTORY} is there, but the ledger has no evaluations")
     if not contents.starts:
@@ -111,6 +170,11 @@ def check_derived(folder: Path, ordered: LedgerInOrder) -> Part:
         check_start_file(part, folder, name, contents)
     part.checked = ", ".join(compared)
     return part
+
+
+def _history(rows: list[Row]) -> bytes | None:
+    """None: the file is not there."""
+    return history(rows).to_csv().encode() if rows else None
 
 
 def check_start_file(part: Part, folder: Path, name: str, contents: Contents) -> bool:

@@ -106,13 +106,19 @@ class ModelChecks:
         return StoredRun(self._folder, self._protocol, self._entries[:t]).outputs(self._protocol).models()
 
     def _final(self) -> None:
-        """model.safetensors is written when the last round is committed."""
+        """model.safetensors is written when the last round is committed, or at the next start."""
         path, t = self._folder / "model.safetensors", len(self._entries)
         experiment = self._protocol.deployment.experiment
+        problem = ""
         if t < experiment.rounds:
-            self.models.require(not path.exists(), "model.safetensors is there, but the run is not finished")
-            return
-        if not self.models.require(path.is_file(), "model.safetensors is missing: the next start writes it"):
+            problem = "model.safetensors is there, but the run is not finished" if path.exists() else ""
+        elif not path.is_file():
+            problem = "model.safetensors is missing"
+        if problem and self._ordered.cut_short:
+            self.models.notes.append(f"{problem}: the server ended before it was done; the next start corrects that")
+        elif problem:
+            self.models.failures.append(f"{problem}: the next start corrects that")
+        if problem or t < experiment.rounds:
             return
         if t not in restorable(self._entries, self._protocol.membership, self._sound):
             self.models.skipped.append("model.safetensors: the files of the last round are damaged")
@@ -120,7 +126,8 @@ class ModelChecks:
         models = Models.of(self._models_after(t), self._problem.state_dict)
         expected = models.to_bytes(experiment.task, experiment.algorithm, t)
         self.models.require(
-            read_whole(path) == expected, "model.safetensors does not hold the models of the last round"
+            read_whole(path) == expected,
+            "model.safetensors does not hold the models of the last round: the next start writes it again",
         )
 
     # evaluations ---------------------------------------------------------------------------------------

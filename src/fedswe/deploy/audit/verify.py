@@ -10,14 +10,15 @@ Where the data of all clients are on one machine, the whole run is also computed
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedswe import registry
 from fedswe.deploy import ledger
 from fedswe.deploy.audit import chain
 from fedswe.deploy.audit.clients import check_client
-from fedswe.deploy.audit.files import check_derived, check_files, check_start_file
+from fedswe.deploy.audit.files import check_derived, check_earlier_rounds, check_files, check_start_file
 from fedswe.deploy.audit.findings import Part, Verification
 from fedswe.deploy.audit.models import ModelChecks
 from fedswe.deploy.audit.simulation import replay
@@ -31,6 +32,7 @@ from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.stored_run import StoredRun, stored_deployment
 from fedswe.errors import FedsweError, require
+from fedswe.experiment import configuration
 
 _ATTEMPTS = 5  # while a server runs: it may remove files between two checks
 _PAUSE = 0.5  # seconds between two attempts
@@ -72,6 +74,7 @@ def _verify(
     contents = ordered.contents
     whole = Part("ledger", f"{len(ordered.lines)} lines, each with the digest of the line before", ordered.misplaced)
     files, sound = check_files(folder, contents)
+    files.attempt(check_earlier_rounds, files, folder, ordered)
     seals = chain.check_seals(contents, folder, scope.own_seals)
     parts = [whole, seals, files, check_derived(folder, ordered)]
     rounds, reports = len(contents.entries), sum(len(entry.merged) for entry in contents.entries)
@@ -83,6 +86,8 @@ def _verify(
         start, membership = ServerFiles(folder).start(problem.start), Membership.of(contents)
         protocol = RunProtocol(deployment, problem, start, membership)
         _require_same_run(folder, contents, protocol, parts[-1])
+    except registry.ForeignCode:
+        raise  # no finding about the run
     except FedsweError as error:
         part = Part("models", failures=[str(error)], skipped=["rounds, models and evaluations, which need these files"])
         return Verification(rounds, reports, [*parts, part])
@@ -108,14 +113,29 @@ def _verify(
     return found
 
 
-def verify_client(
-    directory: Path | str, client: int, state: Path | str, deployment: Deployment | None = None
-) -> Verification:
+def verify_client(directory: Path | str, client: int, state: Path | str, app: Path | str | None = None) -> Verification:
     """A client's half: `directory` needs only the ledger and deployment.toml, `state` is the client's own folder.
 
-    `deployment`: that of the client, if its task has other paths than the server's.
+    `app`: the client's own folder with the code that the deployment names. The operator has sent `directory`, so
+    nothing in it is run, and no code but that in `app` and in installed packages. If `app` has a deployment.toml, its
+    task is taken: the paths of the data may differ from the server's. Code that this file names is the client's too.
     """
-    folder = Path(directory)
+    own = None if app is None else Path(app)
+    file = {} if own is None or not (own / DEPLOYMENT_FILE).is_file() else configuration.read(own / DEPLOYMENT_FILE)
+    with registry.only_code_of(own, _texts(file)):
+        return _verify_client(Path(directory), client, Path(state), file)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def _verify_client(folder: Path, client: int, state: Path, own: configuration.Table) -> Verification:
+    """`own`: the client's deployment.toml, if it has one."""
     try:
         ordered = chain.read(folder / ledger.FILE)
     except FedsweError as error:
@@ -127,7 +147,7 @@ def verify_client(
     if contents.starts and not check_start_file(derived, folder, DEPLOYMENT_FILE, contents):
         derived.checked = ""
         return Verification(len(contents.entries), 0, [whole, derived])
-    deployment = deployment or stored_deployment(folder, contents)
+    deployment = stored_deployment(folder, contents, {"task": own["task"]} if "task" in own else {})
     problem = deployment.problem()
     require(0 <= client < problem.m, f"there is no client {client}: the task has {problem.m}, counted from 0")
     try:
@@ -136,7 +156,7 @@ def verify_client(
     except FedsweError as error:
         derived.failures.append(str(error))
         return Verification(len(contents.entries), 0, [whole, derived])
-    part, replayed = check_client(ordered, deployment, problem, client, state_of(Path(state), client))
+    part, replayed = check_client(ordered, deployment, problem, client, state_of(state, client))
     merged = sum(client in entry.merged for entry in contents.entries)
     other = Part("proof", skipped=["the sums of the reports: `fedswe deploy verify` at the server"])
     parts = [whole, derived, chain.check_seals(contents, folder, False), chain.check_rounds(contents, protocol)]

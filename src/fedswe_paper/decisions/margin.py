@@ -1,0 +1,193 @@
+"""Margins: the number that decides a place of a claim, its standard error over seeds, and the threshold to exceed.
+
+A margin is counted so that the paper's claim says it is above the threshold. It is decided where the threshold is
+outside its confidence interval (Student's t, CONFIDENCE on both sides together), and undecided inside of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from fedswe_paper.cell import PaperCell
+from fedswe_paper.measurements import Measurements
+from fedswe_paper.results import FinishedRun
+
+CONFIDENCE = 0.95
+ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is the pooled spread of other rows
+
+Status = Literal["holds", "does not hold", "undecided", "diverged, undecided", "not yet measured"]
+STATUSES: tuple[Status, ...] = ("holds", "does not hold", "undecided", "diverged, undecided", "not yet measured")
+Beyond = Literal["", "at least", "at most", "unknown"]
+Unit = Literal["points", "%", "rounds", "log10", ""]
+
+
+@dataclass(frozen=True)
+class Margin:
+    what: str
+    mean: float  # NaN: a run that it needs diverged
+    error: float  # standard error of the mean; 0: exact; NaN: not known
+    freedom: int  # degrees of freedom of the error; 0: exact, or not known
+    seeds: tuple[int, ...]  # the runs are paired by these; none: exact
+    threshold: float = 0.0
+    unit: Unit = "points"
+    beyond: Beyond = ""  # a run that never arrived bounds the mean
+
+    @property
+    def exact(self) -> bool:
+        return not self.seeds
+
+    @property
+    def reach(self) -> float:
+        """Half the width of the confidence interval."""
+        return 0.0 if self.exact else quantile(self.freedom) * self.error
+
+    @property
+    def excess(self) -> float:
+        """How far beyond the threshold, in standard errors: what margins are compared by."""
+        if math.isnan(self.mean) or math.isnan(self.error):
+            return 0.0
+        gap = self.mean - self.threshold
+        return gap / self.error if self.error else math.copysign(math.inf, gap) if gap else 0.0
+
+    @property
+    def status(self) -> Status:
+        if math.isnan(self.mean):
+            return "diverged, undecided"
+        gap = self.mean - self.threshold
+        if math.isnan(self.reach) or abs(gap) <= self.reach or self.beyond == "unknown":
+            return "undecided"
+        if self.beyond and (gap > 0) != (self.beyond == "at least"):
+            return "undecided"
+        return "holds" if gap > 0 else "does not hold"
+
+
+def exact(what: str, value: float, threshold: float, unit: Unit = "") -> Margin:
+    """A margin that no run is needed for."""
+    return Margin(what, value, 0.0, 0, (), threshold, unit)
+
+
+@cache
+def quantile(freedom: int) -> float:
+    """Of Student's t, for CONFIDENCE on both sides together; NaN where the error is not known."""
+    from scipy.stats import t  # slow to import
+
+    return float(t.ppf((1 + CONFIDENCE) / 2, freedom)) if freedom else math.nan
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The standard deviation over seeds, pooled over rows with enough of them."""
+
+    std: float
+    freedom: int
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number of one run. NaN: the run diverged; infinite: never reached in its rounds."""
+
+    of: Callable[[FinishedRun], float]
+    whole: bool = False  # runs up to 1 % shorter than the longest of their line are left out
+    resolution: float = 0.0  # the step in which the number is measured
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A statistic of the runs of one line, by seed, and the spread to be expected of it from other lines."""
+
+    values: Mapping[int, float]
+    spread: Callable[[], Spread | None]  # asked where there are too few seeds
+    resolution: float = 0.0
+    longest: float = math.inf  # rounds of the runs: what "never" is beyond
+
+
+def numbers(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Numbers:
+    runs = _runs(measured, cell, statistic)
+    return Numbers(
+        {run.cell.seed: statistic.of(run) for run in runs},
+        lambda: pooled(measured, cell, statistic),
+        statistic.resolution,
+        max((run.cell.experiment().rounds for run in runs), default=math.inf),
+    )
+
+
+def _runs(measured: Measurements, cell: PaperCell, statistic: Statistic) -> list[FinishedRun]:
+    return measured.of(cell) if statistic.whole else measured.scored(cell)
+
+
+def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Spread | None:
+    """Of all rows with ENOUGH seeds under the same kind of availability, as the paper runs them."""
+    squares, freedom = 0.0, 0
+    for line in measured.lines:
+        runs = _runs(measured, line, statistic) if _kind(line) == _kind(cell) else []
+        values = [statistic.of(run) for run in runs]
+        if len(values) >= ENOUGH and np.isfinite(values).all():
+            squares += (len(values) - 1) * float(np.var(values, ddof=1))
+            freedom += len(values) - 1
+    return Spread(math.sqrt(squares / freedom), freedom) if freedom else None
+
+
+def _kind(cell: PaperCell) -> tuple[bool, bool, bool]:
+    """Turns of groups or not, one probability for all clients or not; runs with other settings are of no kind here."""
+    return cell.periodic, cell.p > 0, bool(cell.rate or cell.hold_out or cell.reading)
+
+
+Term = tuple[float, Numbers]
+
+
+def margin(what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit = "points") -> Margin | None:
+    """A weighted sum of numbers of several lines, seed by seed; None where no seed has all of them."""
+    seeds = sorted(set.intersection(*(set(of.values) for _, of in terms)))
+    if not seeds:
+        return None
+    sums: list[float] = []
+    beyond: set[Beyond] = set()
+    for seed in seeds:
+        total = 0.0
+        for weight, of in terms:
+            value = of.values[seed]
+            if math.isinf(value):
+                beyond.add("at least" if weight > 0 else "at most")
+                value = of.longest
+            total += weight * value
+        sums.append(total)
+    size = math.sqrt(sum(weight**2 for weight, _ in terms))
+    grain = max(of.resolution for _, of in terms) * size / math.sqrt(12)  # of a number rounded to this resolution
+    if len(seeds) >= ENOUGH:
+        std, freedom = float(np.std(sums, ddof=1)), len(seeds) - 1
+    else:
+        std, freedom = _pooled_over(terms)
+    return Margin(
+        what,
+        float(np.mean(sums)),
+        math.hypot(std, grain) / math.sqrt(len(seeds)),
+        freedom,
+        tuple(seeds),
+        threshold,
+        unit,
+        "" if not beyond else beyond.pop() if len(beyond) == 1 else "unknown",
+    )
+
+
+def _pooled_over(terms: Sequence[Term]) -> tuple[float, int]:
+    """As if the terms were independent: those of one seed are alike, so this is rather too much."""
+    squares, freedom = 0.0, []
+    for weight, of in terms:
+        spread = of.spread()
+        if spread is None:
+            return math.nan, 0
+        squares += (weight * spread.std) ** 2
+        freedom.append(spread.freedom)
+    return math.sqrt(squares), min(freedom)
+
+
+def difference(
+    what: str, ours: Numbers, theirs: Numbers, threshold: float = 0.0, unit: Unit = "points"
+) -> Margin | None:
+    return margin(what, [(1.0, ours), (-1.0, theirs)], threshold, unit)

@@ -1,0 +1,53 @@
+"""What has been measured of each table and figure, and the command for the rest."""
+
+import csv
+from dataclasses import replace
+
+from fedswe_paper.coverage import coverage, publish_coverage
+from fedswe_paper.measurements import Measurements
+from fedswe_paper.recipes import RECIPES
+from fedswe_paper.selection import Selection
+from tests.paper.handmade import FULL, as_printed, told, world
+
+
+def test_runs_are_counted_by_length_and_divergence():
+    lines = RECIPES["fig7"].lines(FULL)
+    first, second, *_ = [line for line in lines if line.dynamics == "periodic-static"]
+    short = replace(second, rounds=5000)
+    measured = Measurements(
+        [
+            *(told(first, as_printed(first), seed) for seed in (3, 4, 6)),
+            told(replace(first, rounds=5000), as_printed(first), 3),  # the longer run counts
+            told(short, replace(as_printed(short), nan_from=4000), 4),
+        ]
+    )
+    found = {(p.recipe.name, p.dataset, p.dynamics): p for p in coverage(FULL, measured)}
+    part = found["fig7", "svhn", "periodic-static"]
+    assert (part.needed, part.measured, part.shorter, part.diverged) == (24, 3, 1, 1)
+    assert (part.seeds, part.rounds, part.paper_rounds) == ((3, 4, 6), (5000, 10000), (10000,))
+    command = "fedswe reproduce fig7 --scale full --dataset svhn --dynamics periodic-static --device cuda"
+    assert part.command(FULL) == command
+    assert not part.complete
+
+
+def test_the_page_has_every_table_and_figure_of_the_paper(tmp_path):
+    measured = world(without=lambda c: c.dataset == "cinic10")
+    page = publish_coverage(FULL, measured, tmp_path).read_text()
+    with open(tmp_path / "full-released" / "coverage.csv") as sheet:
+        rows = list(csv.DictReader(sheet))
+    numbers = {row["in_the_paper"] for row in rows}
+    figures, tables = {f"Figure {n}" for n in range(1, 17)}, {f"Table {n}" for n in range(1, 10)}
+    assert numbers == figures | tables | {recipe.number for recipe in RECIPES.values()}
+    main = {row["data"]: row for row in rows if row["recipe"] == "main-table" and row["dynamics"] == "sine"}
+    assert (main["svhn"]["needed"], main["svhn"]["measured"], main["svhn"]["missing"]) == ("30", "30", "nothing")
+    assert main["cinic10"]["missing"] == (
+        "fedswe reproduce main-table --scale full --dataset cinic10 --dynamics sine --device cuda"
+    )
+    assert all(row["missing"] in page for row in rows)
+
+
+def test_other_scales_and_profiles_have_their_own_command():
+    part = coverage(Selection("small", "paper"), Measurements([]))[0]
+    assert part.command(Selection("small", "paper")) == (
+        "fedswe reproduce fig3 --scale small --profile paper --dataset fashion_mnist --dynamics sine"
+    )
