@@ -1,6 +1,7 @@
 """The examples, as a user runs them, and the lines of docs/your-own.md."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,14 @@ def test_an_example_runs_and_prints(name, tmp_path):
     assert done.returncode == 0, done.stderr
     for words in SCRIPTS[name]:
         assert words in done.stdout
+
+
+def test_the_speed_up_of_an_example_is_one():
+    """More clients and more steps need fewer rounds; the whole script takes minutes."""
+    needed = runpy.run_path(str(ROOT / "examples" / "linear_speedup.py"))["rounds_needed"]
+    few, many = needed(2, 2, 0.32, rounds=20), needed(16, 8, 0.64, rounds=60)
+    assert few == np.inf
+    assert 5 <= many <= 60
 
 
 def test_examples_are_short():

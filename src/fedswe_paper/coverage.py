@@ -146,8 +146,7 @@ def _rows(selection: Selection, found: list[Coverage]) -> Iterator[tuple[str, ..
             if not parts:
                 yield number, recipe.name, "—", "—", "0", "0", "0", "0", "—", "—", "nothing: needs no runs"
         if not recipes:
-            why = f"nothing: {_NOT_MEASURED[number]}" if number in _NOT_MEASURED else "an illustration: not drawn"
-            yield number, "—", "—", "—", "0", "0", "0", "0", "—", "—", why
+            yield number, "—", "—", "—", "0", "0", "0", "0", "—", "—", f"nothing: {_NOT_MEASURED[number]}"
 
 
 def _row(selection: Selection, part: Coverage) -> tuple[str, ...]:

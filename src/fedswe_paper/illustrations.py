@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from fedswe.availability import Alternating, Sine, Staircase, Stationary
 from fedswe.availability.model import Population, Probabilistic
@@ -28,6 +29,37 @@ def illustration(name: str) -> Chart:
     if name not in ILLUSTRATIONS:
         raise FedsweError(f"{name} is no figure without training: choose {', '.join(ILLUSTRATIONS)}")
     return ILLUSTRATIONS[name]()
+
+
+def four_clients() -> Chart:
+    """Figure 1: four clients whose availability differs between clients and changes over the rounds."""
+    rounds = 96
+    kinds: dict[str, Probabilistic] = {
+        "always the same": Stationary(p=[0.9], stream="legacy"),
+        "stairs": Staircase(p=[0.6], stream="legacy"),
+        "day and night": Sine(p=[0.8], gamma=0.5, period=48, stream="legacy"),
+        "out of reach half of the time": Alternating(p=[0.7, 0.7], period=48, stream="legacy"),
+    }
+    prob, present = _courses(kinds, rounds, seeds=(1, 2, 3, 4))
+
+    def draw(figure: Figure) -> None:
+        for i, (axes, name) in enumerate(zip(figure.subplots(len(kinds), 1, sharex=True), kinds, strict=True)):
+            axes.fill_between(range(rounds), prob[name][:, 0], step="post", color=BLUE, alpha=0.25, linewidth=0)
+            axes.step(range(rounds), prob[name][:, 0], where="post", color=BLUE, linewidth=1.2)
+            times = np.flatnonzero(present[name][:, 0])
+            axes.broken_barh([(t, 1) for t in times], (-0.32, 0.2), color=GREEN, linewidth=0)
+            axes.set(xlim=(0, rounds), ylim=(-0.4, 1.05), yticks=(0, 1))
+            format_axes(axes, "", "round t" if i == len(kinds) - 1 else "", f"$p_{i + 1}^t$")
+            axes.set_title(f"client {i + 1}: {name}", loc="left")
+        figure.axes[0].set_title("green: available", loc="right")
+
+    rows = (
+        [i + 1, name, t, _short(prob[name][t, 0]), int(present[name][t, 0])]
+        for i, name in enumerate(kinds)
+        for t in range(rounds)
+    )
+    head = ["client", "dynamics", "round", "p", "available"]
+    return Chart(csv_text(head, rows), draw, (WIDTHS["double"], 3.9))
 
 
 def bias_map() -> Chart:
@@ -60,6 +92,71 @@ def counterexample() -> Chart:
         for t, server in enumerate(run["server"])
     )
     return Chart(csv_text(["k", "round", "server", "client_1", "client_2"], rows), report.draw, report.size)
+
+
+def paths() -> Chart:
+    """Figure 13: how information goes from client i to client j through the virtual clients.
+
+    Three clients i, 2 and j, k = 2; i is available in the first of two rounds, j in the second. Beside the exact
+    entries of W (eq. W matrix elements) stand the lower bounds of the proof of Lemma (rho upper bound main text).
+    """
+    clients, k = 3, 2
+    total = clients + k
+    first, second = (_mixing_matrix(here, k) for here in ([True, False, False], [False, False, True]))
+    i, j, v = 0, 2, clients
+    edges = {
+        "(a) from i to j through a virtual client": [("i", "V", first[i, v]), ("V", "j", second[v, j])],
+        "(b) from i to a virtual client": [("i", "V", first[i, v])],
+        "(c) from a virtual client to j": [("V", "j", second[v, j])],
+    }
+    loops = {"i": second[i, i], "V": first[v, v], "j": first[j, j]}
+    whole = {
+        "(a) from i to j through a virtual client": (first @ second)[i, j],
+        "(b) from i to a virtual client": (first @ second)[i, v],
+        "(c) from a virtual client to j": (first @ second)[v, j],
+    }
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplot_mosaic([["a", "a"], ["b", "c"]])
+        for axes, (title, steps) in zip(panels.values(), edges.items(), strict=True):
+            names = [steps[0][0], *(end for _, end, _ in steps)]
+            for x, name in enumerate(names):
+                axes.text(x, 0, f"${name}$", ha="center", va="center", zorder=3,
+                          bbox={"boxstyle": "circle,pad=0.5", "facecolor": "white", "edgecolor": BLUE})  # fmt: skip
+                axes.annotate("", (x + 0.07, 0.14), (x - 0.07, 0.14), arrowprops=_arrow(-1.6, "dashed"))
+                axes.text(x, 0.62, _weight(loops[name], total), ha="center", va="center")
+            for x, (_, _, weight) in enumerate(steps):
+                axes.annotate("", (x + 0.88, 0), (x + 0.12, 0), arrowprops=_arrow(0.0, "solid"))
+                axes.text(x + 0.5, -0.22, _weight(weight, total), ha="center", va="center")
+            axes.set(
+                xlim=(-0.3, len(names) - 0.7), ylim=(-0.45, 0.85), title=f"{title}: {whole[title]:.3g} after two rounds"
+            )
+            axes.set_axis_off()
+
+    rows = [
+        *([path, "edge", a, b, _short(w), _short(1 / total)] for path, steps in edges.items() for a, b, w in steps),
+        *(["all", "self-loop", name, name, _short(w), _short(1 / total)] for name, w in loops.items()),
+        *([path, "two rounds", "", "", _short(w), _short(total**-2)] for path, w in whole.items()),
+    ]
+    return Chart(csv_text(["path", "kind", "from", "to", "weight", "lower_bound"], rows), draw, (WIDTHS["double"], 3.2))
+
+
+def _mixing_matrix(available: Sequence[bool], k: int) -> Floats:
+    """W of a round, eq. (W matrix elements), regular clients first."""
+    weight = np.append(np.asarray(available, dtype=np.float64), np.ones(k))
+    matrix: Floats = np.diag(1.0 - weight) + np.outer(weight, weight) / weight.sum()
+    return matrix
+
+
+def _arrow(bend: float, style: str) -> dict[str, object]:
+    return {
+        "arrowstyle": "-|>", "color": "black", "linewidth": 0.9, "linestyle": style, "shrinkA": 0, "shrinkB": 0,
+        "connectionstyle": f"arc3,rad={bend}",
+    }  # fmt: skip
+
+
+def _weight(value: float, total: int) -> str:
+    return rf"{value:.3g} $\geq$ 1/{total}"
 
 
 def label_bubbles() -> Chart:
@@ -128,11 +225,7 @@ def alternating_groups() -> Chart:
 
 def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds: int) -> Chart:
     """Above, the probabilities round by round; below, a mark for every round a client was available."""
-    prob, present = {}, {}
-    for name, kind in kinds.items():
-        schedule = kind.schedule(Population(len(base), legacy=np.random.RandomState(1)), seed=1)
-        prob[name] = np.stack([schedule.prob(t) for t in range(rounds)])
-        present[name] = np.stack([schedule.sample(t) for t in range(rounds)])
+    prob, present = _courses(kinds, rounds, seeds=[1] * len(kinds))
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(2, len(kinds), sharex=True, squeeze=False, height_ratios=(3, 2))
@@ -157,15 +250,30 @@ def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds
     return Chart(csv_text(head, rows), draw, (WIDTHS["double"], 2.9))
 
 
+def _courses(
+    kinds: dict[str, Probabilistic], rounds: int, seeds: Sequence[int]
+) -> tuple[dict[str, Floats], dict[str, npt.NDArray[np.bool_]]]:
+    """The probabilities of each kind round by round, and who was available [rounds, clients]."""
+    prob, present = {}, {}
+    for (name, kind), seed in zip(kinds.items(), seeds, strict=True):
+        clients = len(np.atleast_1d(np.asarray(kind.p)))
+        schedule = kind.schedule(Population(clients, legacy=np.random.RandomState(seed)), seed)
+        prob[name] = np.stack([schedule.prob(t) for t in range(rounds)])
+        present[name] = np.stack([schedule.sample(t) for t in range(rounds)])
+    return prob, present
+
+
 def _short(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.6g}"
 
 
 ILLUSTRATIONS: dict[str, Callable[[], Chart]] = {
+    "fig1": four_clients,
     "fig2": bias_map,
     "fig4": mixing_curves,
     "fig5": counterexample,
     "fig6-dynamics": alternating_groups,
+    "fig13": paths,
     "fig14": label_bubbles,
     "fig15": probability_histogram,
     "fig16": dynamics,

@@ -10,6 +10,7 @@ import pytest
 from fedswe.errors import FedsweError
 from fedswe_paper.illustrations import ILLUSTRATIONS, base_probabilities, illustration
 from fedswe_paper.published import look_up, published
+from tests.theory.definitions import mixing_matrix
 
 
 def rows(name):
@@ -100,5 +101,33 @@ def test_two_groups_share_each_period_evenly():
 
 
 def test_an_unknown_figure_is_refused():
-    with pytest.raises(FedsweError, match="fig3 is no figure without training: choose fig2"):
+    with pytest.raises(FedsweError, match="fig3 is no figure without training: choose fig1"):
         illustration("fig3")
+
+
+def test_fig1_shows_clients_that_differ_and_change():
+    prob, present = {}, {}
+    for row in rows("fig1"):
+        prob.setdefault(row["client"], []).append(float(row["p"]))
+        present.setdefault(row["client"], []).append(int(row["available"]))
+    assert list(prob) == ["1", "2", "3", "4"]
+    assert len(set(prob["1"])) == 1
+    assert all(len(set(prob[i])) > 1 for i in "234")
+    assert len({max(p) for p in prob.values()}) == 4
+    assert prob["4"].count(0.0) == 48  # and it is never available then
+    for i, p in prob.items():
+        assert not any(there for there, chance in zip(present[i], p, strict=True) if chance == 0)
+        assert abs(sum(present[i]) - sum(p)) <= 4 * np.sqrt(sum(x * (1 - x) for x in p))
+
+
+def test_fig13_has_the_entries_of_the_mixing_matrices_above_the_bounds_of_the_proof():
+    table = rows("fig13")
+    assert all(float(row["weight"]) >= float(row["lower_bound"]) for row in table)
+    first, second = mixing_matrix([1, 0, 0], 2), mixing_matrix([0, 0, 1], 2)
+    whole = [float(row["weight"]) for row in table if row["kind"] == "two rounds"]
+    product = first @ second
+    assert whole == pytest.approx([product[0, 2], product[0, 3], product[3, 2]], rel=1e-5)
+    by_hand = sum(first[0, v] * second[v, 2] for v in (3, 4))  # both virtual clients carry it
+    assert whole[0] == pytest.approx(by_hand, rel=1e-5)
+    edges = [float(row["weight"]) for row in table if row["kind"] == "edge"]
+    assert edges == pytest.approx([first[0, 3], second[3, 2], first[0, 3], second[3, 2]], rel=1e-5)

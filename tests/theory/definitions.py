@@ -1,5 +1,6 @@
 """Definitions of the paper written out literally; the tests compare the faster functions of fedswe.theory with them."""
 
+import itertools
 import math
 from functools import reduce
 
@@ -96,3 +97,62 @@ def two_groups_converge(h1, h2, step, k):
     determinant = h1 * h2 * (1 - 2 * step) ** 2 / scale
     trace = (1 - 2 * step) * (h1 / (h1 + k) + h2 / (h2 + k)) + k**2 / scale
     return bool(determinant < 1 and abs(trace) < 1 + determinant)
+
+
+def enumerated_errors(problem, prob):
+    """The fields of ExpectedErrors before rounds 0..T, by Algorithm 1 along all 2^(mT) availability sequences.
+
+    `prob` [T, m]. A model is a vector of coefficients on the independent random variables: the start, the optima and
+    the noise of every local step; an expected square is the sum of squared coefficients times variances.
+    """
+    table = np.asarray(prob, dtype=float)
+    rounds, m = table.shape
+    steps, k, c = problem.steps, problem.k, problem.curvature
+    total, count = m + k, 1 + m + rounds * m * steps
+    variance = np.full(count, problem.sigma**2)
+    variance[0], variance[1 : m + 1] = problem.start**2, problem.spread**2
+    unit = np.eye(count)
+    optimum, best = unit[1 : m + 1], unit[1 : m + 1].mean(0)
+    rate = problem.local_lr * problem.lr * steps * c
+    sums = [{} for _ in range(rounds + 1)]
+
+    def square(rows):
+        return float((np.atleast_2d(rows) ** 2 @ variance).sum())
+
+    def record(t, chance, server, x, echo):
+        z = x - rate * (echo - 1)[:, None] * (x - optimum)
+        mean, mean_z = (x.sum(0) + k * server) / total, (z.sum(0) + k * server) / total
+        values = {
+            "server_gradient": c**2 * square(server - best),
+            "client_mean_gradient": c**2 * square(x.mean(0) - best),
+            "mean_gradient": c**2 * square(mean - best),
+            "auxiliary_gradient": c**2 * square(mean_z - best),
+            "approximation": square(x - z) / total,
+            "auxiliary_consensus": (square(z - mean_z) + k * square(server - mean_z)) / total,
+            "regular_auxiliary_consensus": square(z - mean_z) / total,
+            "consensus": (square(x - mean) + k * square(server - mean)) / total,
+        }
+        for name, value in values.items():
+            sums[t][name] = sums[t].get(name, 0.0) + chance * value
+
+    def follow(t, chance, server, x, echo):
+        record(t, chance, server, x, echo)
+        if t == rounds:
+            return
+        for flags in itertools.product([False, True], repeat=m):
+            here = np.array(flags)
+            weight = chance * np.where(here, table[t], 1 - table[t]).prod()
+            if weight == 0:
+                continue
+            local = x.copy()
+            for r in range(steps):
+                noise = unit[1 + m + (t * m + np.arange(m)) * steps + r]
+                local = local - problem.local_lr * (c * (local - optimum) + noise)
+            report = x + problem.lr * echo[:, None] * (local - x)
+            after = server
+            if here.sum() + k > 0:
+                after = (report[here].sum(0) + k * server) / (here.sum() + k)
+            follow(t + 1, weight, after, np.where(here[:, None], after, x), np.where(here, 1.0, echo + 1))
+
+    follow(0, 1.0, unit[0], np.tile(unit[0], (m, 1)), np.ones(m))
+    return sums

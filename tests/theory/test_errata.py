@@ -8,11 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedswe.theory.counterexample import two_group_cycle
+from fedswe.theory.consensus import GRADIENT, GRADIENT_PRINTED, NOISE, approximation_bound
+from fedswe.theory.counterexample import fedswe_trajectory, two_group_cycle
 from fedswe.theory.descent import descent_terms
 from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, fedavg_bias_map, visit_step
 from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
+from fedswe.theory.moments import NoisyQuadratics, mean_errors
 from fedswe.theory.rates import corollary_bound, theorem_rate_limits
+from fedswe.theory.sequences import augmented_consensus_error
 from fedswe.theory.spectral import block_bound, single_round_bound, single_round_bound_printed
 from fedswe.theory.staleness import (
     paper_first_moment_bound,
@@ -23,7 +26,7 @@ from fedswe.theory.staleness import (
 )
 from tests.theory.definitions import mixing_matrix, staleness_pmf
 
-PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")
+PAGE = " ".join((Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8").split())
 TWO_GROUPS = np.repeat([[0.5] * 5 + [0] * 5, [0] * 5 + [0.5] * 5], 10, axis=0)  # ten rounds each
 
 
@@ -135,6 +138,11 @@ def test_counterexample_with_interpolation() -> None:
         cycle = two_group_cycle([100.0], [-100.0], a, k=1)
         assert cycle.after_first == pytest.approx(100 * a / (1 + a)) == pytest.approx(amplitude, rel=2e-3)
         quoted(text)
+    run = fedswe_trajectory(np.tile([[1, 0], [0, 1]], (100, 1)), [100.0, -100.0], a, k=1, start=0.0)
+    apart = [augmented_consensus_error(run.clients[t][:, None], run.server[[t]], 1) for t in (-2, -1)]
+    assert apart[0] == pytest.approx(apart[1])  # the same in both phases; the server model is not
+    assert (run.server[-2], run.server[-1]) == pytest.approx((39.4, -39.4), abs=0.05)
+    assert abs(run.clients[-1].mean()) < 1e-9
     quoted("+39.4, or at −39.4")
 
 
@@ -215,6 +223,245 @@ def test_re_indexing_with_a_constant_probability() -> None:
     assert largest < paper_second_moment_bound(1, p)
     assert coefficient[0] == pytest.approx(largest / p) == pytest.approx(1710)
     quoted("1710 against 200")
+
+
+def two_clients(start: float, k: float, rounds: int, prob: float) -> list[tuple[float, list[float], list[float]]]:
+    """F_1 = x^2/2, F_2 = (x-1)^2/2, eta s = 1, client 2 always there: (chance, x_1 and e_1 before rounds 0..T)."""
+    paths = []
+    for flags in itertools.product([False, True], repeat=rounds):
+        server, x, echo = start, np.full(2, start), np.ones(2)
+        first, echoes = [start], [1.0]
+        for flag in flags:
+            here = np.array([flag, True])
+            report = x - echo * (x - np.array([0.0, 1.0]))
+            server = (report[here].sum() + k * server) / (here.sum() + k)
+            x, echo = np.where(here, server, x), np.where(here, 1.0, echo + 1)
+            first.append(float(x[0]))
+            echoes.append(float(echo[0]))
+        paths.append((float(np.prod([prob if f else 1 - prob for f in flags])), first, echoes))
+    return paths
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_the_last_visit_is_not_independent_of_the_model_it_left(k: int) -> None:
+    """Step (a) of the proposition at t = 2, all four availability sequences of client 1."""
+    t = 2
+    for p, excess in ((0.5, 2), (0.1, 10), (0.02, 50)):
+        paths = two_clients(0.0, k, t, p)
+        left = sum(w * (e[t] - 1) ** 2 * x[t] ** 2 for w, x, e in paths)  # x - z = (e - 1) grad F_1(x), eta s = 1
+        right = 0.0
+        for last in range(-1, t):
+            chance = sum(w for w, _, e in paths if t - e[t] == last)
+            right += chance * (t - last - 1) ** 2 * sum(w * x[last + 1] ** 2 for w, x, _ in paths)
+        assert left == pytest.approx(excess * right)
+        assert left > 0
+    quoted("2, 10, 50 times")
+
+
+def test_staleness_and_gradient_do_not_factorise() -> None:
+    paths = two_clients(1.0, 0, 2, 0.5)
+    joint = sum(w * e[2] ** 2 * x[2] ** 2 for w, x, e in paths)
+    product = sum(w * e[2] ** 2 for w, _, e in paths) * sum(w * x[2] ** 2 for w, x, _ in paths)
+    assert (joint, product) == pytest.approx((2.5625, 1.40625))
+    quoted("2.5625", "1.40625")
+
+
+def one_sided(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The gradient of F = max(x, 0)^2/2: convex, L = 1."""
+    return np.maximum(np.asarray(x, dtype=np.float64), 0.0)
+
+
+def test_the_proposition_fails_at_large_rates() -> None:
+    """One client, k = 0, beta = zeta = 0, no consensus error: Algorithm 1 along every first visit."""
+    for p, excess in ((0.1, 2.85), (0.05, 6.175)):
+        rounds, left, right = 600, 0.0, 0.0
+        for visit in range(rounds + 1):  # none in the T rounds for visit = T
+            chance = p * (1 - p) ** visit if visit < rounds else (1 - p) ** rounds
+            missed = np.arange(min(visit + 1, rounds))
+            z = 1.0 - missed * one_sided(1.0)
+            left += chance * float(((1.0 - z) ** 2).sum())
+            right += chance * float((one_sided(z) ** 2).sum())
+            assert one_sided(1.0 - (visit + 1) * one_sided(1.0)) == 0  # the visit ends where nothing moves any more
+        right *= 3 * paper_second_moment_bound(1, p)
+        assert left / right == pytest.approx((1 - p) * (2 - p) / (6 * p), rel=1e-6) == pytest.approx(excess)
+        assert approximation_bound(
+            local_lr=1, lr=1, steps=1, smoothness=1, beta=0, zeta=0, delta=p, period=1, clients=1, k=0,
+            gradient_norm_squared=1, consensus=0,
+        ).total == pytest.approx(3 * paper_second_moment_bound(1, p))  # fmt: skip
+    quoted("2.85 for $p = 0.1$")
+
+
+def test_the_proposition_fails_at_large_rates_with_interpolation_too() -> None:
+    """1000 equal clients, k = 1, all absent in the first 30 rounds of 40: nothing is random."""
+    m, k, rate, rounds = 1000, 1, 1.01, 30
+    z = 1.0 - rate * np.arange(rounds)
+    mean = (m * z + k) / (m + k)  # the virtual client has the start
+    left = m / (m + k) * ((1.0 - z) ** 2).mean()
+    bound = approximation_bound(
+        local_lr=rate, lr=1, steps=1, smoothness=1, beta=0, zeta=0, delta=0.25, period=40, clients=m, k=k,
+        gradient_norm_squared=float((m / (m + k)) ** 2 * (one_sided(mean) ** 2).mean()),
+        consensus=float(m / (m + k) * ((z - mean) ** 2).mean()),  # of the regular clients, as printed
+    )  # fmt: skip
+    assert left / bound.total == pytest.approx(1.48, abs=5e-3)
+    quoted("1.48 times")
+
+
+def absence_means(hazard: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """E_S[r] and E_S[r^2] for the weights S(r) = prod_{l<r} (1 - p_l)."""
+    survival = np.concatenate([[1.0], np.cumprod(1 - hazard)])
+    r = np.arange(len(survival))
+    return float(r @ survival / survival.sum()), float(r**2 @ survival / survival.sum())
+
+
+def test_an_absence_with_p_at_least_delta_is_no_longer_than_a_geometric_one() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        delta = rng.uniform(0.02, 1)
+        hazard = rng.uniform(delta, 1, int(rng.integers(0, 300))) if rng.random() < 0.5 else np.full(400, delta)
+        first, second = absence_means(hazard)
+        assert first <= (1 - delta) / delta + 1e-9
+        assert second <= (1 - delta) * (2 - delta) / delta**2 + 1e-9
+
+
+def longest_absence(period: int, delta: float, broken: int) -> float:
+    """An upper limit of E_S[r^2]/V: S may fall anywhere in a window, to at most (1-delta)^P of its value at the start.
+
+    ``broken`` rounds of a window come first. max over S of sum_r (r^2 - lambda V) S(r), last window first, is linear in
+    each factor; lambda is found by bisection.
+    """
+    v, kept = paper_second_moment_bound(period, delta), (1 - delta) ** period
+
+    def sums(start: int, count: int, level: float) -> npt.NDArray[np.float64]:
+        n = start + np.arange(count + 1.0)
+        total = (n - 1) * n * (2 * n - 1) / 6 - level * n
+        return np.asarray(total - total[0])
+
+    def positive(level: float) -> bool:
+        future = 0.0
+        for window in range(int(25 / (delta * period)) + 6, -1, -1):
+            before = sums(broken + window * period, period, level)
+            future = float((before + kept * np.maximum(before[-1] - before + future, 0)).max())
+        if broken:
+            before = sums(0, broken, level)
+            future = float((before + np.maximum(before[-1] - before + future, 0))[1:].max())
+        return future > 0
+
+    low, high = 0.1, 3.0
+    while high - low > 5e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if positive(middle * v) else (low, middle)
+    return high
+
+
+def switched(kept: float, switch: int) -> float:
+    """The l at which sum_j kept^(j-1) f(a_j) = 0, f(y) = y^3/3 - l y, where a_j = j below ``switch``, then j + 1."""
+    j = np.arange(1.0, 200.0)
+    a, weight = j + (j >= switch), kept ** (j - 1)
+    return float(weight @ a**3 / (3 * weight @ a))
+
+
+def allowed(c: float) -> float:
+    """(4/3) V/P^2 is at least this, c = delta P and P >= 2."""
+    return 4 / 3 * (1 + 1 / c if c >= 2 else 0.5 + 1 / c + 2 / c**2)
+
+
+def test_absences_of_several_windows_fit_into_the_slack_of_the_proposition() -> None:
+    """The inequality in c = delta P, where it is not elementary, and the elementary ends."""
+    grid = np.exp(np.linspace(math.log(0.3), math.log(8.0), 1000))
+    for low, high in itertools.pairwise(grid):  # both sides fall with c: this covers what lies between
+        assert max(switched(math.exp(-low), switch) for switch in range(1, 12)) < allowed(float(high))
+    for c in np.linspace(0.001, 0.3, 100):  # j + 1 in the numerator, j in the denominator
+        y = 1 - math.exp(-c)
+        assert 2 / y**2 + (1 + y) / 3 <= allowed(float(c))
+        assert 1 / (1 - c / 2) ** 2 + c**2 * (1 + c) / 6 <= 1 + 1.35 * c <= 4 / 3 * (1 + c / 2)
+    for c in np.linspace(8, 20, 100):
+        kept = math.exp(-c)
+        assert switched(kept, 1) <= 4 / 3 * (1 + 3 * kept) <= allowed(float(c))
+        assert switched(kept, 2) < 0.4
+    for period, delta in itertools.product((2, 3, 7, 50, 1000), (0.001, 0.05, 0.3, 0.7, 1.0)):
+        v = paper_second_moment_bound(period, delta) / period**2
+        assert allowed(delta * period) <= 4 / 3 * v + 1e-9
+    assert 4 / 3 / 0.906 < 1.5
+
+
+def test_no_absence_found_needs_more_than_the_slack_of_the_proposition() -> None:
+    found = [
+        longest_absence(period, c / period, broken)
+        for period, c in ((2, 0.3), (2, 1), (5, 5), (30, 1), (30, 10), (300, 30), (300, 300), (1000, 300))
+        for broken in (0, period // 2, period - 1)
+    ]
+    assert 1.3 < max(found) < 1.335
+    worst_rate = 2 * math.sqrt(2) / 96  # eta s L B at the largest rate
+    assert 1 - 2 * worst_rate / (1 - math.exp(-1)) > 0.906
+    quoted("at most 1.33", "0.906")
+
+
+def test_a_block_has_at_most_1_in_e_of_the_one_before() -> None:
+    for period, delta in ((1, 0.3), (4, 0.25), (20, 0.1), (100, 0.03)):
+        block = 2 * (period - 1) + math.ceil(1 / delta)
+        late = np.zeros((2 * period, 1))
+        late[: math.ceil(delta * period)] = late[2 * period - math.ceil(delta * period) :] = 1.0
+        for table in (np.full(60 * block, delta), np.tile(late[:, 0], 60 * block // (2 * period) + 1)):
+            for start in (0, 1, period // 2, period - 1, period, period + period // 2):
+                first, second = absence_means(table[start : start + 50 * block])
+                assert first <= 1.59 * block
+                assert second <= 3.43 * block**2
+                assert second <= 4 / 3 * paper_second_moment_bound(period, delta)
+    x = math.exp(-1)
+    assert 1 / (1 - x) < 1.59
+    assert (1 + x) / (1 - x) ** 2 < 3.43
+    quoted("1.59B", "3.43B^2")
+
+
+def test_noise_and_later_gradients_are_correlated() -> None:
+    """k = 1, client 1 in round 0, nobody in round 1: both factors of the cross term, linear in the noise xi."""
+    eta, mean = 0.1, np.full((3, 3), 1 / 3)
+    first, second = mixing_matrix([1, 0], 1), mixing_matrix([0, 0], 1)
+    for c in (1.0, -1.0):
+        noise = np.array([1.0, 0, 0])  # of client 1 in round 0, in units of xi
+        after = -eta * noise @ first  # its effect on x_1, x_2 and the server
+        gradients = np.array([c, c, 0]) * after  # virtual clients have none
+        cross = 2 * (noise @ (first @ second - mean)) @ (gradients @ (second - mean))
+        assert cross == pytest.approx(-c * eta / 6)
+    quoted(r"-c\,\eta\sigma^2/6")
+
+
+def test_constants_of_the_consensus_lemma() -> None:
+    """The arithmetic of its proof, entry 16, at the largest rates."""
+    local = 8 / 216**2  # (eta_l s L B)^2
+    visit = (1 + 20 * 3.43 * local) / 0.906
+    assert 20 * 3.43 * local < 0.0118
+    assert 1 / 0.906 < 1.11
+    gradient = 64 * visit * 2
+    assert gradient < 143
+    absorbed = 1 / (1 - 143 / 96**2)
+    noise = 16 * (1 + 20 / 216**2)
+    assert noise < 16.01
+    assert noise * absorbed < NOISE
+    assert gradient * absorbed < GRADIENT
+    for period, delta in itertools.product((1, 2, 3, 5, 6, 20, 100), (0.01, 0.1, 0.5, 0.9, 1.0)):
+        v = paper_second_moment_bound(period, delta)
+        assert 2 * period <= v + 1e-9
+        assert safe_second_moment_bound(period, delta) <= 4 * v
+        assert period * delta**2 <= (period - 1) ** 2 * delta**2 + 1
+        if period >= 6 or delta <= 0.5:
+            assert GRADIENT * period**2 <= GRADIENT_PRINTED * period * v
+    assert (4 * NOISE, GRADIENT / 2) == (68, 73)
+    quoted("17\\,sPV'", "146\\,s^2P^2", "68 and 73", "143/9216", "1.0118/0.906")
+
+
+def test_units_of_the_consensus_corollary() -> None:
+    r = rho_homogeneous(10, 0.5, 10)
+    for smoothness, excess in ((1e-4, 20.8), (1e-3, 0.208)):
+        limits = theorem_rate_limits(
+            rho=r, delta=0.5, period=1, clients=10, k=10, steps=1, smoothness=smoothness, beta=0
+        )
+        problem = NoisyQuadratics(
+            10, 0.5, 10, limits.local, limits.product / limits.local, 1, curvature=smoothness, start=1.0
+        )
+        errors = mean_errors(problem, 100)
+        assert errors.consensus / (4 * errors.auxiliary_gradient) == pytest.approx(excess, rel=5e-3)
+    quoted("20.8 times")
 
 
 def test_consensus_lemma() -> None:

@@ -1,5 +1,6 @@
 """Learning-rate conditions and the bounds of the theorem and the corollary."""
 
+import itertools
 import math
 from typing import Any
 
@@ -107,7 +108,14 @@ def test_the_corollary_is_the_theorem_at_its_rates() -> None:
 def test_the_local_rate_can_decide_the_corollarys_rounds() -> None:
     """eta_l = 1/sqrt(T) <= 0.1/216 asks for 2160^2 rounds, eta_l eta_g for 0.2 (960)^2 only."""
     rounds = corollary_rounds(rho=0, delta=0.1, period=1, clients=2, k=0, steps=1, beta=0)
-    assert rounds == pytest.approx(2160**2, abs=1)
+    assert rounds == 2160**2
+
+
+def test_the_corollarys_rounds_are_whole_where_the_condition_is_an_equality() -> None:
+    """(96 s)^2 m / (s (1-rho)^2) at delta = P = 1, k = 0: a whole number, not the next one."""
+    for clients, steps, part in itertools.product((2, 3, 7, 10, 33), (1, 3, 10), (1, 2, 3, 7)):
+        rounds = corollary_rounds(rho=1 - 1 / part, delta=1, period=1, clients=clients, k=0, steps=steps, beta=0)
+        assert rounds == max(96**2 * part**2 * clients * steps, 216**2)
 
 
 def test_the_corollarys_rounds_are_the_smallest_that_satisfy_the_conditions() -> None:

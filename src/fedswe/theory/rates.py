@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from fedswe.errors import require
 from fedswe.theory.assumption import check_delta, check_k
 
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class RateLimits:
@@ -63,7 +65,7 @@ def theorem_rate_limits(
 
     They imply ``descent_product_limit`` and ``perturbation_local_limit``.
     """
-    _check_availability(rho, delta, period, clients, k)
+    check_availability(rho, delta, period, clients, k)
     check_problem(steps=steps, smoothness=smoothness, beta=beta)
     spread = ((period - 1) ** 2 * delta**2 + 1.0) * (beta**2 + 1.0)
     return RateLimits(
@@ -108,7 +110,7 @@ def theorem_bound(
 
     (M/m)·gap/(ηsT) + (δ_max η L σ²/m)[(P-1)² + 1/δ²] + (M/m) η²s²L² P (σ²+ζ²)[(P-1)² + 1/δ²][1 + 1/(1-ρ_k)²].
     """
-    _check_availability(rho, delta, period, clients, k, delta_max)
+    check_availability(rho, delta, period, clients, k, delta_max)
     check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared, zeta=zeta)
     check_positive(local_lr=local_lr, lr=lr)
     _check_run(rounds, initial_gap)
@@ -137,7 +139,8 @@ def corollary_rounds(*, rho: float, delta: float, period: int, clients: int, k: 
         rho=rho, delta=delta, period=period, clients=clients, k=k, steps=steps, smoothness=1.0, beta=beta
     )
     by_product = delta * clients / (steps * limits.product**2)
-    return max(1, math.ceil(by_product), math.ceil(1.0 / (steps * limits.local) ** 2))
+    needed = max(1.0, by_product, 1.0 / (steps * limits.local) ** 2)
+    return math.ceil(needed * (1.0 - ROUNDING))  # a whole number that rounding has lifted is not a round more
 
 
 def corollary_bound(
@@ -161,7 +164,7 @@ def corollary_bound(
 
     The printed third term has smP/T: inserting the rates into the theorem gives smP/(δT) (see the errata).
     """
-    _check_availability(rho, delta, period, clients, k, delta_max)
+    check_availability(rho, delta, period, clients, k, delta_max)
     check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared, zeta=zeta)
     _check_run(rounds, initial_gap)
     inflation, absence = (clients + k) / clients, (period - 1) ** 2 * delta**2 + 1.0
@@ -173,7 +176,8 @@ def corollary_bound(
     )
 
 
-def _check_availability(rho: float, delta: float, period: int, clients: int, k: float, delta_max: float = 1.0) -> None:
+def check_availability(rho: float, delta: float, period: int, clients: int, k: float, delta_max: float = 1.0) -> None:
+    """Refuse an availability that the analysis does not cover."""
     require(0.0 <= rho < 1.0, f"rho {rho} must lie in [0, 1): at 1 the clients never mix, raise k")
     check_delta(delta)
     require(delta <= delta_max <= 1.0, f"delta_max {delta_max} must lie between delta = {delta} and 1")

@@ -1,0 +1,69 @@
+"""The recipe on linear speed-up: what its figure and its notes say is what the exact function says."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from fedswe.theory.speedup import rounds_needed
+from fedswe_paper.measurements import Measurements
+from fedswe_paper.recipes.speedup import SPEEDUP, Line, lines
+from fedswe_paper.selection import Selection
+
+
+def test_the_page_has_exact_rounds_and_says_up_to_where_they_are_linear(tmp_path):
+    page = SPEEDUP.report(Selection("ci", "released"), Measurements([]))
+    table = list(csv.DictReader(io.StringIO(page.charts["speedup"].data)))
+    (row,) = [r for r in table if (r["what"], r["p"], r["target"], r["size"]) == ("local steps", "0.5", "0.03", "8")]
+    assert float(row["rounds"]) == rounds_needed(0.03, clients=16, steps=8, p=0.5, k=16, sigma=3.0, spread=1.0)
+    paths = page.charts["speedup"].save(tmp_path, "speedup")
+    assert all(path.stat().st_size > 500 for path in paths)
+    assert page.notes[1].startswith("clients, p = 1, target 0.003: at least 90 % of linear up to 64,")
+
+
+def test_a_stricter_target_and_more_availability_keep_the_speed_up_linear_for_longer():
+    by_clients = {(line.p, line.target): line.efficiency for line in lines() if line.what == "clients"}
+    assert by_clients[1.0, 0.003][-1] > by_clients[0.5, 0.003][-1] > by_clients[0.1, 0.003][-1]
+    assert by_clients[0.5, 0.003][-1] > 4 * by_clients[0.5, 0.03][-1]
+    assert all(shares[0] == 1 and shares[1] == pytest.approx(1, abs=0.05) for shares in by_clients.values())
+
+
+def test_a_note_by_hand():
+    line = Line("clients", 0.5, 0.1, (2, 4, 8, 16), (100.0, 52.0, 45.0, 50.0))
+    assert line.efficiency == pytest.approx((1, 100 / 104, 200 / 360, 200 / 800))
+    parts = ("at least 90 % of linear up to 4", "at least 50 % of linear up to 8", "fewest rounds at 8")
+    assert line.note() == f"clients, p = 0.5, target 0.1: {', '.join(parts)}"
+
+
+ROOT = Path(__file__).parents[2]
+TEXT = " ".join((ROOT / "docs" / "theory.md").read_text(encoding="utf-8").split())
+
+
+def test_the_percentages_of_the_documentation_are_those_of_the_exact_function():
+    found = {(line.what, line.p, line.target): line for line in lines()}
+    for p in (1.0, 0.5, 0.1):
+        assert "up to 64," in found["clients", p, 0.003].note().split("50 %")[0]
+    shares = [f"{100 * found['clients', p, 0.003].efficiency[-1]:.0f}" for p in (1.0, 0.5, 0.1)]
+    assert f"512 have {shares[0]}, {shares[1]} and {shares[2]} %" in TEXT
+    loose = found["clients", 0.5, 0.03]
+    assert "90 % of linear up to 8," in loose.note()
+    assert f"and {100 * loose.efficiency[-1]:.0f} % at 512" in TEXT
+    for p, most in ((1.0, 16), (0.5, 8), (0.1, 4)):
+        assert f"90 % of linear up to {most}," in found["local steps", p, 0.003].note()
+    assert "90 % holds up to 16, 8 and 4 steps" in TEXT
+    assert found["local steps", 0.5, 0.003].note().endswith("fewest rounds at 64")
+    assert found["local steps", 0.5, 0.03].note().endswith("fewest rounds at 16")
+
+
+def test_the_rounds_on_digits_in_the_documentation_are_the_stored_ones():
+    with open(ROOT / "experiments" / "results" / "speedup-digits.csv") as sheet:
+        rows = list(csv.DictReader(sheet))
+    best = {
+        (int(r["clients"]), int(r["steps"])): min(float(r[key]) for key in r if key.startswith("rate")) for r in rows
+    }
+    by_clients, by_steps = [best[m, 2] for m in (2, 4, 8, 16, 32)], [best[8, s] for s in (1, 2, 4, 8, 16)]
+    assert f"2, 4, 8, 16, 32 clients need {', '.join(f'{n:g}' for n in by_clients)} rounds" in TEXT
+    assert f"1, 2, 4, 8, 16 steps with 8 clients need {', '.join(f'{n:g}' for n in by_steps)}:" in TEXT
+    assert f"{by_clients[0] / by_clients[3]:.1f} times fewer with 16 clients" in TEXT
+    assert f"{by_steps[0] / by_steps[-1]:.1f} times fewer, where linear is 16" in TEXT
