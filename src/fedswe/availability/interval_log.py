@@ -146,8 +146,9 @@ def from_memory(log: Any, name: str) -> Log:
 
 def _from_trace(trace: Trace, path: str) -> Log:
     parts = [
-        _from_columns({name: np.asarray(column) for name, column in spans.columns().items()}, path)
-        for spans in (trace.available, trace.observed)
+        # Observations of one device may touch: those of an available and an unavailable time do.
+        _from_columns({name: np.asarray(column) for name, column in spans.columns().items()}, path, may_touch=seen)
+        for spans, seen in ((trace.available, False), (trace.observed, True))
         if spans.start
     ]
     if trace.dated:
@@ -294,7 +295,7 @@ def _chosen(names: Sequence[str], source: str) -> list[str]:
     return chosen
 
 
-def _from_columns(table: dict[str, Array], name: str) -> Log:
+def _from_columns(table: dict[str, Array], name: str, may_touch: bool = False) -> Log:
     client, start, end = (table[column] for column in _chosen(list(table), name))
     require(client.ndim == 1 and client.shape == start.shape == end.shape, f"{name}: columns must have equal lengths")
     require(len(client), f"{name} has no rows: give client, start, end")
@@ -310,7 +311,7 @@ def _from_columns(table: dict[str, Array], name: str) -> Log:
         known = np.array([value is not None and value == value for value in client])
         _require_all(known, lambda i: f"{name}: {place(i, 'client')}", "is missing")
         client = client.astype(str)
-    return _log(name, client, start, end, place)
+    return _log(name, client, start, end, place, may_touch)
 
 
 def _seconds(column: Array, where: Callable[[int], str]) -> tuple[Floats, Bools | None]:
@@ -343,7 +344,9 @@ def _require_all(good: Bools, where: Callable[[int], str], complaint: str) -> No
 
 
 # intervals in order --------------------------------------------------------------------------------------
-def _log(name: str, client: Array, start: Array, end: Array, place: Callable[[int, str], str]) -> Log:
+def _log(
+    name: str, client: Array, start: Array, end: Array, place: Callable[[int, str], str], may_touch: bool = False
+) -> Log:
     """The log of three columns in any order."""
 
     def at_start(i: int) -> str:
@@ -369,7 +372,7 @@ def _log(name: str, client: Array, start: Array, end: Array, place: Callable[[in
     client, first, after = client[order], first[order], after[order]
     new = np.concatenate([[True], client[1:] != client[:-1]])  # begins the intervals of a device
     named = np.minimum.reduceat(order, np.flatnonzero(new))  # the row that first names each device
-    begins, after = _merged(name, new, first, after)
+    begins, after = _merged(name, new, first, after, may_touch)
     first, device = first[begins], (np.cumsum(new) - 1)[begins]
     # Devices in the order in which the log names them.
     turn = np.argsort(named)
@@ -404,7 +407,7 @@ def _words(client: Array) -> list[Array]:
     return list(words[:, words.any(axis=0)].T)
 
 
-def _merged(name: str, new: Bools, start: Floats, end: Floats) -> tuple[Bools, Floats]:
+def _merged(name: str, new: Bools, start: Floats, end: Floats, may_touch: bool) -> tuple[Bools, Floats]:
     """Which intervals begin one that no earlier interval of the device reaches, and the ends of these."""
     apart = new | np.concatenate([[True], start[1:] > end[:-1]])
     if apart.all():
@@ -416,5 +419,6 @@ def _merged(name: str, new: Bools, start: Floats, end: Floats) -> tuple[Bools, F
     latest = end[by_end[np.maximum.accumulate(device * n + rank) - device * n]]
     apart = new | np.concatenate([[True], start[1:] > latest[:-1]])
     merged = n - int(apart.sum())
-    warn(f"{name}: {merged} of {n} intervals overlap or touch another of the same device and were merged with it")
+    if not may_touch:
+        warn(f"{name}: {merged} of {n} intervals overlap or touch another of the same device and were merged with it")
     return apart, latest[np.concatenate([np.flatnonzero(apart)[1:] - 1, [n - 1]])]
