@@ -1,14 +1,21 @@
-"""Logs of the times at which devices were online: one row per device and interval."""
+"""Logs of the times at which devices were online: one row per device and interval.
+
+A log may also say when each device was observed. What lies outside is unknown: a schedule takes it as unavailable,
+statistics leave it out.
+"""
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +25,13 @@ from fedswe.availability import columns, timestamps
 from fedswe.availability.columns import Array
 from fedswe.availability.schedule import Bools, Floats
 from fedswe.availability.text_file import TextFile, existing, open_text, reason
+from fedswe.availability.trace_formats import Trace, reader_of
 from fedswe.errors import FedsweError, require, warn
 
 Integers = npt.NDArray[np.int64]
 
 KEY = "availability.file"
+OBSERVED_KEY = "availability.observed_file"
 NAMES = {  # what the header may call each column, in small letters
     "client": ("client", "client_id", "device", "device_id", "id"),
     "start": ("start", "start_s", "start_time", "begin", "begin_s"),
@@ -40,11 +49,16 @@ class Log:
     """
 
     name: str
-    ids: Integers | None  # of the devices, where all are whole numbers
+    labels: Array  # the ids of the devices: whole numbers, or texts
     offset: Integers  # the intervals of device k are offset[k] to offset[k + 1] - 1
     start: Floats  # seconds, of timestamps those since 1970
     end: Floats
     dated: bool  # whether the times are timestamps
+    observed: Log | None = None  # when each device was observed, for the same devices; None: from first to last
+
+    @property
+    def ids(self) -> Integers | None:
+        return self.labels.astype(np.int64) if self.labels.dtype.kind in "iu" else None
 
     @property
     def devices(self) -> int:
@@ -54,13 +68,22 @@ class Log:
         content = hashlib.sha256(f"{self.dated} {self.ids is not None}".encode())
         for part in (self.offset, self.start, self.end, *([] if self.ids is None else [self.ids])):
             content.update(part.tobytes())
+        if self.observed is not None:
+            content.update(self.observed.digest().encode())
         return content.hexdigest()
 
 
-def read(path: str) -> Log:
-    """The log in a file: text with separated columns, or Parquet."""
-    status = os.stat(existing(path, KEY))
-    return _read(path, status.st_mtime_ns, status.st_size)
+def read(path: str, observed: str = "", key: str = KEY) -> Log:
+    """The log in a file: text with separated columns, Parquet, or a format of others (trace_formats).
+
+    `observed` is a second log, with the intervals in which each device was observed.
+    """
+    status = os.stat(existing(path, key))
+    log = _read(path, status.st_mtime_ns, status.st_size)
+    if not observed:
+        return log
+    require(log.observed is None, f"{OBSERVED_KEY}: {path} says itself when its devices were observed: leave it out")
+    return observed_in(log, read(observed, key=OBSERVED_KEY))
 
 
 @lru_cache(maxsize=2)  # a comparison asks for the same log once per run
@@ -68,7 +91,42 @@ def _read(path: str, changed: int, size: int) -> Log:
     """`changed` and `size` tell the contents of one path apart."""
     if path.lower().endswith((".parquet", ".pq")):
         return _from_columns(columns.from_parquet(path, KEY, index=True), path)
+    reader = reader_of(Path(path))
+    if reader is not None:
+        return _from_trace(reader(Path(path)), path)
     return _from_text(open_text(path, KEY))
+
+
+def is_log(path: str) -> bool:
+    """Whether a file is a log of intervals: a format of others, or a table with the three columns."""
+    if path.lower().endswith((".parquet", ".pq")):
+        names = list(columns.from_parquet(path, KEY, index=True))
+    elif path.lower().endswith((".npy", ".npz")):
+        return False
+    elif reader_of(Path(path)) is not None:
+        return True
+    else:
+        names = next(open_text(path, KEY).lines(), (0, []))[1]
+    found = {name.strip().lower() for name in names}
+    return bool(found & set(NAMES["start"])) and bool(found & set(NAMES["end"]))
+
+
+def csv_text(log: Log) -> str:
+    """The log as a table, seconds with as many digits as they need."""
+    labels = np.repeat(log.labels, np.diff(log.offset)).tolist()
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["client", "start_s", "end_s"])
+    writer.writerows(
+        (label, f"{start:.17g}", f"{end:.17g}")
+        for label, start, end in zip(
+            (value.decode("latin-1") if isinstance(value, bytes) else value for value in labels),
+            log.start.tolist(),
+            log.end.tolist(),
+            strict=True,
+        )
+    )
+    return stream.getvalue()
 
 
 def from_memory(log: Any, name: str) -> Log:
@@ -84,6 +142,52 @@ def from_memory(log: Any, name: str) -> Log:
         require(len(parts) == 3, f"{name} has {len(parts)} columns: give client, start and end")
         found = dict(zip(NAMES, parts, strict=True))
     return _from_columns(found, name)
+
+
+def _from_trace(trace: Trace, path: str) -> Log:
+    parts = [
+        # Observations of one device may touch: those of an available and an unavailable time do.
+        _from_columns({name: np.asarray(column) for name, column in spans.columns().items()}, path, may_touch=seen)
+        for spans, seen in ((trace.available, False), (trace.observed, True))
+        if spans.start
+    ]
+    if trace.dated:
+        parts = [replace(part, dated=True) for part in parts]
+    if not trace.available.start:
+        raise FedsweError(f"{path}: no device is ever available")
+    return parts[0] if len(parts) == 1 else observed_in(*parts)
+
+
+def observed_in(log: Log, observed: Log) -> Log:
+    """The log with the times in which each device was observed; what it has outside of them is cut off."""
+    require(
+        log.dated == observed.dated, f"{observed.name}: times must be seconds or timestamps as those in {log.name} are"
+    )
+    require(
+        (log.ids is None) == (observed.ids is None), f"{observed.name}: ids must be of the kind that {log.name} has"
+    )
+    place = {label: k for k, label in enumerate(observed.labels.tolist())}
+    missing = [label for label in log.labels.tolist() if label not in place]
+    require(
+        not missing,
+        f"{observed.name} lacks {len(missing)} devices of {log.name}, first {missing[0] if missing else ''}: "
+        "add when they were observed, or remove their intervals",
+    )
+    known = np.array([place[label] for label in log.labels.tolist()], dtype=np.int64)
+    device = np.repeat(known, np.diff(log.offset))
+    # Each interval with each observation of its device.
+    windows = np.diff(observed.offset)[device]
+    pair = np.repeat(np.arange(len(device)), windows)
+    window = np.arange(len(pair)) + np.repeat(observed.offset[device] - (np.cumsum(windows) - windows), windows)
+    start, end = np.maximum(log.start[pair], observed.start[window]), np.minimum(log.end[pair], observed.end[window])
+    kept = (end > start) | ((end == start) & (log.end[pair] == log.start[pair]))
+    lost = float((log.end - log.start).sum() - (end - start)[kept].sum())
+    if lost > 1e-6 * float((log.end - log.start).sum()):
+        warn(f"{log.name}: {lost:g} s of availability lie outside of the observed times and are left out")
+    device, start, end = device[pair][kept], start[kept], end[kept]
+    order = np.lexsort((start, device))
+    offset = np.concatenate([[0], np.cumsum(np.bincount(device, minlength=observed.devices))])
+    return Log(log.name, observed.labels, offset, start[order], end[order], log.dated, observed)
 
 
 # text ----------------------------------------------------------------------------------------------------
@@ -191,7 +295,7 @@ def _chosen(names: Sequence[str], source: str) -> list[str]:
     return chosen
 
 
-def _from_columns(table: dict[str, Array], name: str) -> Log:
+def _from_columns(table: dict[str, Array], name: str, may_touch: bool = False) -> Log:
     client, start, end = (table[column] for column in _chosen(list(table), name))
     require(client.ndim == 1 and client.shape == start.shape == end.shape, f"{name}: columns must have equal lengths")
     require(len(client), f"{name} has no rows: give client, start, end")
@@ -207,7 +311,7 @@ def _from_columns(table: dict[str, Array], name: str) -> Log:
         known = np.array([value is not None and value == value for value in client])
         _require_all(known, lambda i: f"{name}: {place(i, 'client')}", "is missing")
         client = client.astype(str)
-    return _log(name, client, start, end, place)
+    return _log(name, client, start, end, place, may_touch)
 
 
 def _seconds(column: Array, where: Callable[[int], str]) -> tuple[Floats, Bools | None]:
@@ -240,7 +344,9 @@ def _require_all(good: Bools, where: Callable[[int], str], complaint: str) -> No
 
 
 # intervals in order --------------------------------------------------------------------------------------
-def _log(name: str, client: Array, start: Array, end: Array, place: Callable[[int, str], str]) -> Log:
+def _log(
+    name: str, client: Array, start: Array, end: Array, place: Callable[[int, str], str], may_touch: bool = False
+) -> Log:
     """The log of three columns in any order."""
 
     def at_start(i: int) -> str:
@@ -266,7 +372,7 @@ def _log(name: str, client: Array, start: Array, end: Array, place: Callable[[in
     client, first, after = client[order], first[order], after[order]
     new = np.concatenate([[True], client[1:] != client[:-1]])  # begins the intervals of a device
     named = np.minimum.reduceat(order, np.flatnonzero(new))  # the row that first names each device
-    begins, after = _merged(name, new, first, after)
+    begins, after = _merged(name, new, first, after, may_touch)
     first, device = first[begins], (np.cumsum(new) - 1)[begins]
     # Devices in the order in which the log names them.
     turn = np.argsort(named)
@@ -277,8 +383,7 @@ def _log(name: str, client: Array, start: Array, end: Array, place: Callable[[in
     moved = np.arange(len(first)) + (offset[rank] - np.concatenate([[0], np.cumsum(count)[:-1]]))[device]
     sorted_first, sorted_after = np.empty_like(first), np.empty_like(after)
     sorted_first[moved], sorted_after[moved] = first, after
-    ids = client[new][turn].astype(np.int64) if client.dtype.kind in "iu" else None
-    return Log(name, ids, offset, sorted_first, sorted_after, dated)
+    return Log(name, client[new][turn], offset, sorted_first, sorted_after, dated)
 
 
 def _order(client: Array, start: Floats) -> Integers:
@@ -302,7 +407,7 @@ def _words(client: Array) -> list[Array]:
     return list(words[:, words.any(axis=0)].T)
 
 
-def _merged(name: str, new: Bools, start: Floats, end: Floats) -> tuple[Bools, Floats]:
+def _merged(name: str, new: Bools, start: Floats, end: Floats, may_touch: bool) -> tuple[Bools, Floats]:
     """Which intervals begin one that no earlier interval of the device reaches, and the ends of these."""
     apart = new | np.concatenate([[True], start[1:] > end[:-1]])
     if apart.all():
@@ -314,5 +419,6 @@ def _merged(name: str, new: Bools, start: Floats, end: Floats) -> tuple[Bools, F
     latest = end[by_end[np.maximum.accumulate(device * n + rank) - device * n]]
     apart = new | np.concatenate([[True], start[1:] > latest[:-1]])
     merged = n - int(apart.sum())
-    warn(f"{name}: {merged} of {n} intervals overlap or touch another of the same device and were merged with it")
+    if not may_touch:
+        warn(f"{name}: {merged} of {n} intervals overlap or touch another of the same device and were merged with it")
     return apart, latest[np.concatenate([np.flatnonzero(apart)[1:] - 1, [n - 1]])]

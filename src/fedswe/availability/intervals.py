@@ -13,12 +13,13 @@ from fedswe.availability import interval_log, timestamps
 from fedswe.availability.interval_log import Log
 from fedswe.availability.model import Population
 from fedswe.availability.recorded import Recorded
+from fedswe.availability.runs import Runs
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.core import keys
 from fedswe.errors import FedsweError, require
 
 Integers = npt.NDArray[np.int64]
-During = Literal["start", "whole"]
+During = Literal["start", "middle", "whole"]
 DeviceOf = Literal["sample", "with_replacement", "first", "id"]
 
 
@@ -35,17 +36,18 @@ class Intervals(Recorded):
     round_seconds: float = 600.0  # length of a round in seconds
     start: float | str = ""  # when round 0 begins: seconds or a timestamp, as in the log; empty: the first start
     end: float | str = ""  # when the last round must have ended, likewise; empty: the last end in the log
-    during: During = "start"  # a client is available if its device is online at the "start", or in the "whole" round
+    during: During = "start"  # available if online at the "start" or the "middle" of a round, or in the "whole" round
     wrap: bool = False  # repeat the log after its last whole round; else a run has at most that many rounds
     mapping: DeviceOf = "sample"  # a "sample" of devices by the seed, "with_replacement", the "first", or those by "id"
     devices: int = 0  # size of the population, if the log omits devices that were never online; 0 = those it names
+    observed_file: str = ""  # log of the times in which each device was observed; outside of them it is unavailable
 
     title: ClassVar[str] = "devices of a log of online intervals"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.file or self.digest, "availability.file is missing: give the path of a log with client,start,end")
-        require(not (self.digest and self.file), "with a digest, give no file")
+        require(not (self.digest and (self.file or self.observed_file)), "with a digest, give no file")
         require(
             self.round_seconds > 0 and math.isfinite(self.round_seconds),
             f"round_seconds must be positive, not {self.round_seconds:g}",
@@ -62,23 +64,41 @@ class Intervals(Recorded):
         return cls._holding(content.digest(), content, keys)
 
     def rounds(self) -> int | None:
-        return None if self.wrap else self._window(self._log())[1]
+        return None if self.wrap else self._window(self.log())[1]
 
     def schedule(self, who: Population, seed: int) -> Schedule:
-        log = self._log()
+        log = self.log()
         origin, length = self._window(log)
         device = self._devices(log, who.m, seed)
         record = Online(log, device, Clock(origin, self.round_seconds), length, self.during, self.wrap)
         return self._checked(record, log.name)
 
-    def _log(self) -> Log:
-        log: Log = self._content() if self.digest else interval_log.read(self.file)
+    def runs(self, m: int, seed: int) -> tuple[Runs, Runs | None]:
+        """In which rounds of the log each client is available, and was observed; None if the log does not say it."""
+        log = self.log()
+        origin, length = self._window(log)
+        device = self._devices(log, m, seed)
+        clock = Clock(origin, self.round_seconds)
+        available, *observed = (
+            Online(part, device, clock, length, self.during, self.wrap).runs()
+            for part in (log, log.observed)
+            if part is not None
+        )
+        return available, next(iter(observed), None)
+
+    def begins(self) -> float:
+        """When round 0 begins, in seconds."""
+        return self._window(self.log())[0]
+
+    def log(self) -> Log:
+        log: Log = self._content() if self.digest else interval_log.read(self.file, self.observed_file)
         return log
 
     def _window(self, log: Log) -> tuple[float, int]:
         """When round 0 begins, and the number of whole rounds until the end."""
-        origin = self._time("start", self.start, log, float(log.start.min()))
-        last = float(log.end.max())
+        known = log.observed or log
+        origin = self._time("start", self.start, log, float(known.start.min()))
+        last = float(known.end.max())
         end = self._time("end", self.end, log, last)
         require(end <= last, f"availability.end is after the last end in {log.name}: leave it out")
         clock = Clock(origin, self.round_seconds)
@@ -151,6 +171,10 @@ class Clock:
         t += self.begin(t) < time
         return t
 
+    def first_middle_from(self, time: Floats) -> npt.NDArray[Any]:
+        """The first round whose middle is at this time or later."""
+        return Clock(self.origin + self.length / 2, self.length).first_from(time)
+
     def ended_by(self, time: Floats) -> npt.NDArray[Any]:
         """The number of rounds that have ended at this time."""
         t = self.first_from(time)
@@ -171,8 +195,9 @@ class Online:
         offset = np.append(log.offset, log.offset[-1])
         count = offset[device + 1] - offset[device]
         chosen = np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count)
-        first = clock.first_from(log.start[chosen]).clip(0, length)
-        ended = clock.first_from if during == "start" else clock.ended_by
+        began = clock.first_middle_from if during == "middle" else clock.first_from
+        ended = clock.ended_by if during == "whole" else began
+        first = began(log.start[chosen]).clip(0, length)
         after = ended(log.end[chosen]).clip(0, length)
         kept = after > first
         home = np.repeat(self._home, count)[kept]
@@ -186,6 +211,15 @@ class Online:
 
     def prob(self, t: int) -> Floats:
         return np.full(self.m, np.nan)
+
+    def runs(self) -> Runs:
+        """The rounds of the log in which each client is available."""
+        first, after = self._first[1:-1], self._after[1:-1]
+        # Intervals that are apart in the log may touch in rounds.
+        joined = np.concatenate([[False], first[1:] == after[:-1]])[: len(first)]
+        begins, ends = ~joined, ~np.concatenate([joined[1:], [False]])[: len(first)]
+        client = first[begins] // (self.length + 1)
+        return Runs(self.m, self.length, client, first[begins] - self._home[client], after[ends] - self._home[client])
 
     def sample(self, t: int) -> Bools:
         place = self._home + t % self.length

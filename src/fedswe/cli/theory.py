@@ -48,7 +48,7 @@ def assumption(
     from fedswe.analysis.assumption import assumption_report
 
     check_plot(plot)
-    clients = _scenario(settings, horizon)
+    clients = named_scenario(settings, horizon)
     deliver(assumption_report(clients, numbers(delta, "--delta"), period, confidence), as_json, plot, clients)
 
 
@@ -64,7 +64,7 @@ def staleness(
     from fedswe.analysis.staleness import staleness_report
 
     check_plot(plot)
-    clients = _scenario(settings, horizon)
+    clients = named_scenario(settings, horizon)
     deliver(staleness_report(clients, numbers(quantiles, "--quantiles"), period), as_json, plot, clients)
 
 
@@ -82,7 +82,7 @@ def mixing(
     from fedswe.analysis.mixing import mixing_report
 
     check_plot(plot)
-    clients = _scenario(settings, horizon)
+    clients = named_scenario(settings, horizon)
     deliver(mixing_report(clients, _ks(k), period, draws, confidence), as_json, plot, clients)
 
 
@@ -101,7 +101,7 @@ def rates(
     from fedswe.analysis.rates import rates_report
 
     check_plot(plot)
-    clients = _scenario(settings, horizon, needs_task=True)
+    clients = named_scenario(settings, horizon, needs_task=True)
     deliver(rates_report(clients, _ks(k), period, draws, along, points), as_json, plot, clients)
 
 
@@ -122,12 +122,12 @@ def bias(
     from fedswe.analysis.bias import bias_of
 
     check_plot(plot)
-    clients = _scenario(settings, horizon)
+    clients = named_scenario(settings, horizon)
     deliver(bias_of(clients, None if k is None else _ks(k), step), as_json, plot, clients)
 
 
 # the arguments of a command --------------------------------------------------------------------------------
-def _scenario(settings: list[str] | None, horizon: int | None, needs_task: bool = False) -> Scenario:
+def named_scenario(settings: list[str] | None, horizon: int | None, needs_task: bool = False) -> Scenario:
     from fedswe.analysis.scenario import scenario
     from fedswe.experiment.configuration import DEFAULT, experiment, read
     from fedswe.registry import names

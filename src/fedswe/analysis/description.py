@@ -1,0 +1,268 @@
+"""What kind of unavailability is this? Statistics of a trace, a model or a run, and what they mean for the methods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedswe.analysis.report import Report, TextTable, short, table
+from fedswe.availability.log_statistics import LogStatistics
+from fedswe.availability.schedule import Floats
+from fedswe.availability.statistics import ECHO_LEVELS, QUANTILES, Record, Statistics, quantile, statistics
+from fedswe.plotting import BLUE, GREEN, GREY, ORANGE, format_axes
+from fedswe.theory.assumption import chernoff_lower, chernoff_upper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SIZE = (6.9, 5.0)
+_RARE = 0.05
+_DELTAS = (0.01, 0.05, 0.1)
+_DEPENDENT, _TOGETHER, _DAILY, _LONG_ECHO, _BIASED = 0.1, 0.02, 1.3, 20, 0.1  # from which on a sentence says so
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """A record, and where it comes from a log, the log's statistics in seconds."""
+
+    name: str
+    record: Record
+    log: LogStatistics | None
+    notes: Sequence[str] = ()
+
+
+def describe(given: Described, confidence: float = 0.95) -> Report:
+    found = statistics(given.record)
+    share = found.share if given.log is None else given.log.share
+    values: dict[str, Any] = {
+        "name": given.name,
+        "clients": found.clients,
+        "rounds": found.rounds,
+        "round_seconds": given.record.round_seconds,
+        "mean_availability": float(np.nanmean(share)),
+        "per_client": _quantiles(share),
+        "never_available": int((share == 0).sum()),
+        "never_observed": int(np.isnan(share).sum()),
+        "below_5_percent": float((share[np.isfinite(share)] < _RARE).mean()),
+        "gini": _gini(share),
+        "beta_fit": found.beta,
+        "population": {"smallest": float(np.nanmin(found.population)), "largest": float(np.nanmax(found.population))},
+        "empty_rounds": int((found.population == 0).sum()),
+        "stays": found.stays,
+        "returns": found.returns,
+        "autocorrelation": dict(zip(map(str, found.lags), found.correlation.tolist(), strict=True)),
+        "pairwise_correlation": found.pairwise,
+        "echo": {
+            "mean": found.echo_mean,
+            **{_level(q): e for q, e in zip(ECHO_LEVELS, found.echo_quantiles(), strict=True)},
+        },
+        "sessions": _lengths(found, "sessions") if given.log is None else _seconds(given.log.sessions),
+        "outages": _lengths(found, "outages") if given.log is None else _seconds(given.log.outages),
+        "windows": _windows(found, confidence),
+        "smallest_windows": [{"delta": delta, "rounds": _smallest_window(found, delta)} for delta in _DELTAS],
+        "fedavg": {"distance": found.fedavg_distance, "effective_clients": found.effective_clients},
+    }
+    if given.log is not None:
+        values |= {
+            "sessions_per_day": _quantiles(given.log.per_day),
+            "sessions_below_a_minute": given.log.short,
+            "longest_outage_days": _quantiles(given.log.longest_outage / 86_400),
+            "by_hour": given.log.by_hour,
+        }
+    values["violations"] = _violations(values)
+    tables = [_overview(values, given.log is not None), _windows_table(values)]
+    notes = [*given.notes, *_sentences(values)]
+    return Report(values, lambda figure: _draw(figure, found, share, given.log), _SIZE, tables, notes)
+
+
+# numbers -----------------------------------------------------------------------------------------------------
+def _level(level: float) -> str:
+    return "max" if level == 1 else f"p{100 * level:g}"
+
+
+def _quantiles(values: Floats) -> dict[str, float]:
+    known = values[np.isfinite(values)]
+    found = np.quantile(known, QUANTILES) if known.size else np.full(len(QUANTILES), np.nan)
+    return {_level(level): float(value) for level, value in zip(QUANTILES, found, strict=True)}
+
+
+def _gini(share: Floats) -> float:
+    ordered = np.sort(share[np.isfinite(share)])
+    n = len(ordered)
+    return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * ordered.sum())) if ordered.any() else 0.0
+
+
+def _lengths(found: Statistics, what: str) -> dict[str, Any]:
+    counts = getattr(found, what)
+    return {
+        "unit": "rounds",
+        "number": int(counts.sum()),
+        **{_level(q): float(quantile(counts, q)) if counts.any() else math.nan for q in QUANTILES},
+    }
+
+
+def _seconds(lengths: Floats) -> dict[str, Any]:
+    return {"unit": "seconds", "number": len(lengths), **_quantiles(lengths)}
+
+
+def _windows(found: Statistics, confidence: float) -> list[dict[str, float]]:
+    """delta(P) with Chernoff's limits for independent rounds, Bonferroni over clients and windows."""
+    ever = max(1, int(found.ever.sum()))
+    rows = []
+    for window, delta in zip(found.windows, found.smallest.tolist(), strict=True):
+        alpha = (1 - confidence) / (2 * ever * (found.rounds // window))
+        limits = [float(limit(delta, window, alpha)) for limit in (chernoff_lower, chernoff_upper)]
+        rows.append({"rounds": window, "delta": delta, "lower": limits[0], "upper": limits[1]})
+    return rows
+
+
+def _smallest_window(found: Statistics, delta: float) -> int | None:
+    """The shortest of the windows looked at from which on every client that is ever available reaches delta."""
+    enough = [window for window, least in zip(found.windows, found.smallest, strict=True) if least >= delta]
+    return min(enough) if enough else None
+
+
+# words -------------------------------------------------------------------------------------------------------
+def _violations(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """The assumptions that this availability violates: which, by how much, and whose they are."""
+    found = []
+
+    def add(assumption: str, violated: bool, measured: str, methods: str) -> None:
+        if violated:
+            found.append({"assumption": assumption, "measured": measured, "methods": methods})
+
+    next_round = values["autocorrelation"].get("1", math.nan)
+    stays, returns, echo, never = values["stays"], values["returns"], values["echo"], values["never_available"]
+    add(
+        "every client is available with positive probability in every window",
+        never > 0,
+        f"{never} of {values['clients']} clients are never available",
+        "all: no method learns from their data, and the average that is minimised contains them",
+    )
+    add(
+        "rounds are independent",
+        next_round > _DEPENDENT,  # P(A | A) alone is above P(A | not A) where only the clients' shares differ
+        f"a client's availability correlates with that in its next round by {next_round:.2f}; "
+        f"P(available | available before) = {stays:.3f}, P(available | not available before) = {returns:.3f}",
+        "FedSWE's analysis, FedAvg with known p, FedAU and F3AST estimate probabilities of independent rounds",
+    )
+    hours = values.get("by_hour")
+    if hours is not None and np.isfinite(hours).all() and np.min(hours) > 0:
+        ratio = float(np.max(hours) / np.min(hours))
+        add(
+            "probabilities do not change over time",
+            ratio > _DAILY,
+            f"availability by hour of the day varies by a factor of {ratio:.2f}",
+            "FedAU, F3AST and FedAvg with one p per client",
+        )
+    add(
+        "clients are independent of each other",
+        values["pairwise_correlation"] > _TOGETHER,
+        f"mean correlation of two clients {values['pairwise_correlation']:.3f}",
+        "FedSWE's analysis; all methods have rounds with few clients at the same time",
+    )
+    add(
+        "clients return soon",
+        echo["p99"] > _LONG_ECHO,
+        f"1 % of the reports come after {echo['p99']} rounds or more, the longest after {echo['max']}",
+        "FedSWE and FedAU multiply a report by the rounds missed; MIFA, FedVARP and SCAFFOLD reuse what is old",
+    )
+    add(
+        "clients are available equally often",
+        values["fedavg"]["distance"] > _BIASED,
+        f"FedAvg over active clients weighs them as {values['fedavg']['effective_clients']:.0f} of "
+        f"{values['clients']} (distance from equal weights {values['fedavg']['distance']:.2f})",
+        "FedAvg and gFedAvg minimise another average than the one over all clients",
+    )
+    return found
+
+
+def _sentences(values: dict[str, Any]) -> list[str]:
+    if not values["violations"]:
+        return ["no assumption of the methods is clearly violated"]
+    return [
+        f"violated: {found['assumption']} ({found['measured']}). {found['methods']}." for found in values["violations"]
+    ]
+
+
+def _overview(values: dict[str, Any], timed: bool) -> TextTable:
+    def spread(of: dict[str, float], scale: float = 1.0) -> str:
+        return " / ".join(short(of[_level(q)] / scale) for q in QUANTILES)
+
+    rows = [
+        ("clients, rounds", f"{values['clients']}, {values['rounds']}"),
+        ("mean availability", short(values["mean_availability"])),
+        ("per client, 5/25/50/75/95 %", spread(values["per_client"])),
+        ("never available", f"{values['never_available']} ({values['never_available'] / values['clients']:.1%})"),
+        ("available below 5 %", f"{values['below_5_percent']:.1%}"),
+        ("Gini index over clients", short(values["gini"])),
+        ("Beta(a, b) with this mean and variance", ", ".join(short(x) for x in values["beta_fit"] or ()) or "—"),
+        ("available at once, smallest to largest share", " to ".join(short(x) for x in values["population"].values())),
+        ("rounds without a client", str(values["empty_rounds"])),
+        ("P(A | A), P(A | not A)", f"{short(values['stays'])}, {short(values['returns'])}"),
+        (
+            "autocorrelation after so many rounds",
+            ", ".join(f"{k}: {short(v)}" for k, v in values["autocorrelation"].items()),
+        ),
+        ("mean correlation of two clients", short(values["pairwise_correlation"])),
+        ("echo mean / " + " / ".join(map(_level, ECHO_LEVELS)), " / ".join(short(v) for v in values["echo"].values())),
+    ]
+    unit, scale = ("minutes", 60.0) if timed else ("rounds", 1.0)
+    rows += [
+        (f"session, {unit}, 5/25/50/75/95 %", spread(values["sessions"], scale)),
+        (f"outage between sessions, {unit}, 5/25/50/75/95 %", spread(values["outages"], scale)),
+    ]
+    if timed:
+        rows += [
+            ("sessions below a minute", f"{values['sessions_below_a_minute']:.1%}"),
+            ("sessions per client and day, 5/25/50/75/95 %", spread(values["sessions_per_day"])),
+            ("longest outage of a client, days, 5/25/50/75/95 %", spread(values["longest_outage_days"])),
+        ]
+    rows.append(
+        (
+            "FedAvg's weights: distance from equal, effective clients",
+            f"{short(values['fedavg']['distance'])}, {short(values['fedavg']['effective_clients'])}",
+        )
+    )
+    return table(values["name"], [{"what": what, "value": value} for what, value in rows], ["what", "value"])
+
+
+def _windows_table(values: dict[str, Any]) -> TextTable:
+    return table(
+        "smallest share of a window in which a client that is ever available is there",
+        values["windows"],
+        [
+            ("window P, rounds", "rounds"),
+            ("delta(P)", "delta"),
+            ("lower limit", "lower"),
+            ("upper limit", "upper"),
+        ],
+    )
+
+
+# figure ------------------------------------------------------------------------------------------------------
+def _draw(figure: Figure, found: Statistics, share: Floats, log: LogStatistics | None) -> None:
+    (clients, time), (echoes, day) = figure.subplots(2, 2)
+    clients.hist(share[np.isfinite(share)], bins=np.linspace(0, 1, 26), color=BLUE)
+    format_axes(clients, "availability of the clients", "share of the time", "clients")
+    time.plot(found.population, color=GREEN, linewidth=0.8)
+    time.set_ylim(bottom=0)
+    format_axes(time, "available at once", "round t", "share of the clients")
+    left = 1.0 - np.cumsum(found.echoes) / max(1, found.echoes.sum())
+    shown = max(2, int(np.flatnonzero(left > 1e-9).max(initial=0)) + 2)
+    echoes.plot(np.maximum(left[:shown], 1e-9), color=ORANGE, drawstyle="steps-post")
+    echoes.set_yscale("log")
+    echoes.set_ylim(max(1e-6, float(left[left > 1e-9].min(initial=1.0)) / 2), 1.5)
+    format_axes(echoes, "echo of the reports", "echo r", "share with a larger echo")
+    if log is not None:
+        day.step(np.arange(25), np.append(log.by_hour, log.by_hour[-1]), where="post", color=GREY)
+        day.set_ylim(bottom=0)
+        format_axes(day, "by hour of the log's clock", "hour", "share of the clients")
+    else:
+        counts = found.outages
+        day.plot(np.arange(len(counts)), counts, color=GREY)
+        format_axes(day, "outages", "rounds", "number")

@@ -1,0 +1,209 @@
+"""Statistics of a record of availability: who was available in which round, and when each client was observed.
+
+Rounds in which a client was not observed count neither as available nor as unavailable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.availability.runs import Runs
+from fedswe.availability.schedule import Bools, Floats
+
+Integers = npt.NDArray[np.int64]
+
+DAY = 86_400.0
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+ECHO_LEVELS = (0.5, 0.95, 0.99, 1.0)
+_BLOCK = 1 << 22  # windows at once
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Who was available in which round."""
+
+    available: Runs
+    observed: Runs | None = None  # None: everybody in every round; what is available was observed
+    round_seconds: float | None = None
+
+    @property
+    def rounds(self) -> int:
+        return self.available.rounds
+
+    @property
+    def m(self) -> int:
+        return self.available.m
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What a record says. Lengths are in rounds; an echo is t - tau_i of an available client, from tau = -1 on."""
+
+    clients: int
+    rounds: int
+    share: Floats  # [clients], of the observed rounds in which each is available; NaN if it was never observed
+    population: Floats  # [rounds], share of the observed clients that are available; NaN if none is observed
+    stays: float  # P(available | available in the round before)
+    returns: float  # P(available | not available in the round before)
+    echoes: Integers  # [largest echo + 1], number of reports with each echo
+    sessions: Integers  # [longest + 1], number of runs of available rounds with each length
+    outages: Integers  # [longest + 1], number of runs of unavailable rounds between two sessions
+    longest_outage: Integers  # [clients], between two sessions
+    correlation: Floats  # [len(lags)], of a client's availability with its own, so many rounds later
+    lags: tuple[int, ...]
+    pairwise: float  # mean correlation of two clients in the same round
+    weight: Floats  # [clients], the weight that FedAvg over active clients gives each: mean of 1{i in A} / |A|
+    windows: tuple[int, ...]
+    smallest: Floats  # [len(windows)], the smallest share of a window in which any client is available: delta(P)
+
+    @property
+    def ever(self) -> Bools:
+        return np.asarray(self.share > 0)
+
+    @property
+    def beta(self) -> tuple[float, float] | None:
+        """The Beta distribution with the mean and the variance of the shares; None if there is none."""
+        mean, variance = float(np.nanmean(self.share)), float(np.nanvar(self.share))
+        scale = mean * (1 - mean) / variance - 1 if variance > 0 else 0.0
+        return (mean * scale, (1 - mean) * scale) if scale > 0 else None
+
+    @property
+    def fedavg_distance(self) -> float:
+        """Total variation distance of FedAvg's weights from equal ones: 0 none, 1 all."""
+        return float(np.abs(self.weight - 1 / self.clients).sum() / 2)
+
+    @property
+    def effective_clients(self) -> float:
+        """The number of equally weighted clients with the variance of FedAvg's weights: 1 / sum of squares."""
+        return float(1 / (self.weight**2).sum()) if self.weight.any() else 0.0
+
+    def echo_quantiles(self, levels: Sequence[float] = ECHO_LEVELS) -> list[int]:
+        return [quantile(self.echoes, level) for level in levels]
+
+    @property
+    def echo_mean(self) -> float:
+        return mean_length(self.echoes)
+
+
+def quantile(counts: Integers, level: float) -> int:
+    """The smallest value that this share of the counted values does not exceed."""
+    total = np.cumsum(counts)
+    return int(np.searchsorted(total, math.ceil(level * total[-1] - 1e-9), side="left")) if total[-1] else 0
+
+
+def mean_length(counts: Integers) -> float:
+    return float(np.arange(len(counts)) @ counts / counts.sum()) if counts.sum() else math.nan
+
+
+def statistics(given: Record) -> Statistics:
+    runs, m, rounds = given.available, given.m, given.rounds
+    seen = given.observed or Runs.whole(m, rounds)
+    day = None if given.round_seconds is None else round(DAY / given.round_seconds)
+    lags = tuple(sorted({lag for lag in (1, 6, day) if lag is not None and 1 <= lag < rounds}))
+    windows = _windows(rounds, day)
+    available_in, observed_in = runs.per_round.astype(np.float64), seen.per_round.astype(np.float64)
+    fair = np.divide(1.0, available_in, out=np.zeros(rounds), where=available_in > 0)  # FedAvg: 1 / |A|
+    share = np.divide(runs.count, seen.count, out=np.full(m, np.nan), where=seen.count > 0)
+    weight = runs.sums(fair)
+    stays, returns = _transitions(runs, seen)
+    echoes, outages, longest = _gaps(runs, seen)
+    reports = weight.sum()
+    return Statistics(
+        clients=m,
+        rounds=rounds,
+        share=share,
+        population=np.divide(available_in, observed_in, out=np.full(rounds, np.nan), where=observed_in > 0),
+        stays=stays,
+        returns=returns,
+        echoes=echoes,
+        sessions=np.bincount(runs.length),
+        outages=outages,
+        longest_outage=longest,
+        correlation=np.array([_correlation(runs, seen, np.nan_to_num(share), lag) for lag in lags]),
+        lags=lags,
+        pairwise=math.nan if given.observed else _pairwise(available_in, share, rounds),
+        weight=weight / reports if reports else weight,
+        windows=windows,
+        smallest=np.array([_smallest_share(runs, seen, window) for window in windows]),
+    )
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else math.nan
+
+
+def _windows(rounds: int, day: int | None) -> tuple[int, ...]:
+    """Powers of two up to half of the record, a day, a week, and the whole record."""
+    found = {2**power for power in range(rounds.bit_length()) if 2 * 2**power <= rounds}
+    found |= {window for window in (day, day and 7 * day) if window and 2 * window <= rounds}
+    return tuple(sorted(found | {rounds}))
+
+
+def _transitions(runs: Runs, seen: Runs) -> tuple[float, float]:
+    """P(available | available in the round before) and P(available | not), of rounds that were both observed."""
+    pairs = int((seen.length - 1).sum())
+    stayed = int((runs.length - 1).sum())
+    before = int(runs.overlap(seen, 1).sum())  # available, and observed in the next round
+    after = int(runs.overlap(seen, -1).sum())
+    return _ratio(stayed, before), _ratio(after - stayed, pairs - before)
+
+
+def _gaps(runs: Runs, seen: Runs) -> tuple[Integers, Integers, Integers]:
+    """Counts of echoes and of outages by their length, and the longest outage of each client.
+
+    An outage lies between two sessions, with no round in it in which the client was not observed: the length of the
+    others is not known.
+    """
+    client, first, after = runs.client, runs.first, runs.after
+    same = np.concatenate([[False], client[1:] == client[:-1]])[: len(client)]
+    previous = np.where(same, np.concatenate([[0], after[:-1]])[: len(client)], 0)
+    gap = first - previous
+    echoes = np.bincount(gap + 1, minlength=2)
+    echoes[1] += int((after - first - 1).sum())
+    known = same & (seen.within(client, previous, first) == gap)
+    longest = np.zeros(runs.m, dtype=np.int64)
+    np.maximum.at(longest, client[known], gap[known])
+    return echoes, np.bincount(gap[known]), longest
+
+
+def _correlation(runs: Runs, seen: Runs, share: Floats, lag: int) -> float:
+    """The correlation of a client's availability with its own `lag` rounds later, pooled over clients."""
+    both = seen.overlap(seen, lag)
+    now, later = runs.overlap(seen, lag), runs.overlap(seen, -lag)
+    product = runs.overlap(runs, lag) - share * (now + later) + share**2 * both
+    spread = now - 2 * share * now + share**2 * both
+    return _ratio(float(product.sum()), float(spread.sum()))
+
+
+def _smallest_share(runs: Runs, seen: Runs, window: int) -> float:
+    """The smallest share of the observed rounds of a window in which a client that is ever available is there.
+
+    A window that was mostly not observed says little, and is left out.
+    """
+    clients = np.flatnonzero(runs.count > 0)
+    borders = np.arange(runs.rounds // window + 1) * window
+    smallest = math.inf
+    width = max(1, _BLOCK // len(borders))
+    for start in range(0, len(clients), width):
+        some = clients[start : start + width, None]
+        count = np.diff(seen.before(some, borders), axis=1)
+        available = np.diff(runs.before(some, borders), axis=1)
+        whole = count * 2 >= window
+        if whole.any():
+            smallest = min(smallest, float((available[whole] / count[whole]).min()))
+        if smallest == 0:
+            break
+    return smallest if math.isfinite(smallest) else 0.0
+
+
+def _pairwise(available_in: Floats, share: Floats, rounds: int) -> float:
+    """The mean correlation of two clients: the variance of the number available, less that of independent clients."""
+    spread = rounds * share * (1 - share)
+    excess = float(((available_in - share.sum()) ** 2).sum() - spread.sum())
+    between = float(np.sqrt(spread).sum() ** 2 - spread.sum())
+    return excess / between if between > 1e-9 * rounds else math.nan

@@ -1,0 +1,111 @@
+"""fedswe availability: describe a trace, a model or a run; convert traces between formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedswe.cli.arguments import Json
+from fedswe.cli.console import console
+from fedswe.cli.theory import Confidence, Horizon, Plot, check_plot, deliver, named_scenario
+from fedswe.errors import require
+
+if TYPE_CHECKING:
+    from fedswe.analysis.description import Described
+
+RoundSeconds = Annotated[float, typer.Option("--round-seconds", help="Length of a round, for logs of intervals")]
+Start = Annotated[str, typer.Option(help="When round 0 begins: seconds or a timestamp, as in the log")]
+End = Annotated[str, typer.Option(help="When the last round must have ended, likewise")]
+Devices = Annotated[int, typer.Option(help="Size of the population, if the log omits devices that were never online")]
+Observed = Annotated[str, typer.Option(metavar="FILE", help="Log of the times in which each device was observed")]
+
+
+def describe_command(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TRACE|MODEL|RUN [KEY=VALUE]...",
+            help="A log or a table of rounds; an availability such as sine; or the directory of a run or a deployment",
+        ),
+    ],
+    round_seconds: RoundSeconds = 600.0,
+    start: Start = "",
+    end: End = "",
+    devices: Devices = 0,
+    observed: Observed = "",
+    horizon: Horizon = None,
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """What kind of unavailability is this, and which assumptions of which methods does it violate?"""
+    from fedswe.analysis.description import describe
+
+    check_plot(plot)
+    path = Path(what[0])
+    if path.is_dir():
+        require(len(what) == 1, "a directory of a run is described as it is: give no KEY=VALUE")
+        given = _of_run(path, horizon)
+    elif path.is_file() and path.suffix != ".toml":
+        require(len(what) == 1, "a file is described as it is: give --round-seconds, --start and so on, no KEY=VALUE")
+        given = _of_file(path, round_seconds, start, end, devices, observed)
+    else:
+        from fedswe.analysis.described import of_scenario
+
+        given = of_scenario(named_scenario(what, horizon))
+    deliver(describe(given, confidence), as_json, plot)
+
+
+def convert_command(
+    trace: Annotated[str, typer.Argument(help="A trace of FedScale, FLASH, .avt, .tab, CSV or Parquet")],
+    out: Annotated[Path, typer.Argument(help="The CSV to write: client,start_s,end_s")],
+    observed: Observed = "",
+) -> None:
+    """Write a trace as intervals: OUT, and OUT's name with .observed where it says when devices were observed."""
+    from fedswe.availability import interval_log
+    from fedswe.results.files import write_whole
+
+    require(out.suffix == ".csv", f"OUT must end in .csv, not {out.name}")
+    log = interval_log.read(trace, observed)
+    write_whole(out, interval_log.csv_text(log))
+    console.print(f"log       {out}: {log.devices} devices, {len(log.start)} intervals")
+    if log.observed is not None:
+        beside = out.with_suffix(".observed.csv")
+        write_whole(beside, interval_log.csv_text(log.observed))
+        console.print(f"observed  {beside}: for availability.observed_file")
+
+
+def _of_file(path: Path, round_seconds: float, start: str, end: str, devices: int, observed: str) -> Described:
+    """A log of intervals, or else a table with a row per round."""
+    from fedswe.analysis.described import of_log, of_table
+    from fedswe.availability import interval_log
+    from fedswe.availability.table import read
+
+    if interval_log.is_log(str(path)):
+        return of_log(str(path), round_seconds, _time(start), _time(end), devices, observed)
+    require(not (start or end or devices or observed), f"{path} is a table of rounds: --start and so on are for logs")
+    table = read(str(path), "the file", "", "--key")
+    table.require_everywhere((table.values == 0) | (table.values == 1), "must hold only 0 and 1")
+    return of_table(path.name, table.values.astype(bool))
+
+
+def _time(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _of_run(path: Path, horizon: int | None) -> Described:
+    """The clients of a simulated run, or those whose reports a deployment merged."""
+    from fedswe.analysis.described import of_scenario, of_table
+    from fedswe.deploy import ledger
+    from fedswe.deploy.stored_run import stored_deployment
+
+    if (path / ledger.FILE).is_file():
+        contents = ledger.read(path / ledger.FILE)
+        mask = ledger.merged_mask(contents.entries, stored_deployment(path, contents).problem().m)
+        return of_table(path.name, mask[:horizon])
+    return of_scenario(named_scenario([str(path / "config.toml")], horizon))

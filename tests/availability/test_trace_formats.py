@@ -1,0 +1,231 @@
+"""Traces of others: read as they mean it, and never executed."""
+
+import json
+import math
+import os
+import pickle
+import struct
+
+import numpy as np
+import pytest
+
+from fedswe.availability import interval_log
+from fedswe.availability.trace_formats import spans
+from fedswe.errors import FedsweError, FedsweWarning
+from tests.availability.test_interval_log import devices
+
+FEDSCALE = {
+    7: {"active": [0, 100, 400], "inactive": [20, 250], "finish_time": 500, "duration": 270, "model": "x"},
+    "b": {"active": [10.5], "inactive": [30], "finish_time": 60, "duration": 1, "model": "y"},
+}
+
+
+def written(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+# FedScale --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_fedscale(tmp_path, protocol):
+    entries = {str(k): v for k, v in FEDSCALE.items()}
+    log = interval_log.read(written(tmp_path, "client_behave_trace", pickle.dumps(entries, protocol)))
+    assert devices(log) == [[(0, 20), (100, 250), (400, 500)], [(10.5, 30)]]
+    assert devices(log.observed) == [[(0, 500)], [(0, 60)]]
+    assert not log.dated
+
+
+class Command:
+    def __reduce__(self):
+        return os.system, ("touch EXECUTED",)
+
+
+class State:
+    def __setstate__(self, state):
+        raise AssertionError("executed")
+
+
+class Persistent(pickle.Pickler):
+    def persistent_id(self, obj):
+        return "id" if obj == "b" else None
+
+
+def persistent(tmp_path):
+    with (tmp_path / "out").open("wb") as stream:
+        Persistent(stream).dump({"b": 1})
+    return (tmp_path / "out").read_bytes()
+
+
+MALICIOUS = {
+    "a call": pickle.dumps({1: Command()}),
+    "a call, protocol 0": pickle.dumps({1: Command()}, 0),
+    "a class": pickle.dumps({1: State()}),
+    "an instance": b"(dp0\nI1\n(ios\nsystem\n(S'touch EXECUTED'\ntR.",
+    "an object": b"\x80\x02}K\x01(cos\nsystem\nX\x0e\x00\x00\x00touch EXECUTEDos.",
+    "a name by the stack": b"\x80\x04}K\x01\x8c\x02os\x8c\x06system\x93\x8c\x0etouch EXECUTED\x85Rs.",
+    "an extension": b"\x80\x02}K\x01\x82\x01s.",
+    "cut off": pickle.dumps(FEDSCALE)[:-3],
+    "a length beyond the file": b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b"x.",
+    "another value": pickle.dumps([1, 2]),
+    "nested": b"\x80\x02" + b"(" * 100_000,
+}
+
+
+@pytest.mark.parametrize("case", MALICIOUS)
+def test_a_malicious_pickle_is_refused_and_nothing_is_executed(tmp_path, monkeypatch, case):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FedsweError) as raised:
+        interval_log.read(written(tmp_path, "trace", MALICIOUS[case]))
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "EXECUTED").exists()
+
+
+def test_a_pickle_with_persistent_objects_is_refused(tmp_path):
+    with pytest.raises(FedsweError, match="outside of the file"):
+        interval_log.read(written(tmp_path, "trace", persistent(tmp_path)))
+
+
+WRONG = {
+    "no lists": {1: {"active": 3, "inactive": [4], "finish_time": 9}},
+    "unequal": {1: {"active": [1, 5], "inactive": [2, 6, 7], "finish_time": 9}},
+    "texts": {1: {"active": ["a"], "inactive": [4], "finish_time": 9}},
+    "NaN": {1: {"active": [math.nan], "inactive": [4], "finish_time": 9}},
+    "end before start": {1: {"active": [5], "inactive": [4], "finish_time": 9}},
+    "no length": {1: {"active": [5], "inactive": [6], "finish_time": 0}},
+    "no fields": {1: {"active": [5]}},
+    "huge": {1: {"active": [10**400], "inactive": [10**401], "finish_time": 10**402}},
+    "empty": {},
+    "a tuple as id": {(1, 2): {"active": [1], "inactive": [2], "finish_time": 9}},
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_values_in_a_pickle_are_one_line(tmp_path, case):
+    with pytest.raises(FedsweError) as raised:
+        interval_log.read(written(tmp_path, "trace", pickle.dumps(WRONG[case])))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_small_pickle_cannot_name_a_list_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(spans, "LONGEST", 1000)
+    shared = {"active": list(range(0, 200, 2)), "inactive": list(range(1, 200, 2)), "finish_time": 300}
+    with pytest.raises(FedsweError, match="more than 1,000 intervals"):
+        interval_log.read(written(tmp_path, "trace", pickle.dumps(dict.fromkeys(range(50), shared))))
+
+
+# FLASH -----------------------------------------------------------------------------------------------------
+def messages(*events):
+    return "\n".join(f"2020-01-02 00:{minute:02d}:00\t{event}" for minute, event in events)
+
+
+FLASH = {
+    "a": {
+        "guid": "a",
+        "model": "m",
+        "messages": messages(
+            (0, "screen_lock"),
+            (1, "battery_charged_on"),
+            (2, "Wifi"),
+            (3, "55.0%"),
+            (5, "4G"),
+            (6, "wifi"),
+            (7, "screen_on"),
+            (8, "screen_unlock"),
+            (9, "screen_lock"),
+            (12, "80.0%"),
+        ),
+    },
+    "b": {"guid": "b", "model": "m", "messages": messages((0, "screen_lock"), (30, "battery_charged_on"))},
+}
+
+
+def test_flash(tmp_path):
+    log = interval_log.read(written(tmp_path, "state_traces.json", json.dumps(FLASH)))
+    midnight = 1577923200.0
+    assert devices(log, midnight) == [[(120, 300), (360, 480), (540, 720)], []]
+    assert devices(log.observed, midnight) == [[(0, 720)], [(0, 1800)]]
+    assert log.dated
+
+
+def test_devices_of_flash_that_cannot_be_read_are_left_out(tmp_path):
+    bad = {**FLASH, "c": {"messages": "nonsense"}, "d": {"messages": messages((0, "explode"), (1, "wifi"))}}
+    with pytest.warns(FedsweWarning, match=r"2 of 4 devices cannot be read and are left out, first 'c'"):
+        log = interval_log.read(written(tmp_path, "state_traces.json", json.dumps(bad)))
+    assert log.devices == 2
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1}', '{"a": {"messages": "x"}}', "{}", "[" * 100_000])
+def test_json_that_is_no_trace_is_one_line(tmp_path, text):
+    with pytest.raises(FedsweError) as raised:
+        interval_log.read(written(tmp_path, "trace.json", text))
+    assert "\n" not in str(raised.value)
+
+
+# .avt and .tab ---------------------------------------------------------------------------------------------
+def test_avt(tmp_path):
+    log = interval_log.read(written(tmp_path, "skype.avt", "# nodes\nn1 2 0 10 20 30\n\nn2 1 5.5 50\nn3 0\n"))
+    assert devices(log) == [[(0, 10), (20, 30)], [(5.5, 50)], []]
+    assert devices(log.observed) == [[(0, 50)]] * 3
+
+
+@pytest.mark.parametrize("line", ["n1", "n1 x", "n1 2 0 10", "n1 1 a b", "n1 1 5 nan", "n1 1 9 5", "n1 0", "\xff"])
+def test_wrong_lines_of_avt_are_one_line(tmp_path, line):
+    with pytest.raises(FedsweError) as raised:
+        interval_log.read(written(tmp_path, "x.avt", line.encode("latin-1")))
+    assert "\n" not in str(raised.value)
+
+
+HEADER = "event_id\tcomponent_id\tnode_id\tplatform_id\tnode_name\tevent_type\tevent_start_time\tevent_end_time\n"
+
+
+@pytest.mark.parametrize("header", [HEADER, "#" + HEADER, HEADER.replace("end_time", "stop_time")])
+def test_failure_trace_archive(tmp_path, header):
+    rows = "0\t0\t4\t0\tx\t1\t100\t200\n1\t0\t4\t0\tx\t0\t200\t250\n2\t0\t9\t0\ty\t1\t0\t50\n3\t0\t9\t0\ty\t2\t0\t9\n"
+    log = interval_log.read(written(tmp_path, "event_trace.tab", header + rows))
+    assert devices(log) == [[(100, 200)], [(0, 50)]]
+    assert devices(log.observed) == [[(100, 250)], [(0, 50)]]
+    assert log.dated
+
+
+def test_wrong_rows_of_an_event_trace_are_one_line(tmp_path):
+    for row in ("1\t2\n", "0\t0\t4\t0\tx\t1\tabc\t9\n", "0\t0\t4\t0\tx\t0\t1\t9\n", "0\t0\t4\t0\tx\t1\t9\t1\n"):
+        with pytest.raises(FedsweError) as raised:
+            interval_log.read(written(tmp_path, "event_trace.tab", HEADER + row))
+        assert "\n" not in str(raised.value)
+
+
+# observation -----------------------------------------------------------------------------------------------
+def test_what_lies_outside_of_the_observed_times_is_cut_off(tmp_path):
+    log = written(tmp_path, "log.csv", "client,start,end\n1,0,10\n1,20,60\n2,5,9\n")
+    seen = written(tmp_path, "seen.csv", "client,start,end\n3,0,50\n2,0,50\n1,5,30\n1,40,50\n")
+    with pytest.warns(FedsweWarning, match=r"25 s of availability lie outside"):
+        found = interval_log.read(log, seen)
+    assert found.labels.tolist() == [3, 2, 1]
+    assert devices(found) == [[], [(5, 9)], [(5, 10), (20, 30), (40, 50)]]
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        ("1,0,50", "lacks 1 devices of .* first 2"),
+        ("a,0,50\nb,0,50", "ids must be of the kind"),
+        ("1,2026-01-01T00:00:00Z,2026-01-02T00:00:00Z\n2,2026-01-01T00:00:00Z,2026-01-02T00:00:00Z", "times must be"),
+        ("1,nan,50\n2,0,50", "not a number of seconds"),
+        ("1,50,0\n2,0,50", "is before the start"),
+    ],
+)
+def test_an_observation_that_does_not_fit_is_one_line(tmp_path, seen, words):
+    log = written(tmp_path, "log.csv", "client,start,end\n1,0,10\n2,5,9\n")
+    with pytest.raises(FedsweError, match=words):
+        interval_log.read(log, written(tmp_path, "seen.csv", "client,start,end\n" + seen))
+
+
+def test_a_log_written_as_csv_is_the_same_log(tmp_path):
+    log = interval_log.read(written(tmp_path, "t", pickle.dumps({str(k): v for k, v in FEDSCALE.items()})))
+    again = interval_log.read(
+        written(tmp_path, "t.csv", interval_log.csv_text(log)),
+        written(tmp_path, "t.observed.csv", interval_log.csv_text(log.observed)),
+    )
+    assert again.digest() == log.digest()
+    assert np.array_equal(again.labels.astype(str), log.labels.astype(str))

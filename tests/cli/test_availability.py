@@ -1,0 +1,146 @@
+"""fedswe availability: traces, models and runs are described; the published numbers of three traces come out."""
+
+import json
+import os
+import pickle
+from bisect import bisect_right
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedswe.availability import Intervals
+from fedswe.availability.model import Population
+from tests.cli.command import fedswe
+from tests.deploy.parts import Network, quadratic
+
+TRACES = Path(os.environ.get("FEDSWE_TRACES", "../shared/traces"))
+# Mean availability, never available, P(A | A), P(A | not A) in rounds of ten minutes; mean and quantiles of the echo.
+PUBLISHED = {
+    "flash300_charging": (0.161, 3, 0.929, 0.014, 4.6, 10, 97, 793),
+    "flash300_chg_or_batt50": (0.509, 2, 0.985, 0.016, None, None, None, None),
+    "fedscale300_48h": (0.179, 0, 0.834, 0.035, 4.5, 27, 63, 265),
+}
+
+
+@pytest.fixture
+def described(monkeypatch, capsys):
+    def run(*words):
+        code, out, err = fedswe(monkeypatch, capsys, "availability", "describe", *words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    return run
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_numbers_of_public_traces(name, described):
+    file = TRACES / f"{name}.csv"
+    if not file.is_file():
+        pytest.skip(f"{file} is not there: set FEDSWE_TRACES to a folder with the traces")
+    found = described(file)
+    echo = found["echo"]
+    measured = (
+        round(found["mean_availability"], 3),
+        found["never_available"],
+        round(found["stays"], 3),
+        round(found["returns"], 3),
+        round(echo["mean"], 1),
+        echo["p95"],
+        echo["p99"],
+        echo["max"],
+    )
+    for ours, published in zip(measured, PUBLISHED[name], strict=True):
+        assert published is None or ours == pytest.approx(published, abs=1.1e-3)
+
+
+def device(rng, length=100_000):
+    edges = np.sort(rng.choice(length, 20, replace=False)).tolist()
+    return {"active": edges[::2], "inactive": edges[1::2], "finish_time": length, "duration": 1, "model": "x"}
+
+
+def test_a_pickle_gives_who_is_there_at_every_round(tmp_path, monkeypatch, capsys):
+    """FedScale's own look-up moves one interval per question and loses its place; a search does not."""
+    rng = np.random.default_rng(1)
+    devices = {i: device(rng) for i in range(5)}
+    (tmp_path / "trace").write_bytes(pickle.dumps(devices))
+    model = Intervals(str(tmp_path / "trace"), round_seconds=700, mapping="first")
+    schedule = model.schedule(Population(5), 0)
+    for t in rng.permutation(model.rounds()).tolist():
+        for i, there in enumerate(schedule.sample(t)):
+            k = bisect_right(devices[i]["active"], 700 * t) - 1
+            assert there == (k >= 0 and 700 * t < devices[i]["inactive"][k])
+    out = tmp_path / "log.csv"
+    code, text, _ = fedswe(monkeypatch, capsys, "availability", "convert", tmp_path / "trace", out)
+    assert (code, "5 devices, 50 intervals" in text) == (0, True)
+    again = Intervals(str(out), round_seconds=700, mapping="first", observed_file=str(tmp_path / "log.observed.csv"))
+    assert all((again.schedule(Population(5), 0).sample(t) == schedule.sample(t)).all() for t in range(50))
+
+
+def test_a_log_with_an_observation_counts_only_observed_rounds(tmp_path, described):
+    log, seen = tmp_path / "log.csv", tmp_path / "seen.csv"
+    log.write_text("client,start,end\na,0,600\na,1200,1800\nb,0,1200\n")
+    seen.write_text("client,start,end\na,0,2400\nb,0,1200\nc,600,2400\n")
+    found = described(log, "--observed", seen, "--start", 0)
+    assert found["clients"] == 3
+    assert found["never_available"] == 1
+    assert found["mean_availability"] == pytest.approx((0.5 + 1 + 0) / 3)
+    assert found["stays"] == pytest.approx(1 / 3)  # b stays once, a leaves twice
+    text = json.dumps(described(log, "--start", 0))
+    assert '"never_available": 0' in text
+
+
+def test_a_model_a_mask_a_run_and_a_deployment_are_described(tmp_path, monkeypatch, capsys, described):
+    stationary = described("stationary", "availability.p=[0.5,0.5,0.5,0.1]", "--horizon", 4000)
+    assert stationary["mean_availability"] == pytest.approx(0.4, abs=0.02)
+    assert stationary["stays"] - stationary["returns"] > 0.05  # though rounds are independent: shares differ
+    assert stationary["autocorrelation"]["1"] == pytest.approx(0, abs=0.03)
+    assert [one["assumption"] for one in stationary["violations"]] == ["clients are available equally often"]
+    markov = described("markov", "availability.p=[0.5,0.5]", "availability.on=0.05", "--horizon", 4000)
+    assert "rounds are independent" in [one["assumption"] for one in markov["violations"]]
+    mask = tmp_path / "mask.csv"
+    mask.write_text("1,0,1\n0,0,1\n")
+    assert described(mask)["never_available"] == 1
+    assert fedswe(monkeypatch, capsys, "run", "rounds=3", "task.clients=5", "-q", "--out", tmp_path / "run")[0] == 0
+    assert described(tmp_path / "run")["clients"] == 5
+    net = Network(tmp_path / "deployment", quadratic("fedswe", rounds=6))
+    net.finish()
+    net.server.release()
+    assert described(tmp_path / "deployment" / "server")["rounds"] == 6
+
+
+def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
+    log = tmp_path / "log.csv"
+    rows = [f"{i},{start},{start + 900}" for i in range(30) for start in range(0, 100_000, 9000 + 500 * i)]
+    log.write_text("client,start,end\n" + "\n".join(rows) + "\n")
+    code, text, err = fedswe(
+        monkeypatch, capsys, "availability", "describe", log, "--devices", 31, "--plot", tmp_path / "page.png"
+    )
+    assert (code, err) == (0, "")
+    assert "1 of 31 clients are never available" in text
+    assert "if the log is padded there" in text
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nothing.csv"], "cannot read nothing.csv"),
+        (["nothing"], "neither a file nor an availability"),
+        (["stationar"], "stationary"),
+        (["log.csv", "rounds=3"], "give no KEY=VALUE"[5:]),
+        (["log.csv", "--round-seconds", "0"], "round_seconds must be positive"),
+        (["log.csv", "--start", "abc"], "must be a number of seconds"),
+        (["log.csv", "--devices", "1", "--round-seconds", "10"], "names 2 devices"),
+        (["log.csv", "--round-seconds", "100"], "less than a round"),
+        (["empty"], "config.toml"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "log.csv").write_text("client,start,end\n1,0,10\n2,5,60\n")
+    code, out, err = fedswe(monkeypatch, capsys, "availability", "describe", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert len(err.splitlines()) == 1
