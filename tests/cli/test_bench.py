@@ -9,7 +9,7 @@ from tests.cli.command import fedswe
 
 
 def test_bench(monkeypatch, capsys):
-    words = ["bench", "--workloads", "softmax", "--repetitions", 2, "--seconds", 0.4]
+    words = ["bench", "--workloads", "softmax", "--repetitions", 2, "--seconds", 0.1]
     code, text, progress = fedswe(monkeypatch, capsys, *words, "--json")
     assert code == 0
     (result,) = json.loads(text)

@@ -113,7 +113,7 @@ def test_dying_once_at_any_durable_write_changes_only_which_clients_are_merged(m
     assert struck.count("commit") == 4  # the start, and three rounds
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**20),
     name=st.sampled_from(sorted(ALGORITHMS)),
