@@ -47,7 +47,8 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "published_gap": terms.published_gap, "swings": terms.swings, "mean_change": terms.mean_change,
         "shown": terms.shown, "chosen": terms.chosen, "lowest_with": terms.lowest_with, "steadier": terms.steadier,
         "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of,
-        "verdicts": Counter(terms.verdicts.values()),
+        "verdicts": Counter(terms.verdicts[claim.id] for claim in CLAIMS if claim.in_the_paper),
+        "variants": Counter(terms.verdicts[claim.id] for claim in CLAIMS if not claim.in_the_paper),
 
         "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
         "sure": sure, "by": by, "share": share, "short": short, "falls": falls, "clear": clear, "t_factor": t_factor,

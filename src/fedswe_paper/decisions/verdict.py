@@ -41,10 +41,11 @@ Margins = Sequence[Margin | None]
 
 
 def at_least(needed: int, margins: Margins, note: str = "") -> Finding | None:
-    """So many of the margins must hold; None until all of them have been measured."""
+    """So many of the margins must hold; None until all of them have been measured, unless one of them diverged."""
     known = tuple(margin for margin in margins if margin is not None)
     if not known or len(known) < len(margins):
-        return None
+        lost = tuple(margin for margin in known if margin.status == "diverged, undecided")
+        return Finding("diverged, undecided", lost, note) if lost else None
     status = combined([margin.status for margin in known], needed)
     return Finding(status, known, note, one_is_enough=needed < len(known))
 
@@ -55,7 +56,8 @@ def every(margins: Margins, note: str = "") -> Finding | None:
 
 def both(one: Finding | None, other: Finding | None) -> Finding | None:
     if one is None or other is None:
-        return None
+        there = one or other
+        return there if there and there.status == "diverged, undecided" else None
     notes = "; ".join(filter(None, [one.note, other.note]))
     return Finding(combined([one.status, other.status], 2), one.margins + other.margins, notes)
 
