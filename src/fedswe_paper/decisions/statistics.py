@@ -48,7 +48,9 @@ def all_phases(measured: Measurements, cells: Sequence[PaperCell], output: str |
     """A note beside the swing in one phase: the standard deviation over all phases of the last rounds."""
     shown = []
     for cell in cells:
-        found = [100 * float(np.std(tail(run, column_of(run, output)))) for run in measured.of(cell) if not run.diverged]
+        found = [
+            100 * float(np.std(tail(run, column_of(run, output)))) for run in measured.of(cell) if not run.diverged
+        ]
         shown += [f"{named(cell, output)} {np.mean(found):.1f}"] if found else []
     return f"swing over all phases of the last rounds: {', '.join(shown)}" if shown else ""
 

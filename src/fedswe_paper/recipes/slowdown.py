@@ -23,9 +23,7 @@ def targets_of(dataset: str) -> tuple[int, ...]:
     return _TARGETS.get(dataset, _OTHER)
 
 
-def first_round(
-    cell: PaperCell, measured: Measurements, target: float, output: str | None = None
-) -> Measured | None:
+def first_round(cell: PaperCell, measured: Measurements, target: float, output: str | None = None) -> Measured | None:
     """Of the curve averaged over seeds, as the paper does; infinite if never, NaN if a run diverged before."""
     runs = measured.of(cell)
     if not runs:
