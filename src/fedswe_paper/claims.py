@@ -199,9 +199,10 @@ def _section(claim: Claim, verdict: Verdict) -> Iterator[str]:
 
 def _row(finding: Finding) -> str:
     margin = finding.deciding
-    pooled = " (pooled error)" if 0 < len(margin.seeds) < ENOUGH else ""
+    known = 0 < len(margin.seeds) < ENOUGH and not math.isnan(margin.error)
+    source = " (error from other runs)" if known else ""
     seeds = ", ".join(map(str, margin.seeds)) or "—"
     unit = "" if margin.unit in ("points", "") or math.isnan(margin.mean) else f" {margin.unit}"
     of = f"{margin.what}; {len(finding.margins)} margins" if len(finding.margins) > 1 else margin.what
     numbers = (_number(margin.mean, margin) + unit, _number(margin.threshold, margin, sign=False), _error(margin))
-    return f"| {finding.place or '—'} | {finding.status} | {' | '.join(numbers)} | {seeds}{pooled} | {of} |"
+    return f"| {finding.place or '—'} | {finding.status} | {' | '.join(numbers)} | {seeds}{source} | {of} |"

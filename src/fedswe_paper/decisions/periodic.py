@@ -16,10 +16,10 @@ from fedswe_paper.decisions.statistics import (
     CLOSE,
     accuracy,
     ahead,
-    all_phases,
     arrival,
     lead,
     named,
+    other_swings,
     peak,
     smoother,
     swing,
@@ -95,7 +95,7 @@ def _smoother(output: str | None) -> Look[Place]:
         ours, plain = (_fedswe(selection, place, k) for k in (100.0, 0.0))
         rivals, note = training(measured, _baselines(selection, place))
         others = [smoother(measured, ours, cell, output) for cell in rivals]
-        beside = all_phases(measured, [ours, plain, *rivals], output)
+        beside = other_swings(measured, [ours, plain, *rivals], output)
         return both(
             every([smoother(measured, ours, plain, output)], beside), at_least(len(others) // 2 + 1, others, note)
         )
@@ -106,7 +106,7 @@ def _smoother(output: str | None) -> Look[Place]:
 def _smoother_with_k(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
     cells = sweep(selection, *place)
     steps = [smoother(measured, b, a, "server") for a, b in pairwise(cells)]
-    return every(steps, all_phases(measured, cells, "server"))
+    return every(steps, other_swings(measured, cells, "server"))
 
 
 def _fluctuates_like_baselines(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
@@ -121,7 +121,7 @@ def _fluctuates_like_baselines(selection: Selection, measured: Measurements, pla
     name, mean = f"swing of {named(cell, 'server')}", "the mean of the baselines (server)"
     low = margin(f"{name} minus half {mean}", [(1.0, ours), *times(-0.5)])
     high = margin(f"twice {mean} minus {name}", [(-1.0, ours), *times(2.0)])
-    beside = all_phases(measured, [cell, *others], "server")
+    beside = other_swings(measured, [cell, *others], "server")
     return every([low, high], "; ".join(filter(None, [beside, note])))
 
 
@@ -142,7 +142,7 @@ def _smooth_but_low(selection: Selection, measured: Measurements, place: Place) 
     smooth = [cell for cell in cells if cell.algorithm in _SMOOTH]
     swings = [smoother(measured, a, b) for a in smooth for b in cells if b not in smooth]
     peaks = [_higher_peak(measured, selection.cell(*place, _KNOWN), cell) for cell in smooth]
-    beside = all_phases(measured, cells)
+    beside = other_swings(measured, cells)
     return every([*swings, *peaks], "; ".join(filter(None, [beside, note])))
 
 
@@ -163,7 +163,7 @@ def _matches_known(output: str | None) -> Look[Place]:
         what = f"{named(ours, output)} at the end minus the peak of {named(known, output)}"
         ends, peaks = numbers(measured, ours, accuracy(output)), numbers(measured, known, peak(output))
         margins = [difference(what, ends, peaks, -CLOSE), smoother(measured, ours, known, output)]
-        return every(margins, all_phases(measured, [ours, known], output))
+        return every(margins, other_swings(measured, [ours, known], output))
 
     return look
 

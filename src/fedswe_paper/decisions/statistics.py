@@ -37,22 +37,35 @@ def swing(output: str | None = None) -> Statistic:
         if run.diverged:
             return math.nan
         column = column_of(run, output)
-        half = run.history.last["round"] / 2
-        drawn = [row[column] for row in one_phase(run) if row["round"] > half]
-        return 100 * float(np.std(drawn if run.cell.periodic else tail(run, column)))
+        return 100 * float(np.std(_second_half(run, column) if run.cell.periodic else tail(run, column)))
 
     return Statistic(of, whole=True)
 
 
-def all_phases(measured: Measurements, cells: Sequence[PaperCell], output: str | None = None) -> str:
-    """A note beside the swing in one phase: the standard deviation over all phases of the last rounds."""
+def _second_half(run: FinishedRun, column: str) -> list[float]:
+    return [row[column] for row in one_phase(run) if row["round"] > run.history.last["round"] / 2]
+
+
+def other_swings(measured: Measurements, cells: Sequence[PaperCell], output: str | None = None) -> str:
+    """A note beside the swing in turns of groups: without the trend of the curve, and over all phases."""
     shown = []
     for cell in cells:
-        found = [
-            100 * float(np.std(tail(run, column_of(run, output)))) for run in measured.of(cell) if not run.diverged
-        ]
-        shown += [f"{named(cell, output)} {np.mean(found):.1f}"] if found else []
-    return f"swing over all phases of the last rounds: {', '.join(shown)}" if shown else ""
+        finite = [run for run in measured.of(cell) if not run.diverged]
+        if finite:
+            column = column_of(finite[0], output)
+            level = 100 * np.mean([_about_a_line(_second_half(run, column)) for run in finite])
+            phases = 100 * np.mean([np.std(tail(run, column)) for run in finite])
+            shown.append(f"{named(cell, output)} {level:.1f} and {phases:.1f}")
+    about = "other swings, in one phase about a straight line and over all phases of the last rounds"
+    return f"{about}: {', '.join(shown)}" if shown else ""
+
+
+def _about_a_line(values: Sequence[float]) -> float:
+    """NaN where too few values leave no residual."""
+    if len(values) < 3:
+        return math.nan
+    rounds = np.arange(len(values))
+    return float(np.std(values - np.polyval(np.polyfit(rounds, values, 1), rounds)))
 
 
 def peak(output: str | None = None) -> Statistic:

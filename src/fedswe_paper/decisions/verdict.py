@@ -43,11 +43,12 @@ Margins = Sequence[Margin | None]
 def at_least(needed: int, margins: Margins, note: str = "") -> Finding | None:
     """So many of the margins must hold; None until all of them have been measured, unless one of them diverged."""
     known = tuple(margin for margin in margins if margin is not None)
-    if not known or len(known) < len(margins):
-        lost = tuple(margin for margin in known if margin.status == "diverged, undecided")
-        return Finding("diverged, undecided", lost, note) if lost else None
-    status = combined([margin.status for margin in known], needed)
-    return Finding(status, known, note, one_is_enough=needed < len(known))
+    statuses: list[Status] = [margin.status for margin in known]
+    missing = len(margins) - len(known)
+    if not known or (missing and "diverged, undecided" not in statuses):
+        return None
+    status = combined(statuses + ["undecided"] * missing, needed)
+    return Finding(status, known, note, one_is_enough=needed < len(margins))
 
 
 def every(margins: Margins, note: str = "") -> Finding | None:
