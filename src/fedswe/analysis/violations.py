@@ -75,8 +75,9 @@ def _never(found: Statistics, never: int) -> Violation | None:
 def _unequal(found: Statistics) -> Violation | None:
     share = found.share[np.isfinite(found.share)]
     mean = float(share.mean())
-    noise = mean * (1 - mean) / _effective_rounds(found)
-    if found.fedavg_distance <= _UNEQUAL or float(share.var()) <= _SURE * noise:
+    # The variance of the shares of equal clients, and how far it strays.
+    noise = mean * (1 - mean) / _effective_rounds(found) * (1 + _SURE * math.sqrt(2 / max(1, len(share) - 1)))
+    if found.fedavg_distance <= _UNEQUAL or float(share.var()) <= noise:
         return None
     return Violation(
         "clients are available equally often",
