@@ -32,6 +32,11 @@ class Claim:
     recipes: tuple[str, ...]  # that measure it
     note: str = ""
 
+    @property
+    def in_the_paper(self) -> bool:
+        """Or a variant of ours: the same at another model."""
+        return not self.where.startswith("not in the paper")
+
 
 def _claims() -> Iterator[Claim]:
     text = (files(__package__) / "claims.toml").read_text(encoding="utf-8")
@@ -124,10 +129,15 @@ def _cells(place: str, margin: Margin) -> list[object]:
 
 
 def _pooled(selection: Selection, measured: Measurements) -> Iterator[str]:
-    """What the errors of margins with too few seeds are made of, by kind of availability."""
-    kinds = {"turns of groups": "fig7", "one p for all clients": "fig3", "neither": "main-table"}
-    for kind, recipe in kinds.items():
-        cell = RECIPES[recipe].lines(selection)[0]
+    """What the errors of margins with too few seeds are made of, by data set and kind of availability."""
+    kinds = {"turns of groups": ("fig7", "fig10"), "one p for all clients": ("fig3",), "neither": ("main-table",)}
+    first = {
+        f"{cell.dataset}, {kind}": cell
+        for kind, recipes in kinds.items()
+        for recipe in recipes
+        for cell in RECIPES[recipe].lines(selection)
+    }
+    for kind, cell in first.items():
         of = {"test accuracy": accuracy(), "its swing": swing()}
         known = {name: found for name, statistic in of.items() if (found := pooled(measured, cell, statistic))}
         if known:
@@ -136,11 +146,14 @@ def _pooled(selection: Selection, measured: Measurements) -> Iterator[str]:
 
 
 def _page(selection: Selection, judged: Judged, noted: list[str], spreads: list[str]) -> Iterator[str]:
-    counted = Counter(verdict.status for _, verdict in judged)
     yield "# Claims of the paper"
     yield ""
-    yield f"Scale {selection.scale_name} ({selection.scale.purpose}), profile {selection.profile}:"
-    yield "; ".join(f"{counted[status]} {status}" for status in STATUSES) + "."
+    yield f"Scale {selection.scale_name} ({selection.scale.purpose}), profile {selection.profile}."
+    yield ""
+    for kind, papers in (("The paper's claims", True), ("Variants of ours, at another model", False)):
+        counted = Counter(verdict.status for claim, verdict in judged if claim.in_the_paper == papers)
+        shown = "; ".join(f"{counted[status]} {status}" for status in STATUSES)
+        yield f"- {kind} ({counted.total()}): {shown}."
     yield ""
     yield RULE.rstrip()
     yield ""
@@ -153,8 +166,9 @@ def _page(selection: Selection, judged: Judged, noted: list[str], spreads: list[
     yield ""
     yield "| claim | verdict | where it holds | margin | must exceed | standard error | seeds |"
     yield "|---|---|---|---:|---:|---:|---:|"
-    for claim_id, *cells in summary_rows(judged):
-        yield f"| [{claim_id}](#{claim_id}) | {' | '.join(cells)} |"
+    for (claim, _), (claim_id, *cells) in zip(judged, summary_rows(judged), strict=True):
+        ours = "" if claim.in_the_paper else " (ours)"
+        yield f"| [{claim_id}](#{claim_id}){ours} | {' | '.join(cells)} |"
     for claim, verdict in judged:
         yield from ("", *_section(claim, verdict))
 
@@ -163,9 +177,12 @@ def _section(claim: Claim, verdict: Verdict) -> Iterator[str]:
     yield f"## {claim.id}"
     yield ""
     yield claim.asserts
-    yield f"({claim.where}; {', '.join(f'`{name}`' for name in claim.recipes)})"
+    yield f"({'; '.join(filter(None, [claim.where, ', '.join(f'`{name}`' for name in claim.recipes)]))})"
     yield ""
-    yield f"**{verdict.status}**, {verdict.count}"
+    counted = Counter(margin.status for finding in verdict.findings for margin in finding.margins)
+    margins = ", ".join(f"{counted[status]} {status}" for status in STATUSES if counted[status])
+    total = f"; of {counted.total()} margins {margins}" if counted.total() > 1 else ""
+    yield f"**{verdict.status}**, {verdict.count}{total}"
     if verdict.findings:
         yield ""
         yield "| place | verdict | margin | must exceed | standard error | seeds | margin of |"
@@ -182,9 +199,10 @@ def _section(claim: Claim, verdict: Verdict) -> Iterator[str]:
 
 def _row(finding: Finding) -> str:
     margin = finding.deciding
-    pooled = " (pooled error)" if 0 < len(margin.seeds) < ENOUGH else ""
+    known = 0 < len(margin.seeds) < ENOUGH and not math.isnan(margin.error)
+    source = " (error from other runs)" if known else ""
     seeds = ", ".join(map(str, margin.seeds)) or "—"
     unit = "" if margin.unit in ("points", "") or math.isnan(margin.mean) else f" {margin.unit}"
     of = f"{margin.what}; {len(finding.margins)} margins" if len(finding.margins) > 1 else margin.what
     numbers = (_number(margin.mean, margin) + unit, _number(margin.threshold, margin, sign=False), _error(margin))
-    return f"| {finding.place or '—'} | {finding.status} | {' | '.join(numbers)} | {seeds}{pooled} | {of} |"
+    return f"| {finding.place or '—'} | {finding.status} | {' | '.join(numbers)} | {seeds}{source} | {of} |"

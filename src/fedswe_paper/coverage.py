@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,7 +51,8 @@ class Coverage:
     measured: int  # with the paper's rounds (at this scale)
     shorter: int  # measured with fewer rounds only
     diverged: int  # of both
-    seeds: tuple[int, ...]  # that have a run
+    seeds: tuple[int, ...]  # that every line has
+    partly: tuple[int, ...]  # that some lines have
     rounds: tuple[int, ...]  # of the runs there are
     paper_rounds: tuple[int, ...]
 
@@ -86,7 +88,8 @@ def _count(
     measured: Measurements,
 ) -> Coverage:
     whole = shorter = diverged = 0
-    seeds, lengths, full = set(), set(), set()
+    seeds: Counter[int] = Counter()
+    lengths, full = set(), set()
     for line in lines:
         paper = replace(line, rounds=0).experiment().rounds
         full.add(paper)
@@ -95,15 +98,23 @@ def _count(
             if seed not in longest:
                 continue
             rounds, run = longest[seed]
-            seeds.add(seed)
+            seeds[seed] += 1
             lengths.add(rounds)
             whole += rounds >= paper
             shorter += rounds < paper
             diverged += run.diverged
     return Coverage(
         recipe, dataset, dynamics, len(lines) * len(wanted), whole, shorter, diverged,
-        tuple(sorted(seeds)), tuple(sorted(lengths)), tuple(sorted(full)),
+        tuple(seed for seed in sorted(seeds) if seeds[seed] == len(lines)),
+        tuple(seed for seed in sorted(seeds) if seeds[seed] < len(lines)),
+        tuple(sorted(lengths)), tuple(sorted(full)),
     )  # fmt: skip
+
+
+def _seeds(part: Coverage) -> str:
+    """3 (4, 6 in part)."""
+    whole, partly = (", ".join(map(str, seeds)) for seeds in (part.seeds, part.partly))
+    return " ".join(filter(None, [whole, f"({partly} in part)" if partly else ""])) or "—"
 
 
 def publish_coverage(selection: Selection, measured: Measurements, out: Path) -> Path:
@@ -158,7 +169,7 @@ def _row(selection: Selection, part: Coverage) -> tuple[str, ...]:
         part.dataset,
         part.dynamics,
         *map(str, counts),
-        ", ".join(map(str, part.seeds)) or "—",
+        _seeds(part),
         f"{there} of {', '.join(map(str, part.paper_rounds))}",
         "nothing" if part.complete else part.command(selection),
     )

@@ -12,9 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedswe.results.history import Row
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.results import FinishedRun
+from fedswe_paper.scale import SCALES
 from fedswe_paper.tables import Measured
+
+CHANCE = 20.0  # percent: all data sets have ten classes, and SVHN's largest is 19.6 % of its test data
 
 
 class Measurements:
@@ -68,18 +72,30 @@ class Measurements:
         return sorted(set.intersection(*seeds)) if seeds else []
 
     def rounds_to(self, cell: PaperCell, target: float) -> dict[int, float]:
-        """By seed, the first evaluated round whose test accuracy reaches the target.
-
-        Infinite for never, NaN for a run that diverged before.
-        """
+        """By seed, the first round whose test accuracy reaches the target."""
         return {f.cell.seed: first_round_of(f, target) for f in self.of(cell)}
 
+    def at_chance(self, cell: PaperCell) -> bool:
+        """Whether a line was measured and did not train: at none of its two models is it above chance at its end."""
+        scores = [self.score(cell, "test_accuracy", output) for output in ("server", "client_mean")]
+        return all(score is not None and score.mean <= CHANCE for score in scores)
 
-def first_round_of(run: FinishedRun, target: float) -> float:
-    reached = run.history["round"][run.curve(f"{run.cell.judged_by}_test_accuracy") >= target]
-    if len(reached):
-        return float(reached[0])
-    return math.nan if run.diverged else math.inf
+
+def first_round_of(run: FinishedRun, target: float, output: str | None = None) -> float:
+    """The first round of the curve with this test accuracy: infinite for never, NaN for a run that diverged.
+
+    In turns of groups the curve has one phase of the period, as the paper draws it.
+    """
+    if run.diverged:
+        return math.nan
+    column = f"{output or run.cell.judged_by}_test_accuracy"
+    return next((float(row["round"]) for row in one_phase(run) if row[column] >= target), math.inf)
+
+
+def one_phase(run: FinishedRun) -> list[Row]:
+    """The evaluations; in turns of groups those at the end of a period, all in one phase."""
+    period = SCALES[run.cell.scale].period if run.cell.periodic else 1
+    return [row for row in run.history.rows if row["round"] % period == 0]
 
 
 def all_or_nan(values: Iterable[float]) -> list[float]:

@@ -47,7 +47,7 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "published_gap": terms.published_gap, "swings": terms.swings, "mean_change": terms.mean_change,
         "shown": terms.shown, "chosen": terms.chosen, "lowest_with": terms.lowest_with, "steadier": terms.steadier,
         "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of,
-        "verdicts": Counter(terms.verdicts.values()),
+        "verdicts": terms.counted(in_the_paper=True), "variants": terms.counted(in_the_paper=False),
 
         "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
         "sure": sure, "by": by, "share": share, "short": short, "falls": falls, "clear": clear, "t_factor": t_factor,
@@ -136,6 +136,11 @@ class _Terms:
     def verdicts(self) -> dict[str, str]:
         with (self.stored.out / f"{_CLAIMS}.csv").open(newline="") as text:
             return {row["id"]: row["status"] for row in csv.DictReader(text)}
+
+    def counted(self, in_the_paper: bool) -> Counter[str]:
+        """The verdicts on the paper's claims, or on our variants of them."""
+        ids = {claim.id for claim in CLAIMS if claim.in_the_paper == in_the_paper}
+        return Counter(status for claim, status in self.verdicts.items() if claim in ids)
 
     def claims_of(self, *recipes: str) -> str:
         """The claims that these recipes measure, by verdict."""

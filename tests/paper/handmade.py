@@ -9,6 +9,7 @@ from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up, published
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.results import FinishedRun
+from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import Selection
 
 FULL = Selection("full", "released")
@@ -22,7 +23,7 @@ class Story:
     final: float  # over the last rounds
     train: float = 0.0
     swing: float = 0.0  # up and down from there
-    peak: float = 0.0  # once, half way
+    peak: float = 0.0  # once, before the last rounds
     reached: dict[float, int] = field(default_factory=dict)  # accuracy -> round
     client_mean: float = 0.0  # points the client mean is above the server's model, for methods judged by the latter
     consensus: tuple[float, float] = (1.0, 1.0)  # error of the first and of the last rounds
@@ -41,15 +42,18 @@ def told(cell: PaperCell, story: Story, seed: int = 3, extra: float = 0.0) -> Fi
     rounds, tail = experiment.rounds, experiment.evaluate.tail
     rows = [(0, 1.0, 0.0), (rounds // 10, 1.0, story.consensus[0])]
     rows += [(at, accuracy + 0.01, story.consensus[0]) for accuracy, at in sorted(story.reached.items())]
-    rows += [(rounds - tail - 1, story.peak + extra if story.peak else 1.0, story.consensus[0])]
+    peak_at, first_of_two = rounds - tail - 1, rounds - tail // 2
+    if cell.periodic and rounds >= 4 * (period := SCALES[cell.scale].period):  # in the phase that is looked at
+        peak_at, first_of_two = period * (rounds // 4 // period), rounds - period
+    rows += [(peak_at, story.peak + extra if story.peak else 1.0, story.consensus[0])]
     rows += [
-        (rounds - tail // 2, story.final + story.swing + extra, story.consensus[1]),
+        (first_of_two, story.final + story.swing + extra, story.consensus[1]),
         (rounds, story.final - story.swing + extra, story.consensus[1]),
     ]
     history = History()
     for at, accuracy, error in sorted(rows):
         row: dict[str, float] = {"round": at, "seconds": 0.1}
-        swung = {rounds - tail // 2: story.server_swing, rounds: -story.server_swing}.get(at, 0.0)
+        swung = {first_of_two: story.server_swing, rounds: -story.server_swing}.get(at, 0.0)
         moved = {"client_mean": story.client_mean, "server": story.server + swung, "ema": 0.0}
         for output in ("server", "client_mean", "ema"):
             row[f"{output}_test_loss"] = float("nan") if at >= story.nan_from else 1.0
@@ -70,7 +74,7 @@ _TURNS = {
     "gfedavg": (45.0, 2.0, 50.0),
 }
 _FINAL = {0: 55, 1: 60, 10: 70, 50: 80, 100: 82, 200: 78, 500: 66}
-_ROUNDS = {0: 600, 1: 590, 10: 500, 50: 400, 100: 300, 200: 900, 500: 2000}
+_ROUNDS = {0: 600, 1: 600, 10: 500, 50: 400, 100: 300, 200: 900, 500: 2000}
 
 
 def as_printed(cell: PaperCell) -> Story:
@@ -78,7 +82,7 @@ def as_printed(cell: PaperCell) -> Story:
     if cell.p:
         return Story(80 - 30 * cell.gamma * (0.1 / cell.p) ** 0.5, train=82 - 30 * cell.gamma * (0.1 / cell.p) ** 0.5)
     if cell.periodic and cell.algorithm == "fedswe":
-        error = 10 / (1 + cell.k)
+        error = 0.5 / cell.k if cell.k else 10.0
         return Story(
             _FINAL[int(cell.k)], swing=14 / (1 + cell.k), reached={40: _ROUNDS[int(cell.k)]}, consensus=(1.0, error)
         )  # swing falls with k, at both models

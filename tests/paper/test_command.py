@@ -206,7 +206,10 @@ def test_the_stored_measurements_are_found_and_their_reports_are_up_to_date(cli,
         margins = list(csv.DictReader(sheet))
     for row in margins:
         assert (row["margin"] == "nan") == (row["margin_status"] == "diverged, undecided")
-        assert row["seeds"] == "exact" or float(row["standard_error"]) > 0
+        if row["standard_error"] == "nan":  # one seed, and no row with three on this data set
+            assert row["margin_status"] in ("undecided", "diverged, undecided")
+        else:
+            assert row["seeds"] == "exact" or float(row["standard_error"]) > 0
     for claim in CLAIMS:
         (line,) = [line for line in out.splitlines() if f" {claim.id} " in line]
         *_, margin, above, error, seeds = [cell.strip() for cell in line.strip("│ ").split("│")]
@@ -239,8 +242,9 @@ def test_everything_at_ci_scale(cli, tmp_path):
         assert all(0 <= float(row["ours_mean"]) <= 100 for row in csv.DictReader(sheet))
     with open(folder / "claims.csv") as sheet:
         open_claims = {row["id"] for row in csv.DictReader(sheet) if row["status"] == "not yet measured"}
-    # ten rounds reach no target, and there is no k near the number of clients
-    assert all("slow" in claim or claim == "accuracy-peaks-near-m" for claim in open_claims)
+    # ten rounds reach no target and leave the rivals at chance, and there is no k near the number of clients
+    expected = ("slow", "beats-unaided", "accuracy-peaks-near-m")
+    assert all(any(words in claim for words in expected) for claim in open_claims)
     assert (folder / "coverage.md").is_file()
 
 

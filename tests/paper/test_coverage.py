@@ -24,10 +24,20 @@ def test_runs_are_counted_by_length_and_divergence():
     found = {(p.recipe.name, p.dataset, p.dynamics): p for p in coverage(FULL, measured)}
     part = found["fig7", "svhn", "periodic-static"]
     assert (part.needed, part.measured, part.shorter, part.diverged) == (24, 3, 1, 1)
-    assert (part.seeds, part.rounds, part.paper_rounds) == ((3, 4, 6), (5000, 10000), (10000,))
+    assert (part.seeds, part.partly) == ((), (3, 4, 6))
+    assert (part.rounds, part.paper_rounds) == ((5000, 10000), (10000,))
     command = "fedswe reproduce fig7 --scale full --dataset svhn --dynamics periodic-static --device cuda"
     assert part.command(FULL) == command
     assert not part.complete
+
+
+def test_seeds_that_only_some_lines_have_are_marked(tmp_path):
+    measured = world(without=lambda c: c.seed != 3 and c.gamma == 0.5, recipes=["fig3", "alpha-table"])
+    publish_coverage(FULL, measured, tmp_path)
+    with open(tmp_path / "full-released" / "coverage.csv") as sheet:
+        seeds = {row["recipe"]: row["seeds"] for row in csv.DictReader(sheet) if row["data"] == "svhn"}
+    assert seeds["fig3"] == "3 (4, 6 in part)"
+    assert seeds["alpha-table"] == "3, 4, 6"
 
 
 def test_the_page_has_every_table_and_figure_of_the_paper(tmp_path):

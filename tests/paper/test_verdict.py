@@ -85,6 +85,9 @@ def test_the_deciding_margin_is_the_one_with_the_least_to_spare():
     assert both(every([strong]), at_least(1, [bad, weak])).status == YES
     assert every([strong, None]) is None
     assert both(every([strong]), None) is None
+    assert every([strong, lost, None]).status == LOST  # also where a row is missing
+    assert every([strong, lost, None]).deciding is lost
+    assert both(every([lost]), None).status == both(None, every([lost])).status == LOST
     places = Finding(YES, (strong,), place="a"), Finding(YES, (weak,), place="b")
     assert Verdict(YES, places).deciding == ("b", weak)
     assert Verdict(YES, places, somewhere=True).deciding == ("a", strong)

@@ -1,8 +1,8 @@
-"""Claims about Figures 2, 4, 5 and 15, which need no training: decided from the exact numbers behind them."""
+"""Claims about Figures 2, 4, 5 and 15, speed-up and memory, which need no training: decided from exact numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
@@ -10,18 +10,27 @@ from typing import Any
 
 import numpy as np
 
+from fedswe.algorithms.fedavg import FedAvg
+from fedswe.algorithms.fedswe import FedSWE
+from fedswe.core.footprint import footprint
 from fedswe.theory.assumption import FloatArray
 from fedswe.theory.counterexample import two_group_cycle
 from fedswe.theory.limits import visit_step
+from fedswe.theory.moments import NoisyQuadratics, mean_errors
+from fedswe.theory.speedup import rounds_needed
 from fedswe_paper.decisions.margin import Margin, exact
 from fedswe_paper.decisions.verdict import Decide, Finding, every, exactly
 from fedswe_paper.illustrations import base_probabilities
+from fedswe_paper.recipes.speedup import CLIENTS, FIXED_CLIENTS, FIXED_STEPS, SIGMA, SPREAD, STEPS
 from fedswe_paper.theory_figures import figure_report
 
 _FAR = 10.0  # of the 100 between the two optima; the paper gives no number
 _NEARLY = 0.05  # counts as 0; the paper gives no number
 _WINDOW = 20  # rounds of the two groups of Figure 4
 _RATES = (0.1, 0.01, 0.001)  # local rates of Figure 5's example, one step; the paper names none
+_LINEAR = 90.0  # percent of a linear speed-up
+_TARGETS = (0.003, 0.0003, 0.00003)  # the smaller, the more rounds: the remark is for T large enough
+_LIGHT = 2.0  # models; the paper says light, and O(d)
 _OPTIMA = (100.0, -100.0)  # of Figure 5
 
 
@@ -121,6 +130,21 @@ def mostly_rare(base: FloatArray) -> list[Finding]:
     return [_found([exact("share of the clients with p_i below 0.5", share, 50.0, "%")])]
 
 
+def linear(rounds: Mapping[float, float], what: str, sizes: tuple[int, int]) -> list[Finding]:
+    """At the smallest target, that is for the largest T: rounds saved by the larger size, of a linear speed-up."""
+    shares = {target: 100 * ratio * sizes[0] / sizes[1] for target, ratio in rounds.items()}
+    smallest = min(shares)
+    listed = ", ".join(f"{share:.0f} % at target {target:g}" for target, share in shares.items())
+    title = f"speed-up from {sizes[0]} to {sizes[1]} {what}, of a linear one, at target {smallest:g}"
+    return [_found([exact(title, shares[smallest], _LINEAR, "%")], what, listed)]
+
+
+def light(models: Mapping[str, float]) -> list[Finding]:
+    """Numbers kept in addition to FedAvg's, in models of d parameters."""
+    what = "models kept in addition to FedAvg's, negated"
+    return [_found([exact(what, -more, -_LIGHT)], place) for place, more in models.items()]
+
+
 def _p(p: Any) -> str:
     return f"p = {p:g}" if np.ndim(p) == 0 else f"p = ({', '.join(f'{each:g}' for each in p)}) in turns"
 
@@ -151,6 +175,40 @@ def _interpolated() -> list[Finding]:
     return vanishes([float(each.after_first) for each in cycle], _RATES)
 
 
+def _speedup(clients: tuple[int, int], steps: tuple[int, int]) -> dict[float, float]:
+    """Everybody available, k = m: rounds of the first size over those of the second, by target."""
+
+    def needed(target: float, m: int, s: int) -> float:
+        return rounds_needed(target, clients=m, steps=s, p=1.0, k=m, sigma=SIGMA, spread=SPREAD)
+
+    (m, n), (s, r) = clients, steps
+    return {target: needed(target, m, s) / needed(target, n, r) for target in _TARGETS}
+
+
+@cache
+def _speedups() -> tuple[Finding, ...]:
+    clients, steps = (CLIENTS[0], CLIENTS[-1]), (STEPS[0], STEPS[-1])
+    by_clients = _speedup(clients, (FIXED_STEPS, FIXED_STEPS))
+    by_steps = _speedup((FIXED_CLIENTS, FIXED_CLIENTS), steps)
+    return *linear(by_clients, "clients", clients), *linear(by_steps, "local steps", steps)
+
+
+def _agreement() -> list[Finding]:
+    """Everybody available, k = m: the consensus error, for the fewest and the most clients and steps."""
+    found = []
+    for m, s in ((CLIENTS[0], FIXED_STEPS), (CLIENTS[-1], FIXED_STEPS), (FIXED_CLIENTS, STEPS[-1])):
+        problem = NoisyQuadratics(m, 1.0, m, 0.01, 1.0, s, sigma=SIGMA, spread=SPREAD, start=0.0)
+        error = mean_errors(problem, 1000).consensus
+        found += [_found([exact("consensus error, negated, up to rounding", -error, -1e-9)], f"m = {m}, s = {s}")]
+    return found
+
+
+def _memory() -> dict[str, float]:
+    d = 10**6
+    ours, plain = footprint(FedSWE(k=100.0), d), footprint(FedAvg(), d)
+    return {"server": (ours.server - plain.server) / d, "each client": (ours.client - plain.client) / d}
+
+
 EXACT_DECISIONS: dict[str, Decide] = {
     "bias-of-fedavg": exactly(_bias_map),
     "rho-falls-with-k": exactly(lambda: [f for part in _mixing() for f in rho_falls_with_k(part)]),
@@ -161,5 +219,8 @@ EXACT_DECISIONS: dict[str, Decide] = {
     "turns-mix-worse": exactly(lambda: turns_mix_worse(*_mixing())),
     "k0-cycles-between-optima": exactly(lambda: cycles(_without_interpolation())),
     "k1-recovers-the-optimum": exactly(_interpolated),
+    "linear-speedup": exactly(lambda: list(_speedups())),
+    "linear-speedup-of-consensus": exactly(_agreement),
+    "light-memory": exactly(lambda: light(_memory())),
     "most-clients-are-rare": exactly(lambda: mostly_rare(base_probabilities())),
 }

@@ -19,7 +19,7 @@ from fedswe_paper.measurements import Measurements
 from fedswe_paper.results import FinishedRun
 
 CONFIDENCE = 0.95
-ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is the pooled spread of other rows
+ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is that of its rows, or of others
 
 Status = Literal["holds", "does not hold", "undecided", "diverged, undecided", "not yet measured"]
 STATUSES: tuple[Status, ...] = ("holds", "does not hold", "undecided", "diverged, undecided", "not yet measured")
@@ -82,7 +82,7 @@ def quantile(freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """The standard deviation over seeds, pooled over rows with enough of them."""
+    """The standard deviation over seeds: of a row with enough of them, or pooled over such rows."""
 
     std: float
     freedom: int
@@ -99,10 +99,10 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A statistic of the runs of one line, by seed, and the spread to be expected of it from other lines."""
+    """A statistic of the runs of one line, by seed, and the spread to be expected of it."""
 
     values: Mapping[int, float]
-    spread: Callable[[], Spread | None]  # asked where there are too few seeds
+    spread: Callable[[], Spread | None]  # asked where a margin has too few seeds
     resolution: float = 0.0
     longest: float = math.inf  # rounds of the runs: what "never" is beyond
 
@@ -111,7 +111,7 @@ def numbers(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Nu
     runs = _runs(measured, cell, statistic)
     return Numbers(
         {run.cell.seed: statistic.of(run) for run in runs},
-        lambda: pooled(measured, cell, statistic),
+        lambda: _own(measured, cell, statistic) or pooled(measured, cell, statistic),
         statistic.resolution,
         max((run.cell.experiment().rounds for run in runs), default=math.inf),
     )
@@ -121,21 +121,26 @@ def _runs(measured: Measurements, cell: PaperCell, statistic: Statistic) -> list
     return measured.of(cell) if statistic.whole else measured.scored(cell)
 
 
+def _own(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Spread | None:
+    """Of this row, where it has ENOUGH seeds: others of them than the margin has."""
+    values = [statistic.of(run) for run in _runs(measured, cell, statistic)]
+    if len(values) < ENOUGH or not np.isfinite(values).all():
+        return None
+    return Spread(float(np.std(values, ddof=1)), len(values) - 1)
+
+
 def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Spread | None:
-    """Of all rows with ENOUGH seeds under the same kind of availability, as the paper runs them."""
-    squares, freedom = 0.0, 0
-    for line in measured.lines:
-        runs = _runs(measured, line, statistic) if _kind(line) == _kind(cell) else []
-        values = [statistic.of(run) for run in runs]
-        if len(values) >= ENOUGH and np.isfinite(values).all():
-            squares += (len(values) - 1) * float(np.var(values, ddof=1))
-            freedom += len(values) - 1
+    """Of all rows with ENOUGH seeds that train, on the same data under the same kind of availability."""
+    alike = (line for line in measured.lines if _kind(line) == _kind(cell) and not measured.at_chance(line))
+    spreads = [spread for line in alike if (spread := _own(measured, line, statistic))]
+    freedom = sum(spread.freedom for spread in spreads)
+    squares = sum(spread.freedom * spread.std**2 for spread in spreads)
     return Spread(math.sqrt(squares / freedom), freedom) if freedom else None
 
 
-def _kind(cell: PaperCell) -> tuple[bool, bool, bool]:
-    """Turns of groups or not, one probability for all clients or not; runs with other settings are of no kind here."""
-    return cell.periodic, cell.p > 0, bool(cell.rate or cell.hold_out or cell.reading)
+def _kind(cell: PaperCell) -> tuple[str, bool, bool, bool]:
+    """Data set; turns of groups or not; one probability for all clients or not; runs as in the paper or not."""
+    return cell.dataset, cell.periodic, cell.p > 0, bool(cell.rate or cell.hold_out or cell.reading)
 
 
 Term = tuple[float, Numbers]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.decisions.main_table import mean_fall, unaided
@@ -46,12 +47,19 @@ def _hurts(selection: Selection, measured: Measurements, dataset: str) -> Findin
 
 
 # Table 7 ------------------------------------------------------------------------------------------------------
-def in_time(measured: Measurements, ours: PaperCell, theirs: PaperCell, target: float, within: float) -> Margin | None:
+def in_time(
+    measured: Measurements,
+    ours: PaperCell,
+    theirs: PaperCell,
+    target: float,
+    within: float,
+    output: str | None = None,
+) -> Margin | None:
     """Rounds to a test accuracy: so many times the other's, minus ours."""
     times = "rounds" if within == 1 else f"{within:g} times the rounds"
-    what = f"to {100 * target:g} %: {times} of {named(theirs)} minus those of {named(ours)}"
+    what = f"to {100 * target:g} %: {times} of {named(theirs, output)} minus those of {named(ours, output)}"
     terms = [(within, theirs), (-1.0, ours)]
-    return margin(what, [(w, numbers(measured, c, arrival(c, target))) for w, c in terms], unit="rounds")
+    return margin(what, [(w, numbers(measured, c, arrival(c, target, output))) for w, c in terms], unit="rounds")
 
 
 def _racers(selection: Selection, dataset: str) -> list[PaperCell]:
@@ -59,58 +67,69 @@ def _racers(selection: Selection, dataset: str) -> list[PaperCell]:
     return [selection.cell(dataset, "sine", row) for row in (_K0, ("fedavg", 0.0))]
 
 
-def _at_the_last_reached(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
+def _at_the_last_reached(output: str | None) -> Look[str]:
     """At the last target that FedAvg reaches: the first ones are a matter of one or two evaluations."""
-    ours, theirs = _racers(selection, dataset)
-    for target in reversed(slowdown.targets_of(dataset)):
-        first = slowdown.first_round(theirs, measured, target)
-        if first is not None and 0 < first.mean < math.inf:
-            return every([in_time(measured, ours, theirs, target / 100, SLOWER)])
-    return None
 
-
-def _lags_at_first(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
-    """The mean over the first three of four targets."""
-    ours, theirs = _racers(selection, dataset)
-    targets = slowdown.targets_of(dataset)[:-1]
-    first = slowdown.first_round(theirs, measured, targets[0])
-    if first is None or not math.isfinite(first.mean):
+    def look(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
+        ours, theirs = _racers(selection, dataset)
+        for target in reversed(slowdown.targets_of(dataset)):
+            first = slowdown.first_round(theirs, measured, target, output)
+            if first is not None and 0 < first.mean < math.inf:
+                return every([in_time(measured, ours, theirs, target / 100, SLOWER, output)])
         return None
-    terms = [
-        (sign / len(targets), numbers(measured, cell, arrival(cell, target / 100)))
-        for sign, cell in ((1.0, ours), (-1.0, theirs))
-        for target in targets
-    ]
-    listed = ", ".join(f"{target} %" for target in targets)
-    what = f"mean over {listed}: rounds of {named(ours)} minus those of {named(theirs)}"
-    return every([margin(what, terms, unit="rounds")])
+
+    return look
 
 
-def _last_target(within: float, slower: bool) -> Look[str]:
+def _lags_at_first(output: str | None) -> Look[str]:
+    """The mean over the first three of four targets."""
+
+    def look(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
+        ours, theirs = _racers(selection, dataset)
+        targets = slowdown.targets_of(dataset)[:-1]
+        first = slowdown.first_round(theirs, measured, targets[0], output)
+        if first is None or not math.isfinite(first.mean):
+            return None
+        terms = [
+            (sign / len(targets), numbers(measured, cell, arrival(cell, target / 100, output)))
+            for sign, cell in ((1.0, ours), (-1.0, theirs))
+            for target in targets
+        ]
+        listed = ", ".join(f"{target} %" for target in targets)
+        what = f"mean over {listed}: rounds of {named(ours, output)} minus those of {named(theirs, output)}"
+        return every([margin(what, terms, unit="rounds")])
+
+    return look
+
+
+def _last_target(within: float, slower: bool, output: str | None = None) -> Look[str]:
     """FedSWE within so many times the rounds of FedAvg, or beyond them."""
 
     def look(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
         ours, theirs = _racers(selection, dataset)
         target = slowdown.targets_of(dataset)[-1]
-        arrived = [slowdown.first_round(cell, measured, target) for cell in (ours, theirs)]
+        arrived = [slowdown.first_round(cell, measured, target, output) for cell in (ours, theirs)]
         if not any(one is not None and not math.isinf(one.mean) for one in arrived):
             return None
         one, other = (theirs, ours) if slower else (ours, theirs)
-        return every([in_time(measured, one, other, target / 100, within)])
+        return every([in_time(measured, one, other, target / 100, within, output)])
 
     return look
 
 
-def _all_never_arrives(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
-    target = slowdown.targets_of(dataset)[-1]
-    margins = []
-    for row in CONFERENCE:
-        cell = selection.cell(dataset, "sine", row)
-        never = cell.algorithm == "fedavg_all"
-        best = numbers(measured, cell, above(peak(), target))
-        what = f"highest test accuracy of {named(cell)} {'below' if never else 'above'} {target} %"
-        margins.append(margin(what, [(-1.0 if never else 1.0, best)]))
-    return every(margins)
+def _all_never_arrives(output: str | None) -> Look[str]:
+    def look(selection: Selection, measured: Measurements, dataset: str) -> Finding | None:
+        target = slowdown.targets_of(dataset)[-1]
+        margins = []
+        for row in CONFERENCE:
+            cell = selection.cell(dataset, "sine", row)
+            never = cell.algorithm == "fedavg_all"
+            best = numbers(measured, cell, above(peak(output), target))
+            what = f"highest test accuracy of {named(cell, output)} {'below' if never else 'above'} {target} %"
+            margins.append(margin(what, [(-1.0 if never else 1.0, best)]))
+        return every(margins)
+
+    return look
 
 
 # Tables 8 and 9 -------------------------------------------------------------------------------------------------
@@ -149,15 +168,27 @@ def _rises_with_alpha(selection: Selection, measured: Measurements, place: Place
     )
 
 
+_TABLE_7: dict[str, Decide] = {
+    f"{claim}{suffix}": over(where, look(output))
+    for suffix, output in (("", None), ("-client-mean", "client_mean"))
+    for claim, where, look in (
+        ("no-slowdown", datasets(), _at_the_last_reached),
+        ("slower-at-first", datasets(), _lags_at_first),
+        (
+            "no-slowdown-at-the-last-target",
+            datasets("svhn", "cinic10"),
+            partial(_last_target, _COMPARABLE, False),
+        ),
+        ("slower-on-cifar10", datasets("cifar10"), partial(_last_target, 1.0, True)),
+        ("fedavg-all-never-arrives", datasets(), _all_never_arrives),
+    )
+}
+
 SINE_DECISIONS: dict[str, Decide] = {
     "gamma-costs-fedavg-accuracy": over(datasets("svhn"), _costs("server")),
     "gamma-costs-fedavg-accuracy-client-mean": over(datasets("svhn"), _costs("client_mean")),
     "non-stationarity-hurts": over(datasets("svhn"), _hurts),
-    "no-slowdown": over(datasets(), _at_the_last_reached),
-    "slower-at-first": over(datasets(), _lags_at_first),
-    "no-slowdown-at-the-last-target": over(datasets("svhn", "cinic10"), _last_target(_COMPARABLE, slower=False)),
-    "slower-on-cifar10": over(datasets("cifar10"), _last_target(1.0, slower=True)),
-    "fedavg-all-never-arrives": over(datasets(), _all_never_arrives),
+    **_TABLE_7,
     "every-gamma": over(SVHN_SINE, _leads_for_every("gamma", accuracy_tables.GAMMAS)),
     "every-alpha": over(SVHN_SINE, _leads_for_every("alpha", accuracy_tables.ALPHAS, ("train", "test"))),
     "accuracy-rises-with-alpha": over(SVHN_SINE, _rises_with_alpha),

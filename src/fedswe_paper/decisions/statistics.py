@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,10 @@ from fedswe_paper.cell import PaperCell
 from fedswe_paper.decisions.margin import Margin, Statistic, difference, numbers
 from fedswe_paper.decisions.scope import Place
 from fedswe_paper.decisions.verdict import Finding, Look, every
-from fedswe_paper.measurements import Measurements, first_round_of
+from fedswe_paper.measurements import Measurements, first_round_of, one_phase
 from fedswe_paper.recipes.labels import label
 from fedswe_paper.results import FinishedRun
+from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import Row, Selection
 
 CLOSE = 1.0  # points of accuracy; what the paper itself calls close (Section 7.2, on stationary SVHN)
@@ -25,19 +27,52 @@ def accuracy(output: str | None = None, part: str = "test") -> Statistic:
 
 
 def swing(output: str | None = None) -> Statistic:
-    """Standard deviation of the test accuracy over the last rounds, points."""
+    """Standard deviation of the test accuracy, points: over the last rounds.
+
+    In turns of groups over the second half of the run, in one phase of the period: over all phases it would measure
+    the alternation of the groups, which the paper's figures, sampled once a period, do not show.
+    """
 
     def of(run: FinishedRun) -> float:
-        return math.nan if run.diverged else 100 * float(np.std(tail(run, column_of(run, output))))
+        if run.diverged:
+            return math.nan
+        column = column_of(run, output)
+        return 100 * float(np.std(_second_half(run, column) if run.cell.periodic else tail(run, column)))
 
     return Statistic(of, whole=True)
 
 
+def _second_half(run: FinishedRun, column: str) -> list[float]:
+    return [row[column] for row in one_phase(run) if row["round"] > run.history.last["round"] / 2]
+
+
+def other_swings(measured: Measurements, cells: Sequence[PaperCell], output: str | None = None) -> str:
+    """A note beside the swing in turns of groups: without the trend of the curve, and over all phases."""
+    shown = []
+    for cell in cells:
+        finite = [run for run in measured.of(cell) if not run.diverged]
+        if finite:
+            column = column_of(finite[0], output)
+            level = 100 * np.mean([_about_a_line(_second_half(run, column)) for run in finite])
+            phases = 100 * np.mean([np.std(tail(run, column)) for run in finite])
+            shown.append(f"{named(cell, output)} {level:.1f} and {phases:.1f}")
+    about = "other swings, in one phase about a straight line and over all phases of the last rounds"
+    return f"{about}: {', '.join(shown)}" if shown else ""
+
+
+def _about_a_line(values: Sequence[float]) -> float:
+    """NaN where too few values leave no residual."""
+    if len(values) < 3:
+        return math.nan
+    rounds = np.arange(len(values))
+    return float(np.std(values - np.polyval(np.polyfit(rounds, values, 1), rounds)))
+
+
 def peak(output: str | None = None) -> Statistic:
-    """The highest test accuracy of the run, percent."""
+    """The highest test accuracy of the run, percent; in turns of groups in one phase of the period."""
 
     def of(run: FinishedRun) -> float:
-        return math.nan if run.diverged else 100 * float(run.history[column_of(run, output)].max())
+        return math.nan if run.diverged else 100 * max(row[column_of(run, output)] for row in one_phase(run))
 
     return Statistic(of, whole=True)
 
@@ -46,9 +81,10 @@ def above(statistic: Statistic, target: float) -> Statistic:
     return replace(statistic, of=lambda run: statistic.of(run) - target)
 
 
-def arrival(cell: PaperCell, target: float) -> Statistic:
-    """The first evaluated round with a test accuracy of this fraction."""
-    return Statistic(lambda run: first_round_of(run, target), whole=True, resolution=cell.experiment().evaluate.every)
+def arrival(cell: PaperCell, target: float, output: str | None = None) -> Statistic:
+    """The first round of the curve with a test accuracy of this fraction."""
+    step = SCALES[cell.scale].period if cell.periodic else cell.experiment().evaluate.every
+    return Statistic(lambda run: first_round_of(run, target, output), whole=True, resolution=step)
 
 
 def column_of(run: FinishedRun, output: str | None) -> str:
@@ -58,6 +94,13 @@ def column_of(run: FinishedRun, output: str | None) -> str:
 def tail(run: FinishedRun, column: str) -> list[float]:
     first = run.history.last["round"] - run.cell.experiment().evaluate.tail
     return [row[column] for row in run.history.rows if row["round"] > first]
+
+
+def training(measured: Measurements, cells: Sequence[PaperCell]) -> tuple[list[PaperCell], str]:
+    """The rows that are not at chance, and a note on the others: no claim is decided by a row that did not train."""
+    left_out = [cell for cell in cells if measured.at_chance(cell)]
+    note = f"left out, at chance: {', '.join(dict.fromkeys(map(label, left_out)))}" if left_out else ""
+    return [cell for cell in cells if cell not in left_out], note
 
 
 def named(cell: PaperCell, output: str | None = None) -> str:

@@ -41,12 +41,14 @@ Margins = Sequence[Margin | None]
 
 
 def at_least(needed: int, margins: Margins, note: str = "") -> Finding | None:
-    """So many of the margins must hold; None until all of them have been measured."""
+    """So many of the margins must hold; None until all of them have been measured, unless one of them diverged."""
     known = tuple(margin for margin in margins if margin is not None)
-    if not known or len(known) < len(margins):
+    statuses: list[Status] = [margin.status for margin in known]
+    missing = len(margins) - len(known)
+    if not known or (missing and "diverged, undecided" not in statuses):
         return None
-    status = combined([margin.status for margin in known], needed)
-    return Finding(status, known, note, one_is_enough=needed < len(known))
+    status = combined(statuses + ["undecided"] * missing, needed)
+    return Finding(status, known, note, one_is_enough=needed < len(margins))
 
 
 def every(margins: Margins, note: str = "") -> Finding | None:
@@ -55,7 +57,8 @@ def every(margins: Margins, note: str = "") -> Finding | None:
 
 def both(one: Finding | None, other: Finding | None) -> Finding | None:
     if one is None or other is None:
-        return None
+        there = one or other
+        return there if there and there.status == "diverged, undecided" else None
     notes = "; ".join(filter(None, [one.note, other.note]))
     return Finding(combined([one.status, other.status], 2), one.margins + other.margins, notes)
 

@@ -23,12 +23,12 @@ def targets_of(dataset: str) -> tuple[int, ...]:
     return _TARGETS.get(dataset, _OTHER)
 
 
-def first_round(cell: PaperCell, measured: Measurements, target: float) -> Measured | None:
+def first_round(cell: PaperCell, measured: Measurements, target: float, output: str | None = None) -> Measured | None:
     """Of the curve averaged over seeds, as the paper does; infinite if never, NaN if a run diverged before."""
     runs = measured.of(cell)
     if not runs:
         return None
-    curve = np.mean([run.curve(f"{cell.judged_by}_test_accuracy") for run in runs], axis=0)
+    curve = np.mean([run.curve(f"{output or cell.judged_by}_test_accuracy") for run in runs], axis=0)
     reached = runs[0].history["round"][curve >= target / 100]
     never = math.nan if any(run.diverged for run in runs) else math.inf
     return Measured(float(reached[0]) if len(reached) else never, None, len(runs))

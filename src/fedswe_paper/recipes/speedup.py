@@ -18,10 +18,10 @@ from fedswe_paper.selection import Selection
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CLIENTS = tuple(2**i for i in range(1, 10))
-_STEPS = tuple(2**i for i in range(8))
-_FIXED_CLIENTS, _FIXED_STEPS = 16, 2
-_SIGMA, _SPREAD = 3.0, 1.0
+CLIENTS = tuple(2**i for i in range(1, 10))
+STEPS = tuple(2**i for i in range(8))
+FIXED_CLIENTS, FIXED_STEPS = 16, 2
+SIGMA, SPREAD = 3.0, 1.0
 _CASES = ((1.0, 0.003), (0.5, 0.003), (0.1, 0.003), (0.5, 0.03))  # availability and target
 
 
@@ -58,14 +58,14 @@ def lines() -> tuple[Line, ...]:
     """FedSWE with k = m, sigma = 3, optima of spread 1, at the corollary's rates."""
 
     def needed(clients: int, steps: int, p: float, target: float) -> float:
-        return rounds_needed(target, clients=clients, steps=steps, p=p, k=clients, sigma=_SIGMA, spread=_SPREAD)
+        return rounds_needed(target, clients=clients, steps=steps, p=p, k=clients, sigma=SIGMA, spread=SPREAD)
 
     found = []
     for p, target in _CASES:
-        by_clients = tuple(needed(m, _FIXED_STEPS, p, target) for m in _CLIENTS)
-        by_steps = tuple(needed(_FIXED_CLIENTS, s, p, target) for s in _STEPS)
-        found.append(Line("clients", p, target, _CLIENTS, by_clients))
-        found.append(Line("local steps", p, target, _STEPS, by_steps))
+        by_clients = tuple(needed(m, FIXED_STEPS, p, target) for m in CLIENTS)
+        by_steps = tuple(needed(FIXED_CLIENTS, s, p, target) for s in STEPS)
+        found.append(Line("clients", p, target, CLIENTS, by_clients))
+        found.append(Line("local steps", p, target, STEPS, by_steps))
     return tuple(found)
 
 
@@ -79,7 +79,7 @@ def _draw(figure: Figure) -> None:
             axes.plot(sizes, line.rounds[0] * sizes[0] / sizes, color=GREY, linewidth=0.8, linestyle=":")
         axes.set_yscale("log")
         count_axis(axes, zero=False)
-        fixed = f"s = {_FIXED_STEPS}" if what == "clients" else f"m = {_FIXED_CLIENTS}"
+        fixed = f"s = {FIXED_STEPS}" if what == "clients" else f"m = {FIXED_CLIENTS}"
         format_axes(axes, f"{fixed}; dotted: linear", what, "rounds" if what == "clients" else "")
 
 
@@ -95,7 +95,7 @@ def _chart() -> Chart:
 
 def _report(selection: Selection, measured: Measurements) -> Page:
     about = (
-        f"exact expectations, no runs: quadratics of curvature 1, noise {_SIGMA:g}, optima of spread {_SPREAD:g}, "
+        f"exact expectations, no runs: quadratics of curvature 1, noise {SIGMA:g}, optima of spread {SPREAD:g}, "
         "k = m, rates of the corollary for the T at which the mean of E|grad F(x-bar)|^2 over T rounds is the target"
     )
     return Page(charts={"speedup": _chart()}, notes=[about, *(line.note() for line in lines())])
