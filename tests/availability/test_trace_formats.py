@@ -36,6 +36,11 @@ def test_fedscale(tmp_path, protocol):
     assert not log.dated
 
 
+LAUGH = ["x"]
+for _ in range(9):
+    LAUGH = [LAUGH] * 12
+
+
 class Command:
     def __reduce__(self):
         return os.system, ("touch EXECUTED",)
@@ -69,6 +74,13 @@ MALICIOUS = {
     "a length beyond the file": b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b"x.",
     "another value": pickle.dumps([1, 2]),
     "nested": b"\x80\x02" + b"(" * 100_000,
+    "a nested tuple as key": b"\x80\x04})" + b"\x85" * 400_000 + b"K\x01s.",
+    "a place in the memo beyond memory": b"\x80\x04}r\x00\x00\x00\x10.",
+    "a list within itself a billion times": pickle.dumps({1: {"active": [LAUGH], "inactive": [5], "finish_time": 9}}),
+    "numbers without end": pickle.dumps({10**5000: {}}),
+    "no mark": b"\x80\x02}u.",
+    "items for a number": b"\x80\x02K\x01K\x02a.",
+    "ids of two kinds": pickle.dumps(FEDSCALE),
 }
 
 
@@ -82,7 +94,7 @@ def test_a_malicious_pickle_is_refused_and_nothing_is_executed(tmp_path, monkeyp
 
 
 def test_a_pickle_with_persistent_objects_is_refused(tmp_path):
-    with pytest.raises(FedsweError, match="outside of the file"):
+    with pytest.raises(FedsweError, match="BINPERSID"):
         interval_log.read(written(tmp_path, "trace", persistent(tmp_path)))
 
 
@@ -169,7 +181,21 @@ def test_avt(tmp_path):
     assert devices(log.observed) == [[(0, 50)]] * 3
 
 
-@pytest.mark.parametrize("line", ["n1", "n1 x", "n1 2 0 10", "n1 1 a b", "n1 1 5 nan", "n1 1 9 5", "n1 0", "\xff"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n1",
+        "n1 x",
+        "n1 2 0 10",
+        "n1 1 a b",
+        "n1 1 5 nan",
+        "n1 1 9 5",
+        "n1 0",
+        "\xff",
+        "n1 \xb2 1 2",
+        "n1 " + "9" * 5000,
+    ],
+)
 def test_wrong_lines_of_avt_are_one_line(tmp_path, line):
     with pytest.raises(FedsweError) as raised:
         interval_log.read(written(tmp_path, "x.avt", line.encode("latin-1")))
@@ -219,6 +245,38 @@ def test_an_observation_that_does_not_fit_is_one_line(tmp_path, seen, words):
     log = written(tmp_path, "log.csv", "client,start,end\n1,0,10\n2,5,9\n")
     with pytest.raises(FedsweError, match=words):
         interval_log.read(log, written(tmp_path, "seen.csv", "client,start,end\n" + seen))
+
+
+def test_an_observation_of_another_format_has_the_same_ids(tmp_path):
+    log = written(tmp_path, "log.csv", "client,start,end\na,0,10\nb,5,9\n")
+    seen = written(tmp_path, "seen.csv", "client,start,end\n\u8bbe,0,10\na,0,10\nb,5,9\n")
+    assert devices(interval_log.read(log, seen)) == [[], [(0, 10)], [(5, 9)]]
+
+
+def test_many_intervals_and_observations_are_matched(tmp_path):
+    rng = np.random.default_rng(0)
+    edges = np.sort(rng.choice(10**6, 40_000, replace=False))
+    seen = edges.reshape(-1, 2)
+    inside = seen[:, 0] + (seen[:, 1] - seen[:, 0]) // 2
+    log = "".join(f"1,{a},{b}\n" for a, b in zip(inside.tolist(), seen[:, 1].tolist(), strict=True))
+    found = interval_log.read(
+        written(tmp_path, "log.csv", "client,start,end\n" + log),
+        written(tmp_path, "seen.csv", "client,start,end\n" + "".join(f"1,{a},{b}\n" for a, b in seen.tolist())),
+    )
+    assert found.start.tolist() == inside.tolist()
+    window = interval_log.observation_of(found)
+    assert window.tolist() == list(range(len(seen)))
+
+
+def test_ids_that_a_table_cannot_hold_are_one_line(tmp_path):
+    events = messages((0, "screen_lock"), (1, "wifi"), (2, "battery_charged_on"), (3, "4g"))
+    for ids in (["#a", "b"], ["1", "01"]):
+        content = {name: {"messages": events} for name in ids}
+        log = interval_log.read(written(tmp_path, "x.json", json.dumps(content)))
+        with pytest.raises(FedsweError, match="rename"):
+            interval_log.csv_text(log)
+    with pytest.raises(FedsweError, match="printable"):
+        interval_log.read(written(tmp_path, "y.json", json.dumps({"\ud800": FLASH["a"]})))
 
 
 def test_a_log_written_as_csv_is_the_same_log(tmp_path):

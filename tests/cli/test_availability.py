@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedswe.analysis.described import of_table
+from fedswe.analysis.description import describe
 from fedswe.availability import Intervals
 from fedswe.availability.model import Population
 from tests.cli.command import fedswe
@@ -97,7 +99,7 @@ def test_a_model_a_mask_a_run_and_a_deployment_are_described(tmp_path, monkeypat
     assert stationary["autocorrelation"]["1"] == pytest.approx(0, abs=0.03)
     assert [one["assumption"] for one in stationary["violations"]] == ["clients are available equally often"]
     markov = described("markov", "availability.p=[0.5,0.5]", "availability.on=0.05", "--horizon", 4000)
-    assert "rounds are independent" in [one["assumption"] for one in markov["violations"]]
+    assert "rounds are independent, with constant probabilities" in [v["assumption"] for v in markov["violations"]]
     mask = tmp_path / "mask.csv"
     mask.write_text("1,0,1\n0,0,1\n")
     assert described(mask)["never_available"] == 1
@@ -117,7 +119,7 @@ def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
         monkeypatch, capsys, "availability", "describe", log, "--devices", 31, "--plot", tmp_path / "page.png"
     )
     assert (code, err) == (0, "")
-    assert "1 of 31 clients are never available" in text
+    assert "1 of 31 clients are available in no round" in text
     assert "if the log is padded there" in text
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
 
@@ -134,13 +136,91 @@ def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
         (["log.csv", "--devices", "1", "--round-seconds", "10"], "names 2 devices"),
         (["log.csv", "--round-seconds", "100"], "less than a round"),
         (["empty"], "config.toml"),
+        (["stationary", "--start", "3"], "for logs only"),
+        (["stationary", "--horizon", "0"], "at least 1 round"),
+        (["log.csv", "--horizon", "3"], "give --end"),
+        (["log.csv", "--round-seconds", "10", "--confidence", "1"], "confidence"),
+        (["long.csv"], "raise --round-seconds"),
+        (["zeros.csv"], "no client is available"),
+        (["log.csv", "--observed", "elsewhere.csv"], "no availability lies"),
+        (["wide.csv"], "cannot be read"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "log.csv").write_text("client,start,end\n1,0,10\n2,5,60\n")
+    (tmp_path / "long.csv").write_text("client,start,end\n1,0,1e11\n")
+    (tmp_path / "zeros.csv").write_text("0,0,0\n0,0,0\n")
+    (tmp_path / "elsewhere.csv").write_text("client,start,end\n1,100,110\n2,100,110\n")
+    (tmp_path / "wide.csv").write_text("x" * 200_000 + ",y\n")
     code, out, err = fedswe(monkeypatch, capsys, "availability", "describe", *words)
     assert (code, out) == (2, "")
     assert says in err
     assert len(err.splitlines()) == 1
+
+
+def assumptions(found):
+    return {one["assumption"] for one in found["violations"]}
+
+
+DYNAMICS = {
+    "stationary": {"clients are available equally often"},
+    "sine": {"clients are available equally often", "probabilities do not change over time"},
+    "staircase": {"clients are available equally often", "probabilities do not change over time"},
+    "alternating": {"clients are available equally often", "probabilities do not change over time"},
+    "cyclic": {"clients are available equally often", "probabilities do not change over time"},
+    "markov": {"clients are available equally often", "rounds are independent, with constant probabilities"},
+}
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_the_dynamics_of_the_paper_violate_what_they_do(name, described):
+    """Draws of the paper's models are independent given their probabilities, as FedSWE's analysis allows."""
+    assert assumptions(described(name, "task.clients=60", "--horizon", 1500)) == DYNAMICS[name]
+
+
+@pytest.mark.parametrize(
+    ("m", "rounds", "p"), [(2, 500, 0.5), (10, 50, 0.5), (3, 20, 0.5), (20, 200, 0.2), (60, 300, 0.1)]
+)
+def test_noise_violates_nothing(m, rounds, p):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        found = describe(of_table("noise", rng.random((rounds, m)) < p)).values
+        assert assumptions(found) <= {"every client is available now and then"}
+
+
+def test_turns_of_two_clients_are_not_independent_rounds():
+    turns = np.arange(40)[:, None] % 2 == np.arange(2)
+    assert "rounds are independent, with constant probabilities" in assumptions(
+        describe(of_table("turns", turns)).values
+    )
+
+
+def test_a_night_is_told_from_a_day(tmp_path, described):
+    rng = np.random.default_rng(0)
+    hour = 3600
+    for name, hours in (("night", range(6)), ("any", range(24))):
+        rows = [
+            f"{i},{(24 * day + h) * hour},{(24 * day + h) * hour + 1800}"
+            for i in range(20)
+            for day in range(5)
+            for h in hours
+            if rng.random() < 0.5
+        ]
+        (tmp_path / f"{name}.csv").write_text("client,start,end\n" + "\n".join(rows) + "\n")
+    daily = "availability does not depend on the time of day"
+    assert daily in assumptions(described(tmp_path / "night.csv"))
+    assert daily not in assumptions(described(tmp_path / "any.csv"))
+
+
+def test_an_observation_holds_in_a_run_that_is_shorter_than_the_log(tmp_path, described):
+    log, seen = tmp_path / "log.csv", tmp_path / "seen.csv"
+    log.write_text("client,start,end\n0,0,6000\n1,30000,36000\n0,54000,60000\n")
+    seen.write_text("client,start,end\n0,0,6000\n0,54000,60000\n1,30000,36000\n")
+    words = [f"availability.file={log}", f"availability.observed_file={seen}", "availability.mapping=first"]
+    found = described("intervals", *words, "task.clients=2", "--horizon", 70)
+    assert found["mean_availability"] == 1.0
+    whole = described(log, "--observed", seen)
+    assert whole["outages"]["number"] == 0  # it was not observed in between
+    assert [w["delta"] for w in whole["windows"]][-1] is None  # no client was observed in half of all rounds

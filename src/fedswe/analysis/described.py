@@ -15,6 +15,7 @@ from fedswe.availability.schedule import Bools
 from fedswe.availability.statistics import DAY, Record
 from fedswe.errors import require
 
+_ROUNDS, _DEVICES = 2_000_000, 5_000_000  # at most
 _GAPS = 0.1  # share of the numbers up to the largest id that may be missing and are then taken as devices
 
 
@@ -23,8 +24,7 @@ def of_log(
 ) -> Described:
     """Every device of a log is a client; a device is available in a round if it is online at its middle."""
     notes = []
-    whole = Intervals(path, observed_file=observed_file)
-    log = whole.log()
+    log = Intervals(path, observed_file=observed_file).log()
     if start == "" and not log.dated and 0 <= log.start.min() < DAY:
         start = 0.0
     if not devices:
@@ -48,35 +48,41 @@ def of_log(
         devices=devices,
         observed_file=observed_file,
     )
+    rounds = model.rounds()
+    assert rounds is not None
+    require(rounds <= _ROUNDS, f"{path} has {rounds:,} rounds, more than {_ROUNDS:,}: raise --round-seconds")
+    require(devices <= _DEVICES, f"{devices:,} devices are too many: at most {_DEVICES:,} are described")
     available, observed = model.runs(devices, 0)
     require(bool(available.count.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
     origin = model.begins()
-    table = Record(available, observed, round_seconds)
-    rounds = available.rounds
     found = log_statistics(log, origin, origin + rounds * round_seconds, devices)
     population = available.per_round / devices
+    usual = float(np.quantile(population, 0.99))
     for share, where, option in ((found.at_start, "beginning", "--start"), (found.at_end, "end", "--end")):
-        if share > 2 * float(np.quantile(population, 0.99)):
+        if share > min(2 * usual, (1 + usual) / 2) and usual < 1:
             notes.append(
-                f"{share:.0%} of the devices are available at the {where}, at most {population.max():.0%} in a round: "
-                f"if the log is padded there, leave that time out with {option}"
+                f"{share:.0%} of the devices are available at the very {where}, at most {usual:.0%} in 99 % of the "
+                f"rounds: if the log is padded there, leave that time out with {option}"
             )
-    return Described(Path(path).name, table, found, notes)
+    return Described(Path(path).name, Record(available, observed, round_seconds), found, notes=notes)
 
 
 def of_scenario(clients: Scenario) -> Described:
     """The availability of an experiment, drawn with its seed."""
-    availability, seed = clients.experiment.availability, clients.experiment.seed
-    runs = Runs.drawn(clients.schedule.sample, clients.m, clients.horizon)
-    require(bool(runs.count.any()), f"{clients.name}: no client is available in {clients.horizon} rounds")
+    availability, horizon = clients.experiment.availability, clients.horizon
     if isinstance(availability, Intervals) and not availability.wrap:
-        whole, observed = availability.runs(clients.m, seed)
-        if whole.rounds == clients.horizon:
-            return Described(clients.name, Record(whole, observed, availability.round_seconds), None)
-    return Described(clients.name, Record(runs), None)
+        available, observed = availability.runs(clients.m, clients.experiment.seed)
+        seen = None if observed is None else observed.until(horizon)
+        record = Record(available.until(horizon), seen, availability.round_seconds)
+    else:
+        record = Record(Runs.drawn(clients.schedule.sample, clients.m, horizon))
+    require(bool(record.available.count.any()), f"{clients.name}: no client is available in {horizon} rounds")
+    known = clients.prob if clients.known == "probabilities" else None
+    return Described(clients.name, record, probabilities=known)
 
 
 def of_table(name: str, available: Bools) -> Described:
     """A row per round, a column per client."""
     rounds, m = available.shape
-    return Described(name, Record(Runs.drawn(lambda t: available[t], m, rounds)), None)
+    require(bool(available.any()), f"{name}: no client is available in any of the {rounds} rounds")
+    return Described(name, Record(Runs.drawn(lambda t: available[t], m, rounds)))

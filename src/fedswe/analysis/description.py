@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedswe.analysis.report import Report, TextTable, short, table
+from fedswe.analysis.violations import remarks, violations
 from fedswe.availability.log_statistics import LogStatistics
 from fedswe.availability.schedule import Floats
-from fedswe.availability.statistics import ECHO_LEVELS, QUANTILES, Record, Statistics, quantile, statistics
+from fedswe.availability.statistics import DAY, ECHO_LEVELS, QUANTILES, Record, Statistics, quantile, statistics
 from fedswe.plotting import BLUE, GREEN, GREY, ORANGE, format_axes
-from fedswe.theory.assumption import chernoff_lower, chernoff_upper
+from fedswe.theory.assumption import check_confidence, chernoff_lower, chernoff_upper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIZE = (6.9, 5.0)
 _RARE = 0.05
-_DELTAS = (0.01, 0.05, 0.1)
-_DEPENDENT, _TOGETHER, _DAILY, _LONG_ECHO, _BIASED = 0.1, 0.02, 1.3, 20, 0.1  # from which on a sentence says so
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +30,15 @@ class Described:
 
     name: str
     record: Record
-    log: LogStatistics | None
+    seconds: LogStatistics | None = None
+    probabilities: Floats | None = None  # [rounds, m], of a model with independent rounds
     notes: Sequence[str] = ()
 
 
 def describe(given: Described, confidence: float = 0.95) -> Report:
+    check_confidence(confidence)
     found = statistics(given.record)
-    share = found.share if given.log is None else given.log.share
+    share = found.share if given.seconds is None else given.seconds.share
     values: dict[str, Any] = {
         "name": given.name,
         "clients": found.clients,
@@ -46,10 +47,11 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
         "mean_availability": float(np.nanmean(share)),
         "per_client": _quantiles(share),
         "never_available": int((share == 0).sum()),
+        "never_in_a_round": int((found.share == 0).sum()),
         "never_observed": int(np.isnan(share).sum()),
         "below_5_percent": float((share[np.isfinite(share)] < _RARE).mean()),
         "gini": _gini(share),
-        "beta_fit": found.beta,
+        "beta_fit": _beta(share),
         "population": {"smallest": float(np.nanmin(found.population)), "largest": float(np.nanmax(found.population))},
         "empty_rounds": int((found.population == 0).sum()),
         "stays": found.stays,
@@ -60,23 +62,24 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
             "mean": found.echo_mean,
             **{_level(q): e for q, e in zip(ECHO_LEVELS, found.echo_quantiles(), strict=True)},
         },
-        "sessions": _lengths(found, "sessions") if given.log is None else _seconds(given.log.sessions),
-        "outages": _lengths(found, "outages") if given.log is None else _seconds(given.log.outages),
+        "sessions": _lengths(found, "sessions") if given.seconds is None else _seconds(given.seconds.sessions),
+        "outages": _lengths(found, "outages") if given.seconds is None else _seconds(given.seconds.outages),
         "windows": _windows(found, confidence),
-        "smallest_windows": [{"delta": delta, "rounds": _smallest_window(found, delta)} for delta in _DELTAS],
         "fedavg": {"distance": found.fedavg_distance, "effective_clients": found.effective_clients},
     }
-    if given.log is not None:
+    if given.seconds is not None:
         values |= {
-            "sessions_per_day": _quantiles(given.log.per_day),
-            "sessions_below_a_minute": given.log.short,
-            "longest_outage_days": _quantiles(given.log.longest_outage / 86_400),
-            "by_hour": given.log.by_hour,
+            "sessions_per_day": _quantiles(given.seconds.per_day),
+            "sessions_below_a_minute": given.seconds.short,
+            "longest_outage_days": _quantiles(given.seconds.longest_outage / DAY),
+            "by_hour": given.seconds.by_hour,
         }
-    values["violations"] = _violations(values)
-    tables = [_overview(values, given.log is not None), _windows_table(values)]
-    notes = [*given.notes, *_sentences(values)]
-    return Report(values, lambda figure: _draw(figure, found, share, given.log), _SIZE, tables, notes)
+    violated = violations(found, values["never_in_a_round"], given.probabilities, given.seconds)
+    values |= {"violations": [asdict(one) for one in violated], "remarks": remarks(found)}
+    tables = [_overview(values, given.seconds is not None), _windows_table(values)]
+    sentences = [one.sentence() for one in violated] or ["no assumption that was checked is clearly violated"]
+    notes = [*given.notes, *sentences, *values["remarks"]]
+    return Report(values, lambda figure: _draw(figure, found, share, given.seconds), _SIZE, tables, notes)
 
 
 # numbers -----------------------------------------------------------------------------------------------------
@@ -96,6 +99,13 @@ def _gini(share: Floats) -> float:
     return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * ordered.sum())) if ordered.any() else 0.0
 
 
+def _beta(share: Floats) -> tuple[float, float] | None:
+    """The Beta distribution with the mean and the variance of the shares; None if there is none."""
+    mean, variance = float(np.nanmean(share)), float(np.nanvar(share))
+    scale = mean * (1 - mean) / variance - 1 if variance > 0 else 0.0
+    return (mean * scale, (1 - mean) * scale) if scale > 0 else None
+
+
 def _lengths(found: Statistics, what: str) -> dict[str, Any]:
     counts = getattr(found, what)
     return {
@@ -113,82 +123,14 @@ def _windows(found: Statistics, confidence: float) -> list[dict[str, float]]:
     """delta(P) with Chernoff's limits for independent rounds, Bonferroni over clients and windows."""
     ever = max(1, int(found.ever.sum()))
     rows = []
-    for window, delta in zip(found.windows, found.smallest.tolist(), strict=True):
+    for window, delta, seen in zip(found.windows, found.smallest.tolist(), found.judged_on.tolist(), strict=True):
         alpha = (1 - confidence) / (2 * ever * (found.rounds // window))
-        limits = [float(limit(delta, window, alpha)) for limit in (chernoff_lower, chernoff_upper)]
+        limits = [float(limit(delta, seen, alpha)) if seen else math.nan for limit in (chernoff_lower, chernoff_upper)]
         rows.append({"rounds": window, "delta": delta, "lower": limits[0], "upper": limits[1]})
     return rows
 
 
-def _smallest_window(found: Statistics, delta: float) -> int | None:
-    """The shortest of the windows looked at from which on every client that is ever available reaches delta."""
-    enough = [window for window, least in zip(found.windows, found.smallest, strict=True) if least >= delta]
-    return min(enough) if enough else None
-
-
 # words -------------------------------------------------------------------------------------------------------
-def _violations(values: dict[str, Any]) -> list[dict[str, Any]]:
-    """The assumptions that this availability violates: which, by how much, and whose they are."""
-    found = []
-
-    def add(assumption: str, violated: bool, measured: str, methods: str) -> None:
-        if violated:
-            found.append({"assumption": assumption, "measured": measured, "methods": methods})
-
-    next_round = values["autocorrelation"].get("1", math.nan)
-    stays, returns, echo, never = values["stays"], values["returns"], values["echo"], values["never_available"]
-    add(
-        "every client is available with positive probability in every window",
-        never > 0,
-        f"{never} of {values['clients']} clients are never available",
-        "all: no method learns from their data, and the average that is minimised contains them",
-    )
-    add(
-        "rounds are independent",
-        next_round > _DEPENDENT,  # P(A | A) alone is above P(A | not A) where only the clients' shares differ
-        f"a client's availability correlates with that in its next round by {next_round:.2f}; "
-        f"P(available | available before) = {stays:.3f}, P(available | not available before) = {returns:.3f}",
-        "FedSWE's analysis, FedAvg with known p, FedAU and F3AST estimate probabilities of independent rounds",
-    )
-    hours = values.get("by_hour")
-    if hours is not None and np.isfinite(hours).all() and np.min(hours) > 0:
-        ratio = float(np.max(hours) / np.min(hours))
-        add(
-            "probabilities do not change over time",
-            ratio > _DAILY,
-            f"availability by hour of the day varies by a factor of {ratio:.2f}",
-            "FedAU, F3AST and FedAvg with one p per client",
-        )
-    add(
-        "clients are independent of each other",
-        values["pairwise_correlation"] > _TOGETHER,
-        f"mean correlation of two clients {values['pairwise_correlation']:.3f}",
-        "FedSWE's analysis; all methods have rounds with few clients at the same time",
-    )
-    add(
-        "clients return soon",
-        echo["p99"] > _LONG_ECHO,
-        f"1 % of the reports come after {echo['p99']} rounds or more, the longest after {echo['max']}",
-        "FedSWE and FedAU multiply a report by the rounds missed; MIFA, FedVARP and SCAFFOLD reuse what is old",
-    )
-    add(
-        "clients are available equally often",
-        values["fedavg"]["distance"] > _BIASED,
-        f"FedAvg over active clients weighs them as {values['fedavg']['effective_clients']:.0f} of "
-        f"{values['clients']} (distance from equal weights {values['fedavg']['distance']:.2f})",
-        "FedAvg and gFedAvg minimise another average than the one over all clients",
-    )
-    return found
-
-
-def _sentences(values: dict[str, Any]) -> list[str]:
-    if not values["violations"]:
-        return ["no assumption of the methods is clearly violated"]
-    return [
-        f"violated: {found['assumption']} ({found['measured']}). {found['methods']}." for found in values["violations"]
-    ]
-
-
 def _overview(values: dict[str, Any], timed: bool) -> TextTable:
     def spread(of: dict[str, float], scale: float = 1.0) -> str:
         return " / ".join(short(of[_level(q)] / scale) for q in QUANTILES)
@@ -198,6 +140,7 @@ def _overview(values: dict[str, Any], timed: bool) -> TextTable:
         ("mean availability", short(values["mean_availability"])),
         ("per client, 5/25/50/75/95 %", spread(values["per_client"])),
         ("never available", f"{values['never_available']} ({values['never_available'] / values['clients']:.1%})"),
+        ("in no round", str(values["never_in_a_round"])),
         ("available below 5 %", f"{values['below_5_percent']:.1%}"),
         ("Gini index over clients", short(values["gini"])),
         ("Beta(a, b) with this mean and variance", ", ".join(short(x) for x in values["beta_fit"] or ()) or "—"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -57,6 +58,11 @@ class Log:
     observed: Log | None = None  # when each device was observed, for the same devices; None: from first to last
 
     @property
+    def names(self) -> list[Any]:
+        """The ids of the devices, as whole numbers or texts."""
+        return [label.decode("latin-1") if isinstance(label, bytes) else label for label in self.labels.tolist()]
+
+    @property
     def ids(self) -> Integers | None:
         return self.labels.astype(np.int64) if self.labels.dtype.kind in "iu" else None
 
@@ -98,34 +104,41 @@ def _read(path: str, changed: int, size: int) -> Log:
 
 
 def is_log(path: str) -> bool:
-    """Whether a file is a log of intervals: a format of others, or a table with the three columns."""
-    if path.lower().endswith((".parquet", ".pq")):
-        names = list(columns.from_parquet(path, KEY, index=True))
-    elif path.lower().endswith((".npy", ".npz")):
+    """Whether a file is a log of intervals: a format of others, or a table with three columns or their names."""
+    if path.lower().endswith((".npy", ".npz")):
         return False
-    elif reader_of(Path(path)) is not None:
+    if path.lower().endswith((".parquet", ".pq")):
+        return _has_names(list(columns.from_parquet(path, KEY, index=True)))
+    if reader_of(Path(path)) is not None:
         return True
-    else:
-        names = next(open_text(path, KEY).lines(), (0, []))[1]
-    found = {name.strip().lower() for name in names}
-    return bool(found & set(NAMES["start"])) and bool(found & set(NAMES["end"]))
+    try:
+        first = next(open_text(path, KEY).lines(), (0, []))[1]
+    except ValueError as error:
+        raise FedsweError(f"{path} cannot be read ({reason(error)})") from None
+    # Without names, rows of client, start, end hold something else than 0 and 1.
+    return _has_names(first) or (len(first) == 3 and not set(first) <= {"0", "1", "true", "false"})
+
+
+def _has_names(found: Sequence[str]) -> bool:
+    names = {name.strip().lower() for name in found}
+    return bool(names & set(NAMES["start"])) and bool(names & set(NAMES["end"]))
 
 
 def csv_text(log: Log) -> str:
     """The log as a table, seconds with as many digits as they need."""
-    labels = np.repeat(log.labels, np.diff(log.offset)).tolist()
+    names = log.names
+    if log.ids is None:
+        unreadable = next((name for name in names if name.startswith("#")), None)
+        require(unreadable is None, f"{log.name}: the id {unreadable!r} would begin a comment in a table: rename it")
+        if all(name.isdigit() for name in names):
+            require(len({int(name) for name in names}) == len(names), f"{log.name}: ids such as 1 and 01: rename them")
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["client", "start_s", "end_s"])
-    writer.writerows(
-        (label, f"{start:.17g}", f"{end:.17g}")
-        for label, start, end in zip(
-            (value.decode("latin-1") if isinstance(value, bytes) else value for value in labels),
-            log.start.tolist(),
-            log.end.tolist(),
-            strict=True,
-        )
-    )
+    for k, name in enumerate(names):
+        span = slice(log.offset[k], log.offset[k + 1])
+        times = zip(log.start[span].tolist(), log.end[span].tolist(), strict=True)
+        writer.writerows((name, f"{start:.17g}", f"{end:.17g}") for start, end in times)
     return stream.getvalue()
 
 
@@ -147,7 +160,7 @@ def from_memory(log: Any, name: str) -> Log:
 def _from_trace(trace: Trace, path: str) -> Log:
     parts = [
         # Observations of one device may touch: those of an available and an unavailable time do.
-        _from_columns({name: np.asarray(column) for name, column in spans.columns().items()}, path, may_touch=seen)
+        _from_columns(spans.columns(), path, may_touch=seen)
         for spans, seen in ((trace.available, False), (trace.observed, True))
         if spans.start
     ]
@@ -166,21 +179,20 @@ def observed_in(log: Log, observed: Log) -> Log:
     require(
         (log.ids is None) == (observed.ids is None), f"{observed.name}: ids must be of the kind that {log.name} has"
     )
-    place = {label: k for k, label in enumerate(observed.labels.tolist())}
-    missing = [label for label in log.labels.tolist() if label not in place]
+    place = {label: k for k, label in enumerate(observed.names)}
+    missing = [label for label in log.names if label not in place]
     require(
         not missing,
         f"{observed.name} lacks {len(missing)} devices of {log.name}, first {missing[0] if missing else ''}: "
         "add when they were observed, or remove their intervals",
     )
-    known = np.array([place[label] for label in log.labels.tolist()], dtype=np.int64)
-    device = np.repeat(known, np.diff(log.offset))
-    # Each interval with each observation of its device.
-    windows = np.diff(observed.offset)[device]
-    pair = np.repeat(np.arange(len(device)), windows)
-    window = np.arange(len(pair)) + np.repeat(observed.offset[device] - (np.cumsum(windows) - windows), windows)
+    device = np.repeat(np.array([place[label] for label in log.names], dtype=np.int64), np.diff(log.offset))
+    first, last = _windows(observed, device, log.start, log.end)
+    pair = np.repeat(np.arange(len(device)), last - first)
+    window = np.arange(len(pair)) + np.repeat(first - (np.cumsum(last - first) - (last - first)), last - first)
     start, end = np.maximum(log.start[pair], observed.start[window]), np.minimum(log.end[pair], observed.end[window])
     kept = (end > start) | ((end == start) & (log.end[pair] == log.start[pair]))
+    require(kept.any(), f"{log.name}: no availability lies in the times of {observed.name}")
     lost = float((log.end - log.start).sum() - (end - start)[kept].sum())
     if lost > 1e-6 * float((log.end - log.start).sum()):
         warn(f"{log.name}: {lost:g} s of availability lie outside of the observed times and are left out")
@@ -188,6 +200,30 @@ def observed_in(log: Log, observed: Log) -> Log:
     order = np.lexsort((start, device))
     offset = np.concatenate([[0], np.cumsum(np.bincount(device, minlength=observed.devices))])
     return Log(log.name, observed.labels, offset, start[order], end[order], log.dated, observed)
+
+
+def _windows(observed: Log, device: Integers, start: Floats, end: Floats) -> tuple[Integers, Integers]:
+    """For each interval the observations of its device that may meet it: the first, and the one after the last.
+
+    Devices lie one after the other on a line of seconds. Its sums are rounded, so a neighbour on each side is added.
+    """
+    origin = min(float(observed.start.min()), float(start.min(initial=math.inf)))
+    length = max(float(observed.end.max()), float(end.max(initial=-math.inf))) - origin + 1.0
+    home = np.repeat(np.arange(observed.devices), np.diff(observed.offset)) * length - origin
+    first = np.searchsorted(home + observed.end, device * length - origin + start) - 1
+    last = np.searchsorted(home + observed.start, device * length - origin + end, side="right") + 1
+    return np.maximum(first, observed.offset[device]), np.minimum(last, observed.offset[device + 1])
+
+
+def observation_of(log: Log) -> Integers:
+    """For each interval of a log the observation of its device that contains it."""
+    assert log.observed is not None
+    device = np.repeat(np.arange(log.devices), np.diff(log.offset))
+    first, last = _windows(log.observed, device, log.start, log.end)
+    window = first.copy()
+    while (late := (log.observed.end[window] < log.end) & (window < last - 1)).any():
+        window[late] += 1
+    return window
 
 
 # text ----------------------------------------------------------------------------------------------------
@@ -304,13 +340,16 @@ def _from_columns(table: dict[str, Array], name: str, may_touch: bool = False) -
         return f"{name}[{i}]"
 
     if client.dtype.kind == "f":
-        whole = np.isfinite(client) & (client == np.round(client))
+        whole = np.isfinite(client) & (client == np.round(client)) & (np.abs(client) < 2**53)
         _require_all(whole, lambda i: f"{name}: {place(i, 'client')}", "is not a whole number or a text")
         client = client.astype(np.int64)
     elif client.dtype.kind not in "iuSU":
         known = np.array([value is not None and value == value for value in client])
         _require_all(known, lambda i: f"{name}: {place(i, 'client')}", "is missing")
-        client = client.astype(str)
+        try:
+            client = client.astype(str)
+        except (ValueError, UnicodeError):
+            raise FedsweError(f"{name}: the clients must be whole numbers or texts") from None
     return _log(name, client, start, end, place, may_touch)
 
 

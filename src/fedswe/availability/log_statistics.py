@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedswe.availability.interval_log import Log
+from fedswe.availability.interval_log import Integers, Log, observation_of
 from fedswe.availability.schedule import Floats
 from fedswe.availability.statistics import DAY
 
@@ -37,16 +37,16 @@ class LogStatistics:
 
 def log_statistics(log: Log, start: float, end: float, devices: int) -> LogStatistics:
     """`devices` may exceed those that the log names: the others were never available."""
-    device, first, after = _between(log, start, end)
+    device, first, after, window = _between(log, start, end)
     seen_device, seen_first, seen_after = (
         (np.arange(devices), np.full(devices, start), np.full(devices, end))
         if log.observed is None
-        else _between(log.observed, start, end)
+        else _between(log.observed, start, end)[:3]
     )
     observed = np.bincount(seen_device, seen_after - seen_first, minlength=devices)
     available = np.bincount(device, after - first, minlength=devices)
     count = np.bincount(device, minlength=devices)
-    same = device[1:] == device[:-1]
+    same = (device[1:] == device[:-1]) & (window[1:] == window[:-1])  # an outage that was observed
     gap = (first[1:] - after[:-1])[same]
     longest = np.zeros(devices)
     np.maximum.at(longest, device[1:][same], gap)
@@ -66,11 +66,13 @@ def log_statistics(log: Log, start: float, end: float, devices: int) -> LogStati
     )
 
 
-def _between(log: Log, start: float, end: float) -> tuple[np.ndarray, Floats, Floats]:
+def _between(log: Log, start: float, end: float) -> tuple[Integers, Floats, Floats, Integers]:
+    """Device, start, end and observation of the intervals, cut to the time from `start` to `end`."""
     device = np.repeat(np.arange(log.devices), np.diff(log.offset))
+    window = device if log.observed is None else observation_of(log)
     first, after = log.start.clip(start, end), log.end.clip(start, end)
     kept = after > first
-    return device[kept], first[kept], after[kept]
+    return device[kept], first[kept], after[kept], window[kept]
 
 
 def _by_hour(first: Floats, after: Floats) -> Floats:

@@ -49,6 +49,11 @@ class Runs:
         assert np.array_equal(client, other)
         return cls(m, rounds, client, first, after)
 
+    def until(self, rounds: int) -> Runs:
+        """The same in the first rounds only."""
+        kept = self.first < rounds
+        return Runs(self.m, rounds, self.client[kept], self.first[kept], np.minimum(self.after[kept], rounds))
+
     @property
     def length(self) -> Integers:
         return self.after - self.first

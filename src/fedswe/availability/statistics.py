@@ -53,24 +53,17 @@ class Statistics:
     echoes: Integers  # [largest echo + 1], number of reports with each echo
     sessions: Integers  # [longest + 1], number of runs of available rounds with each length
     outages: Integers  # [longest + 1], number of runs of unavailable rounds between two sessions
-    longest_outage: Integers  # [clients], between two sessions
     correlation: Floats  # [len(lags)], of a client's availability with its own, so many rounds later
     lags: tuple[int, ...]
     pairwise: float  # mean correlation of two clients in the same round
     weight: Floats  # [clients], the weight that FedAvg over active clients gives each: mean of 1{i in A} / |A|
     windows: tuple[int, ...]
-    smallest: Floats  # [len(windows)], the smallest share of a window in which any client is available: delta(P)
+    smallest: Floats  # [len(windows)], delta(P): the smallest share of a window in which a client is available, or NaN
+    judged_on: Integers  # [len(windows)], the fewest observed rounds of a window that counts
 
     @property
     def ever(self) -> Bools:
         return np.asarray(self.share > 0)
-
-    @property
-    def beta(self) -> tuple[float, float] | None:
-        """The Beta distribution with the mean and the variance of the shares; None if there is none."""
-        mean, variance = float(np.nanmean(self.share)), float(np.nanvar(self.share))
-        scale = mean * (1 - mean) / variance - 1 if variance > 0 else 0.0
-        return (mean * scale, (1 - mean) * scale) if scale > 0 else None
 
     @property
     def fedavg_distance(self) -> float:
@@ -104,15 +97,16 @@ def statistics(given: Record) -> Statistics:
     runs, m, rounds = given.available, given.m, given.rounds
     seen = given.observed or Runs.whole(m, rounds)
     day = None if given.round_seconds is None else round(DAY / given.round_seconds)
-    lags = tuple(sorted({lag for lag in (1, 6, day) if lag is not None and 1 <= lag < rounds}))
+    lags = tuple(sorted({lag for lag in (1, 6, day) if lag is not None and 1 <= lag <= rounds // 2}))
     windows = _windows(rounds, day)
     available_in, observed_in = runs.per_round.astype(np.float64), seen.per_round.astype(np.float64)
     fair = np.divide(1.0, available_in, out=np.zeros(rounds), where=available_in > 0)  # FedAvg: 1 / |A|
     share = np.divide(runs.count, seen.count, out=np.full(m, np.nan), where=seen.count > 0)
     weight = runs.sums(fair)
     stays, returns = _transitions(runs, seen)
-    echoes, outages, longest = _gaps(runs, seen)
-    reports = weight.sum()
+    echoes, outages = _gaps(runs, seen)
+    served = weight.sum()  # rounds with a client
+    deltas = [_smallest_share(runs, seen, window) for window in windows]
     return Statistics(
         clients=m,
         rounds=rounds,
@@ -123,13 +117,13 @@ def statistics(given: Record) -> Statistics:
         echoes=echoes,
         sessions=np.bincount(runs.length),
         outages=outages,
-        longest_outage=longest,
         correlation=np.array([_correlation(runs, seen, np.nan_to_num(share), lag) for lag in lags]),
         lags=lags,
         pairwise=math.nan if given.observed else _pairwise(available_in, share, rounds),
-        weight=weight / reports if reports else weight,
+        weight=weight / served if served else weight,
         windows=windows,
-        smallest=np.array([_smallest_share(runs, seen, window) for window in windows]),
+        smallest=np.array([share for share, _ in deltas]),
+        judged_on=np.array([count for _, count in deltas]),
     )
 
 
@@ -153,22 +147,21 @@ def _transitions(runs: Runs, seen: Runs) -> tuple[float, float]:
     return _ratio(stayed, before), _ratio(after - stayed, pairs - before)
 
 
-def _gaps(runs: Runs, seen: Runs) -> tuple[Integers, Integers, Integers]:
-    """Counts of echoes and of outages by their length, and the longest outage of each client.
+def _gaps(runs: Runs, seen: Runs) -> tuple[Integers, Integers]:
+    """Counts of echoes and of outages by their length.
 
-    An outage lies between two sessions, with no round in it in which the client was not observed: the length of the
-    others is not known.
+    An outage lies between two sessions. Where a client was not observed in between, or before its first session, the
+    length is not known, and neither echo nor outage is counted.
     """
     client, first, after = runs.client, runs.first, runs.after
     same = np.concatenate([[False], client[1:] == client[:-1]])[: len(client)]
     previous = np.where(same, np.concatenate([[0], after[:-1]])[: len(client)], 0)
     gap = first - previous
-    echoes = np.bincount(gap + 1, minlength=2)
+    known = seen.within(client, previous, first) == gap
+    echoes = np.bincount(gap[known] + 1, minlength=2)
     echoes[1] += int((after - first - 1).sum())
-    known = same & (seen.within(client, previous, first) == gap)
-    longest = np.zeros(runs.m, dtype=np.int64)
-    np.maximum.at(longest, client[known], gap[known])
-    return echoes, np.bincount(gap[known]), longest
+    known &= same
+    return echoes, np.bincount(gap[known])
 
 
 def _correlation(runs: Runs, seen: Runs, share: Floats, lag: int) -> float:
@@ -176,18 +169,19 @@ def _correlation(runs: Runs, seen: Runs, share: Floats, lag: int) -> float:
     both = seen.overlap(seen, lag)
     now, later = runs.overlap(seen, lag), runs.overlap(seen, -lag)
     product = runs.overlap(runs, lag) - share * (now + later) + share**2 * both
-    spread = now - 2 * share * now + share**2 * both
-    return _ratio(float(product.sum()), float(spread.sum()))
+    spread = [float((rounds - 2 * share * rounds + share**2 * both).sum()) for rounds in (now, later)]
+    return _ratio(float(product.sum()), math.sqrt(max(spread[0] * spread[1], 0.0)))
 
 
-def _smallest_share(runs: Runs, seen: Runs, window: int) -> float:
+def _smallest_share(runs: Runs, seen: Runs, window: int) -> tuple[float, int]:
     """The smallest share of the observed rounds of a window in which a client that is ever available is there.
 
-    A window that was mostly not observed says little, and is left out.
+    Windows begin at multiples of their length. One that was mostly not observed says little, and is left out. Also the
+    fewest observed rounds of a window that counts. NaN and 0 if there is none.
     """
     clients = np.flatnonzero(runs.count > 0)
     borders = np.arange(runs.rounds // window + 1) * window
-    smallest = math.inf
+    smallest, fewest = math.nan, 0
     width = max(1, _BLOCK // len(borders))
     for start in range(0, len(clients), width):
         some = clients[start : start + width, None]
@@ -195,10 +189,11 @@ def _smallest_share(runs: Runs, seen: Runs, window: int) -> float:
         available = np.diff(runs.before(some, borders), axis=1)
         whole = count * 2 >= window
         if whole.any():
-            smallest = min(smallest, float((available[whole] / count[whole]).min()))
+            smallest = float(np.fmin(smallest, (available[whole] / count[whole]).min()))
+            fewest = min(fewest or window, int(count[whole].min()))
         if smallest == 0:
             break
-    return smallest if math.isfinite(smallest) else 0.0
+    return smallest, fewest
 
 
 def _pairwise(available_in: Floats, share: Floats, rounds: int) -> float:

@@ -15,6 +15,8 @@ from fedswe.errors import require
 if TYPE_CHECKING:
     from fedswe.analysis.description import Described
 
+_ROUND_SECONDS = 600.0
+
 RoundSeconds = Annotated[float, typer.Option("--round-seconds", help="Length of a round, for logs of intervals")]
 Start = Annotated[str, typer.Option(help="When round 0 begins: seconds or a timestamp, as in the log")]
 End = Annotated[str, typer.Option(help="When the last round must have ended, likewise")]
@@ -30,7 +32,7 @@ def describe_command(
             help="A log or a table of rounds; an availability such as sine; or the directory of a run or a deployment",
         ),
     ],
-    round_seconds: RoundSeconds = 600.0,
+    round_seconds: RoundSeconds = _ROUND_SECONDS,
     start: Start = "",
     end: End = "",
     devices: Devices = 0,
@@ -45,11 +47,18 @@ def describe_command(
 
     check_plot(plot)
     path = Path(what[0])
+    of_file = path.is_file() and path.suffix != ".toml"
+    log_only = {"--round-seconds": round_seconds, "--start": start, "--end": end, "--devices": devices}
+    log_only["--observed"] = observed
+    used = [option for option, value in log_only.items() if value and value != _ROUND_SECONDS]
+    require(of_file or not used, f"{', '.join(used)}: for logs only, not for a model or a run")
+    require(horizon is None or horizon >= 1, f"--horizon {horizon} must be at least 1 round")
     if path.is_dir():
         require(len(what) == 1, "a directory of a run is described as it is: give no KEY=VALUE")
         given = _of_run(path, horizon)
-    elif path.is_file() and path.suffix != ".toml":
+    elif of_file:
         require(len(what) == 1, "a file is described as it is: give --round-seconds, --start and so on, no KEY=VALUE")
+        require(horizon is None, "--horizon is for models and runs: give --end for a log")
         given = _of_file(path, round_seconds, start, end, devices, observed)
     else:
         from fedswe.analysis.described import of_scenario
@@ -68,11 +77,14 @@ def convert_command(
     from fedswe.results.files import write_whole
 
     require(out.suffix == ".csv", f"OUT must end in .csv, not {out.name}")
+    beside = out.with_suffix(".observed.csv")
+    for source in filter(None, (trace, observed)):
+        same = [path for path in (out, beside) if path.exists() and path.samefile(source)]
+        require(not same, f"{source} would be overwritten: choose another OUT")
     log = interval_log.read(trace, observed)
     write_whole(out, interval_log.csv_text(log))
     console.print(f"log       {out}: {log.devices} devices, {len(log.start)} intervals")
     if log.observed is not None:
-        beside = out.with_suffix(".observed.csv")
         write_whole(beside, interval_log.csv_text(log.observed))
         console.print(f"observed  {beside}: for availability.observed_file")
 
@@ -106,6 +118,7 @@ def _of_run(path: Path, horizon: int | None) -> Described:
 
     if (path / ledger.FILE).is_file():
         contents = ledger.read(path / ledger.FILE)
+        require(contents.entries, f"{path} has no committed round yet")
         mask = ledger.merged_mask(contents.entries, stored_deployment(path, contents).problem().m)
         return of_table(path.name, mask[:horizon])
     return of_scenario(named_scenario([str(path / "config.toml")], horizon))

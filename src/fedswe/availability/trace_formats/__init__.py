@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedswe.availability.trace_formats import avt, failure_trace, fedscale, flash
 from fedswe.availability.trace_formats.spans import Trace
+from fedswe.errors import FedsweError
 
 __all__ = ["Trace", "reader_of"]
 
@@ -17,8 +18,11 @@ def reader_of(path: Path) -> Reader | None:
     """The reader for a file, by its name or its first bytes; None for a table with client, start, end."""
     if path.suffix.lower() == ".avt":
         return avt.read
-    with path.open("rb") as stream:
-        head = stream.read(4096)
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(4096)
+    except OSError as error:
+        raise FedsweError(f"cannot read {path}: {error.strerror}") from None
     readers: dict[Reader, Callable[[bytes], bool]] = {
         fedscale.read: fedscale.recognised,
         flash.read: flash.recognised,

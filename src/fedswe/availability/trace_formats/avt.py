@@ -12,7 +12,7 @@ from fedswe.errors import FedsweError, require
 
 
 def read(path: Path) -> Trace:
-    available = Spans()
+    available, observed = Spans(str(path)), Spans(str(path))
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeError:
@@ -23,7 +23,10 @@ def read(path: Path) -> Trace:
         if not cells:
             continue
         where = f"{path}: line {number}"
-        require(len(cells) >= 2 and cells[1].isdigit(), f"{where} does not begin with an id and a number of sessions")
+        require(
+            len(cells) >= 2 and cells[1].isascii() and cells[1].isdigit() and len(cells[1]) < 10,
+            f"{where} does not begin with an id and a number of sessions",
+        )
         times = cells[2:]
         require(
             len(times) == 2 * int(cells[1]),
@@ -34,13 +37,12 @@ def read(path: Path) -> Trace:
         except ValueError as error:
             raise FedsweError(f"{where}: {error}") from None
         if seconds:
-            available.add(cells[0], seconds[::2], seconds[1::2], str(path))
+            available.add(cells[0], seconds[::2], seconds[1::2])
         else:
             never.append(cells[0])
     require(available.start, f"{path} has no sessions")
-    observed = Spans()
     if never:  # nodes without a session are known only by the time in which the others were observed
         first, last = min(available.start), max(available.end)
-        for node in dict.fromkeys([*available.client, *never]):
-            observed.add(node, [first], [last], str(path))
+        for node in dict.fromkeys([*available.devices, *never]):
+            observed.add(node, [first], [last])
     return Trace(available, observed)

@@ -31,7 +31,7 @@ def recognised(head: bytes) -> bool:
 
 
 def read(path: Path) -> Trace:
-    available, observed = Spans(), Spans()
+    available, observed = Spans(str(path)), Spans(str(path))
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             names = _header(stream.readline().strip())
@@ -48,8 +48,8 @@ def read(path: Path) -> Trace:
                 except ValueError as error:
                     raise FedsweError(f"{path}: line {number}: {error}") from None
                 if kind == _AVAILABLE:
-                    available.add(node, [start], [end], str(path))
-                observed.add(node, [start], [end], str(path))
+                    available.add(node, [start], [end])
+                observed.add(node, [start], [end])
     except (UnicodeError, csv.Error) as error:
         raise FedsweError(f"{path} cannot be read ({error})") from None
     require(available.start, f"{path} has no events of type 1 (available)")

@@ -37,7 +37,7 @@ def read(path: Path) -> Trace:
     except (ValueError, RecursionError) as error:
         raise FedsweError(f"{path} cannot be read as JSON ({str(error)[:80]})") from None
     require(isinstance(devices, dict), f"{path} holds no dictionary of devices, as FLASH's traces do")
-    available, observed, wrong = Spans(), Spans(), []
+    available, observed, wrong = Spans(str(path)), Spans(str(path)), []
     for device, entry in devices.items():
         messages = entry.get("messages") if isinstance(entry, dict) else None
         if not isinstance(messages, str):
@@ -47,8 +47,8 @@ def read(path: Path) -> Trace:
         except ValueError as error:
             wrong.append(f"{device[:40]!r}: {error}")
             continue
-        available.add(device, start, end, str(path))
-        observed.add(device, [first], [last], str(path))
+        available.add(device, start, end)
+        observed.add(device, [first], [last])
     require(observed.start, f"{path}: no device has messages that can be read ({wrong[0] if wrong else 'it is empty'})")
     if wrong:
         warn(f"{path}: {len(wrong)} of {len(devices)} devices cannot be read and are left out, first {wrong[0]}")

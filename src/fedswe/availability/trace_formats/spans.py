@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from fedswe.errors import require
 
-LONGEST = 100_000_000  # intervals of a trace; a small pickle can name the same list millions of times
+LONGEST = 50_000_000  # intervals of a trace; a small pickle can name the same list millions of times
+LONGEST_ID = 64  # characters
 
 
 @dataclass
 class Spans:
     """Columns of client, start and end, filled device by device."""
 
-    client: list[Any] = field(default_factory=list)
-    start: list[Any] = field(default_factory=list)
-    end: list[Any] = field(default_factory=list)
+    name: str  # of the file
+    devices: list[Any] = field(default_factory=list)
+    count: list[int] = field(default_factory=list)
+    start: array[float] = field(default_factory=lambda: array("d"))
+    end: array[float] = field(default_factory=lambda: array("d"))
 
-    def add(self, client: Any, start: Sequence[Any], end: Sequence[Any], name: str) -> None:
-        require(len(self.start) + len(start) <= LONGEST, f"{name} has more than {LONGEST:,} intervals")
-        self.client += [client] * len(start)
-        self.start += start
-        self.end += end
+    def add(self, device: int | str, start: Sequence[float], end: Sequence[float]) -> None:
+        require(len(self.start) + len(start) <= LONGEST, f"{self.name} has more than {LONGEST:,} intervals")
+        if isinstance(device, str):
+            good = 0 < len(device) < LONGEST_ID and device.isprintable()
+            require(good, f"{self.name}: ids need 1 to {LONGEST_ID - 1} printable characters, not {device[:40]!r}")
+        self.devices.append(device)
+        self.count.append(len(start))
+        self.start.extend(start)
+        self.end.extend(end)
 
-    def columns(self) -> dict[str, list[Any]]:
-        return {"client": self.client, "start": self.start, "end": self.end}
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        return {
+            "client": np.repeat(np.array(self.devices), self.count),
+            "start": np.frombuffer(self.start),
+            "end": np.frombuffer(self.end),
+        }
 
 
 @dataclass(frozen=True)
