@@ -26,7 +26,7 @@ from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair
 from fedswe_paper.recipes.slowdown import first_round
 from fedswe_paper.results import FinishedRun, load_bounded, load_runs
-from fedswe_paper.scale import PAPER_SEEDS
+from fedswe_paper.scale import PAPER_SEEDS, SCALES
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
 
 _OUTPUTS = ("server", "client_mean", "augmented_mean", "ema")
@@ -217,6 +217,15 @@ class StoredNumbers:
             raise FedsweError(f"{text} has not been run")
         return f"{found.mean:.0f}" if math.isfinite(found.mean) else "never"
 
+    def published_first(self, text: str, target: float) -> str:
+        """The paper's round in Table 7."""
+        cell = line_of(text).cell
+        k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
+        found = look_up("table7", dataset=cell.dataset, algorithm=cell.algorithm, target=target, **k)
+        if found is None:
+            raise FedsweError(f"Table 7 of the paper has no number for {text}, {target} %")
+        return f"{found.values['rounds'].mean:.0f}"
+
     # within a run ---------------------------------------------------------------------------------------------
     def tail(self, text: str, column: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, npt.NDArray[np.float64]]:
         """A column of the history over the last rounds, by seed."""
@@ -229,6 +238,15 @@ class StoredNumbers:
     def swing(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
         """Standard deviation of the accuracy over the last rounds, by seed."""
         return {seed: 100 * float(np.std(v)) for seed, v in self.tail(text, line_of(text).column, seeds).items()}
+
+    def swing_at_one_phase(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
+        """The same over the rounds of the second half that end a period of two groups: the paper plots one phase."""
+        found = {}
+        for seed, run in self.finite(text, seeds).items():
+            t = run.history["round"]
+            sampled = (t % SCALES[run.cell.scale].period == 0) & (2 * t > run.history.last["round"])
+            found[seed] = 100 * float(np.std(run.history[line_of(text).column][sampled]))
+        return found
 
     def extremes(self, text: str, seeds: Seeds) -> str:
         """The lowest and the highest accuracy of the last rounds."""
@@ -275,6 +293,16 @@ class StoredNumbers:
         by_seed = measured.scores(best, "test_accuracy", line.output)
         require(sorted(by_seed) == sorted(seeds), f"{text}: of the seeds {list(seeds)}, {sorted(by_seed)} are stored")
         return best.rate, by_seed
+
+    # exact --------------------------------------------------------------------------------------------------------
+    def speedup(self, what: str, p: str, target: str) -> dict[int, float]:
+        """Share of the linear speed-up in percent, by the number of clients or of local steps."""
+        with (self.out / "full-released" / "speedup.csv").open(newline="") as text:
+            rows = list(csv.DictReader(text))
+        wanted = (what, float(p), float(target))
+        found = [row for row in rows if (row["what"], float(row["p"]), float(row["target"])) == wanted]
+        require(bool(found), f"speedup.csv has no rows of {what}, p = {p}, target {target}")
+        return {int(row["size"]): 100 * float(row["efficiency"]) for row in found}
 
     def compared(self, file: str, algorithm: str, model: str) -> tuple[str, Number]:
         """Rate and test accuracy of a stored summary of fedswe compare."""

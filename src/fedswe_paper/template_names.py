@@ -39,6 +39,8 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
     return {
         "score": stored.score, "gap": stored.gap, "published": stored.published, "off": stored.off,
         "both": stored.both, "first": stored.first, "by_seed": stored.by_seed, "swing": stored.swing,
+        "published_first": stored.published_first, "swing_at_one_phase": stored.swing_at_one_phase,
+        "speedup": stored.speedup,
         "extremes": stored.extremes, "peak": stored.peak, "consensus": stored.consensus, "at": stored.at,
         "last_finite": stored.last_finite, "rounds": stored.rounds, "diverged": stored.diverged,
         "tuned": stored.tuned, "tuned_gap": stored.tuned_gap, "compared": stored.compared,

@@ -133,3 +133,33 @@ def test_text_of_numbers():
     with pytest.raises(FedsweError, match="do not fit"):
         table("a | b", [[1]])
     assert list(pairs("\n a: k0\n  b, c: k1 server\n")) == [("a", "k0"), ("b, c", "k1 server")]
+
+
+def test_the_papers_rounds_to_an_accuracy():
+    stored = StoredNumbers(STORED)
+    assert stored.published_first("svhn sine k0", 80) == "820"
+    assert stored.published_first("cifar10 sine fedavg", 60) == "1060"
+    with pytest.raises(FedsweError, match="Table 7"):
+        stored.published_first("svhn sine k0", 81)
+
+
+def test_one_phase_of_the_turns_swings_less_than_all():
+    stored = StoredNumbers(STORED)
+    line = "svhn periodic-static k100 server"
+    history = stored.runs(line, [3])[3].history
+    values = [history["server_test_accuracy"][history["round"] == t].item() for t in range(2600, 5001, 100)]
+    mean = sum(values) / len(values)
+    expected = 100 * math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+    assert stored.swing_at_one_phase(line, [3])[3] == pytest.approx(expected)
+    assert expected < stored.swing(line, [3])[3]
+
+
+def test_the_share_of_the_linear_speed_up(tmp_path):
+    (tmp_path / "full-released").mkdir()
+    (tmp_path / "full-released" / "speedup.csv").write_text(
+        "what,p,target,size,rounds,efficiency\nclients,0.5,0.003,2,10,1.0\nclients,0.5,0.003,4,6,0.83\n"
+    )
+    stored = StoredNumbers(tmp_path)
+    assert stored.speedup("clients", ".5", ".003") == pytest.approx({2: 100, 4: 83})
+    with pytest.raises(FedsweError, match="no rows of clients, p = 1"):
+        stored.speedup("clients", "1", ".003")

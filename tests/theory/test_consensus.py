@@ -47,6 +47,28 @@ def test_the_terms_by_hand() -> None:
     assert printed.total == pytest.approx(printed.noise + printed.gradient + printed.heterogeneity)
 
 
+def test_which_of_the_printed_terms_are_larger() -> None:
+    def printed_over_repaired(period: int, delta: float) -> tuple[float, float, float]:
+        given = {**SIMPLE, **NOISY, "period": period, "delta": delta}
+        printed, repaired = consensus_bound_printed(**given), consensus_bound(**given)
+        return (
+            printed.noise / repaired.noise,
+            printed.gradient / repaired.gradient,
+            printed.heterogeneity / repaired.heterogeneity,
+        )
+
+    for period, delta in itertools.product((1, 2, 3, 4, 6, 20, 100, 1000), (0.01, 0.1, 0.5, 0.9, 1.0)):
+        noise, gradient, heterogeneity = printed_over_repaired(period, delta)
+        assert noise >= 32 / 68
+        assert noise > 1 or period > 1
+        if period >= 6 or delta <= 0.5:
+            assert gradient > 1
+            assert heterogeneity > 1
+    assert printed_over_repaired(4, 0.5)[0] == pytest.approx(0.91, abs=5e-3)
+    assert printed_over_repaired(100, 0.1)[0] == pytest.approx(0.52, abs=5e-3)
+    assert printed_over_repaired(1, 1.0)[1] < 1
+
+
 def test_the_clients_are_apart_by_both_errors() -> None:
     auxiliary = consensus_bound(**SIMPLE, **NOISY)
     stale = approximation_bound(**SIMPLE, smoothness=0.5, consensus=auxiliary.total)

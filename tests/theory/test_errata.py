@@ -393,7 +393,7 @@ def test_no_absence_found_needs_more_than_the_slack_of_the_proposition() -> None
     assert 1.3 < max(found) < 1.335
     worst_rate = 2 * math.sqrt(2) / 96  # eta s L B at the largest rate
     assert 1 - 2 * worst_rate / (1 - math.exp(-1)) > 0.906
-    quoted("at most 1.33", "0.906")
+    quoted("at most $1.33V$", "0.906")
 
 
 def test_a_block_has_at_most_1_in_e_of_the_one_before() -> None:
@@ -405,7 +405,7 @@ def test_a_block_has_at_most_1_in_e_of_the_one_before() -> None:
             for start in (0, 1, period // 2, period - 1, period, period + period // 2):
                 first, second = absence_means(table[start : start + 50 * block])
                 assert first <= 1.59 * block
-                assert second <= 3.43 * block**2
+                assert second + 2 * first + 1 <= 3.43 * block**2  # E_S[(r+1)^2]
                 assert second <= 4 / 3 * paper_second_moment_bound(period, delta)
     x = math.exp(-1)
     assert 1 / (1 - x) < 1.59
@@ -479,7 +479,37 @@ def test_local_rate_for_large_k() -> None:
     edge = (1 / 12 - 28 * 3 / 9216) / (260 * 3 / 46656)
     assert edge == pytest.approx(4.44, abs=5e-3)
     assert edge > 4.43
-    quoted("4.43", "3.4")
+    inside = 1 + GRADIENT / 96**2  # the consensus error in the dissimilarity
+    stale, apart = 4 * 3 * 3 * inside, GRADIENT / 2  # 4 times entry 12 with V <= 3X; half of entry 16 with P <= X
+    visits = 65 * 2 * 7.33 * inside / 0.906 / 216**2
+    edge = (1 / 12 - (stale + apart) / 96**2) / visits
+    assert 3.11 < edge < 3.13
+    rough = 65 * 2 * 8 * 3.43 / 0.906 / 216**2
+    assert rough == pytest.approx(0.0844, abs=5e-5)
+    assert rough > 1 / 12
+    quoted("4.43", "M/m \\le 3.11", "k \\le 2.1\\,m", "0.0844")
+    quoted("(73 + 36c)/9216", "65\\cdot2\\cdot7.33\\,c/0.906/46656")
+
+
+def test_the_second_moment_of_the_term_with_65() -> None:
+    """E_S[(r+1)^2] <= 7.33 X for P > 1 and 2X for P = 1, X = (P-1)^2 + 1/delta^2."""
+    for period, delta in itertools.product((2, 3, 7, 50, 1000), (0.001, 0.05, 0.3, 0.7, 1.0)):
+        x = (period - 1) ** 2 + 1 / delta**2
+        assert 4 / 3 * paper_second_moment_bound(period, delta) <= 4 * x + 1e-9
+        assert (2 * math.sqrt(x) + 1) ** 2 <= 7.33 * x
+        assert period <= x
+    for period, visits in ((2, 1), (4, 1), (20, 2), (100, 3)):
+        x = (period - 1) ** 2 + (period / visits) ** 2
+        late = np.zeros(2 * period)
+        late[:visits] = late[2 * period - visits :] = 1.0
+        for table in (np.full(2000, visits / period), np.tile(late, 20)):
+            for start in range(0, 2 * period, max(1, period // 4)):
+                first, second = absence_means(table[start:])
+                assert second + 2 * first + 1 <= 7.33 * x
+    for delta in (0.01, 0.3, 1.0):
+        first, second = absence_means(np.full(4000, delta))
+        assert second + 2 * first + 1 == pytest.approx((2 - delta) / delta**2)
+        assert (2 - delta) / delta**2 <= 2 / delta**2
 
 
 def test_a_unique_minimum_in_k() -> None:

@@ -1,10 +1,14 @@
 """The exact speed-up in clients and local steps."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
 from fedswe.errors import FedsweError
+from fedswe.theory.mixing import rho_homogeneous
+from fedswe.theory.rates import corollary_rounds
 from fedswe.theory.speedup import mean_gradient, rounds_needed
 
 NOISY = {"sigma": 3.0, "spread": 1.0}
@@ -34,6 +38,24 @@ def test_twice_the_clients_or_the_steps_need_half_the_rounds_while_noise_decides
     assert few / rounds_needed(0.003, clients=4, steps=4, p=p, k=4, **NOISY) == pytest.approx(2, rel=0.05)
     many = rounds_needed(0.03, clients=256, steps=2, p=p, k=256, **NOISY)
     assert many / rounds_needed(0.03, clients=512, steps=2, p=p, k=512, **NOISY) < 1.2
+
+
+def test_the_theorem_admits_the_rates_much_later() -> None:
+    """What the page says: T of the corollary and T of the experiment, 64 clients that are all available."""
+
+    def admitted(clients: int, p: float) -> int:
+        mixing = rho_homogeneous(clients, p, clients)
+        return corollary_rounds(rho=mixing, delta=p, period=1, clients=clients, k=clients, steps=2, beta=0)
+
+    def needed(clients: int, p: float) -> float:
+        return rounds_needed(0.003, clients=clients, steps=2, p=p, k=clients, **NOISY)
+
+    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    found = re.search(r"from \$T = ([\d{},]+)\$ on.*?where ([\d,]+) rounds", page, re.DOTALL)
+    assert found is not None
+    quoted = [int(re.sub(r"\D", "", number)) for number in found.groups()]
+    assert quoted == [admitted(64, 1.0), needed(64, 1.0)]
+    assert [needed(m, p) >= admitted(m, p) for p in (1.0, 0.5, 0.1) for m in (2, 4)] == [True, False] * 2 + [False] * 2
 
 
 def test_an_unreachable_target_is_infinite(monkeypatch: pytest.MonkeyPatch) -> None:

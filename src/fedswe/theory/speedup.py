@@ -1,8 +1,9 @@
 """Linear speed-up: how many rounds more clients and more local steps save, exactly, on noisy quadratics.
 
-The remark after Corollary (x bar rate): for large T the bound is of order 1/√(smT), so s·m times fewer rounds reach the
-same accuracy. Here T is measured, at the corollary's own rates for this T, by the exact moments of
-``fedswe.theory.moments``; the curvature and E‖x^0 - x*‖² are 1.
+The remark after Corollary (x bar rate) is for everybody available and k = Θ(m): the bound is then of order 1/√(smT), so
+s·m times fewer rounds reach the same accuracy. The corollary is for T so large that its rates are admitted
+(``fedswe.theory.rates.corollary_rounds``). Here T is measured, for any p, at the corollary's rates for this T whether
+they are admitted or not, by the exact moments of ``fedswe.theory.moments``; the curvature and E‖x^0 - x*‖² are 1.
 """
 
 from __future__ import annotations
