@@ -7,10 +7,10 @@ run: setup  ## compare every algorithm on the embedded digits (under a minute)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
 
 test: setup lint  ## all checks
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
 
 test-deploy: setup  ## real Flower processes on loopback, killed and restarted (minutes)
-	$(BIN)/python -m pytest -n 2 -m flower tests/deploy
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m flower tests/deploy
 
 test-campaign: setup  ## dozens of faults on real Flower processes, with and without TLS (half an hour)
 	$(BIN)/python -m pytest -m campaign tests/deploy
