@@ -8,6 +8,7 @@ from fedswe.algorithms.fedswe import FedAWE, FedSWE
 from fedswe.algorithms.fedswe_variant import FedSWEVariant
 from fedswe.algorithms.fedvarp import FedVARP
 from fedswe.algorithms.gfedavg import GFedAvg
+from fedswe.algorithms.interval_weights import IntervalWeights
 from fedswe.algorithms.mifa import MIFA
 from fedswe.algorithms.scaffold import AmplifiedScaffold, Scaffold
 
@@ -25,5 +26,6 @@ __all__ = [
     "FedSWEVariant",
     "FedVARP",
     "GFedAvg",
+    "IntervalWeights",
     "Scaffold",
 ]
