@@ -80,7 +80,12 @@ class Setting:
         turns = self.availability == "turns"
         return {
             "rounds": scale.rounds,
-            "task": {**scale.tasks[self.task], "hold_out": HOLD_OUT, **({"partition": "two_groups"} if turns else {})},
+            "task": {
+                **scale.tasks[self.task],
+                "hold_out": HOLD_OUT,
+                "score_train": False,
+                **({"partition": "two_groups"} if turns else {}),
+            },
             "availability": self._availability(),
             "local": {
                 **scale.local,
@@ -175,13 +180,13 @@ SCALES: dict[ScaleName, Scale] = {
         purpose="hours on two cores: small models, every rule and every availability",
         tasks={
             "digits": {"name": "digits", "clients": 100, "model": "mlp"},
-            "fashion": {"name": "fashion_mnist", "clients": 100, "model": "softmax", "pool": 2, "samples": 10_000},
+            "fashion": {"name": "fashion_mnist", "clients": 100, "model": "softmax", "pool": 2, "samples": 8000},
             "svhn": {
                 "name": "svhn",
                 "clients": 100,
                 "model": "mlp",
                 "pool": 4,
-                "samples": 10_000,
+                "samples": 8000,
                 "crop": 0,
             },
         },
