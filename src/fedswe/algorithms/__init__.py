@@ -1,5 +1,6 @@
 """The built-in algorithms, one per file; fedswe/registry.py gives them their names."""
 
+from fedswe.algorithms.decayed_memory import DecayedMemory
 from fedswe.algorithms.f3ast import F3AST
 from fedswe.algorithms.fedau import FedAU
 from fedswe.algorithms.fedavg import FedAvg, FedAvgAll, FedAvgKnown
@@ -16,6 +17,7 @@ __all__ = [
     "F3AST",
     "MIFA",
     "AmplifiedScaffold",
+    "DecayedMemory",
     "FedAU",
     "FedAWE",
     "FedAvg",

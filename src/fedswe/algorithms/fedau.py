@@ -32,6 +32,10 @@ def mean_interval(c: Client, at: ClientView, cutoff: int) -> tuple[Client, Scala
     return Client(last=at.t, intervals=recorded + 1), mean.where(recorded > 0, 1.0)
 
 
+def check_cutoff(cutoff: int) -> None:
+    require(cutoff >= 1, f"cutoff must be at least 1 round, not {cutoff}")
+
+
 @dataclass(frozen=True)
 class FedAU(Algorithm):
     """Weight each client by the mean of its recorded participation intervals, an online estimate of 1/p_i.
@@ -53,7 +57,7 @@ class FedAU(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.cutoff >= 1, f"cutoff must be at least 1 round, not {self.cutoff}")
+        check_cutoff(self.cutoff)
 
     def client_init(self, x0: Vector) -> Client:
         return no_intervals(x0)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedswe.algorithms.fedau import Client, mean_interval, no_intervals
+from fedswe.algorithms.fedau import Client, check_cutoff, mean_interval, no_intervals
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.errors import require
@@ -42,7 +42,7 @@ class IntervalWeights(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 <= self.power < math.inf, f"power must be 0 or more, not {self.power:g}")
-        require(self.cutoff >= 1, f"cutoff must be at least 1 round, not {self.cutoff}")
+        check_cutoff(self.cutoff)
 
     def client_init(self, x0: Vector) -> Client:
         return no_intervals(x0)
