@@ -73,4 +73,4 @@ def test_the_limits_of_the_theory():
     curvature = np.ones(3)
     for name, limit in (("fedavg", fedavg_active_limit), ("fedavg_all", fedavg_all_limit)):
         cycle = limit(PRESENT[:4].astype(float), RATE).server @ U
-        np.testing.assert_allclose(last_period(name, curvature=curvature), cycle, atol=1e-4)
+        np.testing.assert_allclose(last_period(name, curvature=curvature), cycle, atol=1e-3)
