@@ -56,6 +56,7 @@ KINDS = {
             "amplified_scaffold": "fedswe.algorithms.scaffold:AmplifiedScaffold",
             "fedpbc": "fedswe.algorithms.fedpbc:FedPBC",
             "fedswe_variant": "fedswe.algorithms.fedswe_variant:FedSWEVariant",
+            "interval_weights": "fedswe.algorithms.interval_weights:IntervalWeights",
             "echo": "fedswe.algorithms.echo:Echo",
             "debiased_fedavg": "fedswe.algorithms.debiased_fedavg:DebiasedFedAvg",
             "fedstale": "fedswe.algorithms.fedstale:FedStale",

@@ -17,6 +17,7 @@ from fedswe.algorithms.fedswe_variant import FedSWEVariant
 from fedswe.algorithms.fedvarp import FedVARP
 from fedswe.algorithms.focus import FOCUS
 from fedswe.algorithms.gfedavg import GFedAvg
+from fedswe.algorithms.interval_weights import IntervalWeights
 from fedswe.algorithms.mifa import MIFA
 from fedswe.algorithms.mimic import MimiC
 from fedswe.algorithms.scaffold import AmplifiedScaffold, Scaffold
@@ -45,6 +46,7 @@ __all__ = [
     "FedStaleKnown",
     "FedVARP",
     "GFedAvg",
+    "IntervalWeights",
     "MimiC",
     "Scaffold",
 ]

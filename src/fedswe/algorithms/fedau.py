@@ -16,18 +16,20 @@ class Client:
     intervals: Scalar  # how many intervals were recorded up to then
 
 
-def mean_interval(last: Scalar, intervals: Scalar, t: Scalar, cutoff: int) -> tuple[Scalar, Scalar]:
-    """The mean of the participation intervals recorded before round t (1 if there are none), and their number."""
-    # The published counter runs while the client is absent. Recorded intervals tile the rounds, so their
-    # sum is known at the next visit: last + 1 rounds, and `cut` full cutoffs since.
-    cut = ((t - last - 1) / cutoff).floor()
-    recorded = intervals + cut
-    mean = (last + 1 + cut * cutoff) / recorded.clamp(min=1)
-    return mean.where(recorded > 0, 1.0), recorded
+def no_intervals(x0: Vector) -> Client:
+    """The state of a client before its first round."""
+    one = x0.new_ones((*x0.shape[:-1], 1))
+    return Client(last=-one, intervals=0 * one)
 
 
-def check_cutoff(cutoff: int) -> None:
-    require(cutoff >= 1, f"cutoff must be at least 1 round, not {cutoff}")
+def mean_interval(c: Client, at: ClientView, cutoff: int) -> tuple[Client, Scalar]:
+    """The client's state after this round, and omega_i, the mean of the intervals recorded before it."""
+    # The published counter runs while the client is absent. Recorded intervals tile the rounds, so their sum is known
+    # at the next visit: last + 1 rounds, and `cut` full cutoffs since.
+    cut = ((at.t - c.last - 1) / cutoff).floor()
+    recorded = c.intervals + cut
+    mean = (c.last + 1 + cut * cutoff) / recorded.clamp(min=1)
+    return Client(last=at.t, intervals=recorded + 1), mean.where(recorded > 0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,14 @@ class FedAU(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_cutoff(self.cutoff)
+        require(self.cutoff >= 1, f"cutoff must be at least 1 round, not {self.cutoff}")
 
     def client_init(self, x0: Vector) -> Client:
-        one = x0.new_ones((*x0.shape[:-1], 1))
-        return Client(last=-one, intervals=0 * one)
+        return no_intervals(x0)
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
-        omega, recorded = mean_interval(c.last, c.intervals, at.t, self.cutoff)
-        return Client(last=at.t, intervals=recorded + 1), Model(omega * (done.end - job.start))
+        after, omega = mean_interval(c, at, self.cutoff)
+        return after, Model(omega * (done.end - job.start))
 
     def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
         return Update(s, s.x, total.x if count else None, over=at.m)

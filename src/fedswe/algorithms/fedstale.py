@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from fedswe.algorithms.fedau import check_cutoff, mean_interval
+from fedswe.algorithms.fedau import Client, mean_interval, no_intervals
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.errors import require
@@ -107,12 +107,12 @@ class FedStale(Stale):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_cutoff(self.cutoff)
+        require(self.cutoff >= 1, f"cutoff must be at least 1 round, not {self.cutoff}")
 
     def client_init(self, x0: Vector) -> CountedMemory:
-        one = x0.new_ones((*x0.shape[:-1], 1))
-        return CountedMemory(h=x0.new_zeros(x0.shape), last=-one, intervals=0 * one)
+        none = no_intervals(x0)
+        return CountedMemory(h=x0.new_zeros(x0.shape), last=none.last, intervals=none.intervals)
 
     def weighed(self, c: CountedMemory, at: ClientView) -> tuple[CountedMemory, Scalar]:
-        omega, recorded = mean_interval(c.last, c.intervals, at.t, self.cutoff)
-        return replace(c, last=at.t, intervals=recorded + 1), omega
+        after, omega = mean_interval(Client(c.last, c.intervals), at, self.cutoff)
+        return replace(c, last=after.last, intervals=after.intervals), omega
