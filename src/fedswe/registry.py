@@ -82,6 +82,7 @@ KINDS = {
             "alternating": "fedswe.availability.groups:Alternating",
             "cyclic": "fedswe.availability.groups:Cyclic",
             "markov": "fedswe.availability.markov:Markov",
+            "uniform_control": "fedswe.availability.uniform_control:UniformControl",
             "mask": "fedswe.availability.mask:Mask",
             "intervals": "fedswe.availability.intervals:Intervals",
         },
