@@ -24,31 +24,31 @@ def models(name, present=PRESENT, prob=None, steps=4, **parameters):
     return problems.trajectory(engine, ROUNDS)
 
 
-def same(one, other):
+def assert_same(one, other):
     assert np.ptp(one, axis=0).max() > 0.05
     np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
 def test_fedstale():
-    same(models("fedstale_known", beta=0.0), models("fedavg_known"))
-    same(models("fedstale", beta=0.0, cutoff=6), models("fedau", cutoff=6))
+    assert_same(models("fedstale_known", beta=0.0), models("fedavg_known"))
+    assert_same(models("fedstale", beta=0.0, cutoff=6), models("fedau", cutoff=6))
     shares = np.broadcast_to(PRESENT.mean(axis=1, keepdims=True), PRESENT.shape).clip(0.01)
-    same(models("fedstale_known", prob=shares, beta=1.0), models("fedvarp"))
+    assert_same(models("fedstale_known", prob=shares, beta=1.0), models("fedvarp"))
     # With beta = 1 and p = 1 it is MIFA, which uses the new memory of those who report, but for empty rounds.
-    same(models("fedstale_known", SOMEBODY, np.ones((1, M)), beta=1.0), models("mifa", SOMEBODY))
+    assert_same(models("fedstale_known", SOMEBODY, np.ones((1, M)), beta=1.0), models("mifa", SOMEBODY))
 
 
 def test_fedlaavg_is_mifa_with_updates_over_the_rate():
-    same(models("fedlaavg"), models("mifa", store="delta_over_lr"))
+    assert_same(models("fedlaavg"), models("mifa", store="delta_over_lr"))
 
 
 def test_echo_with_a_cap_of_1_is_fedavg_over_all():
-    same(models("echo", cap=1.0), models("fedavg_all"))
+    assert_same(models("echo", cap=1.0), models("fedavg_all"))
     assert np.abs(models("echo") - models("echo", cap=2.0)).max() > 1e-3
 
 
 def test_focus_with_one_local_step_averages_the_latest_gradients():
-    same(models("focus", SOMEBODY, steps=1), models("fedlaavg", SOMEBODY, steps=1))
+    assert_same(models("focus", SOMEBODY, steps=1), models("fedlaavg", SOMEBODY, steps=1))
 
 
 def test_focus_with_one_local_step_is_the_published_one():
@@ -72,7 +72,7 @@ def test_focus_with_one_local_step_is_the_published_one():
     engine = BatchedEngine(
         ALGORITHMS["focus"](lr=float(M)), problems.quadratic(M), problems.schedule(SOMEBODY), Local(steps=1, lr=0.05), 5
     )
-    same(problems.trajectory(engine, ROUNDS), np.stack(want))
+    assert_same(problems.trajectory(engine, ROUNDS), np.stack(want))
 
 
 def test_a_buffer_is_emptied_when_it_is_full():
