@@ -19,6 +19,7 @@ CASES = {
     "fedavg_known": ("fedavg_known", {"lr": 0.8}),
     "gfedavg": ("gfedavg", {"lr": 0.8, "amplification": 2.0, "period": 7}),
     "fedau": ("fedau", {"lr": 0.8, "cutoff": 6}),
+    "interval_weights": ("interval_weights", {"lr": 0.8, "power": 0.7, "cutoff": 6}),
     "f3ast": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 3, "initial_rate": 0.7}),
     "f3ast no budget": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 0, "initial_rate": 0.7}),
     "mifa": ("mifa", {"lr": 0.8}),
