@@ -6,6 +6,7 @@ from fedswe.availability.intervals import Intervals
 from fedswe.availability.markov import Markov
 from fedswe.availability.mask import Mask
 from fedswe.availability.model import Availability
+from fedswe.availability.uniform_control import UniformControl
 
 __all__ = [
     "Alternating",
@@ -19,4 +20,5 @@ __all__ = [
     "Sine",
     "Staircase",
     "Stationary",
+    "UniformControl",
 ]
