@@ -136,6 +136,11 @@ class DailyChains(Sequential):
             self._swing = np.zeros(len(mean))
         self._state: npt.NDArray[np.int8] = np.zeros(len(mean), dtype=np.int8)
 
+    @property
+    def amplitude(self) -> float:
+        """Of the daily rhythm of all clients together, relative to their mean."""
+        return float(self._swing.sum() / self._mean.sum())
+
     def restart(self) -> None:
         self._state = np.zeros(self.m, dtype=np.int8)
 

@@ -1,4 +1,4 @@
-"""fedswe availability: describe a trace, a model or a run; convert traces between formats."""
+"""fedswe availability: describe a trace, a model or a run; fit a generator to a trace; convert traces."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedswe.availability.statistics import DAY
 from fedswe.cli.arguments import Json
-from fedswe.cli.console import console
+from fedswe.cli.console import console, print_json, print_table
 from fedswe.cli.theory import Confidence, Horizon, Plot, check_plot, deliver, named_scenario
 from fedswe.errors import require
 
@@ -65,6 +66,40 @@ def describe_command(
 
         given = of_scenario(named_scenario(what, horizon))
     deliver(describe(given, confidence), as_json, plot)
+
+
+def fit_command(
+    trace: Annotated[Path, typer.Argument(help="A log of intervals, or a table with a row per round")],
+    round_seconds: RoundSeconds = _ROUND_SECONDS,
+    start: Start = "",
+    end: End = "",
+    devices: Devices = 0,
+    observed: Observed = "",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Write the section [availability] of a configuration")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit daily_markov to a trace, generate clients from it, and say which statistics of the trace they have."""
+    from fedswe.analysis.fitted import fitted
+    from fedswe.experiment.configuration import dump_part
+    from fedswe.results.files import write_whole
+
+    require(out is None or out.suffix == ".toml", f"--out must end in .toml, not {out and out.name}")
+    require(trace.is_file(), f"there is no file {trace}")
+    require(out is None or not out.exists() or not out.samefile(trace), f"{trace} would be overwritten")
+    require(0 < round_seconds <= DAY, f"--round-seconds must be above 0 and at most a day, not {round_seconds:g}")
+    found = fitted(_of_file(trace, round_seconds, start, end, devices, observed), round_seconds)
+    section = dump_part("availability", found.model)
+    if out is not None:
+        write_whole(out, f"# fitted to {trace.name} by fedswe availability fit\n{section}")
+    if as_json:
+        print_json(found.values)
+        return
+    print_table(found.table.title, found.table.columns, found.table.rows, numbers=True)
+    for note in found.notes:
+        console.print(note)
+    console.print(f"\n{section}" if out is None else f"written   {out}: fedswe run {out} task.clients=...")
 
 
 def convert_command(
