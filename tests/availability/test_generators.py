@@ -85,9 +85,9 @@ def test_every_model_gives_the_same_rounds_in_any_order(name, m):
 )
 def test_frequencies_follow_the_probabilities(model):
     """Over seeds, as some models draw once for a whole run: the mean number available, standardised."""
-    m, rounds = 24, (0, 1, 13, 59)
+    m, rounds = 24, (0, 1, 13, 29)
     who = population(m)
-    seeds = 400
+    seeds = 150
     distance = np.zeros((seeds, len(rounds)))
     for seed in range(seeds):
         schedule = model.schedule(who, seed)
@@ -209,13 +209,13 @@ def test_regularised_clients_are_there_once_in_every_window(m, period):
 def test_outages_take_whole_regions_for_their_length():
     share, length = 0.2, 8.0
     schedule = Outages(Always(), regions=4, share=share, length=length).schedule(Population(12), 1)
-    rows = availability_of(schedule, 20_000)
+    rows = availability_of(schedule, 4_000)
     regions = rows[:, :4]
     np.testing.assert_array_equal(rows, np.tile(regions, 3))
-    assert (~regions).mean() == pytest.approx(share, abs=0.02)
+    assert (~regions).mean() == pytest.approx(share, abs=0.03)
     begins = (~regions[1:] & regions[:-1]).sum()
-    assert (~regions).sum() / begins == pytest.approx(length, rel=0.1)
-    assert abs(np.corrcoef(regions.T)[0, 1]) < 0.1  # regions are independent
+    assert (~regions).sum() / begins == pytest.approx(length, rel=0.15)
+    assert abs(np.corrcoef(regions.T)[0, 1]) < 0.15  # regions are independent
 
 
 def test_outages_do_not_use_the_draws_of_the_base():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +14,7 @@ from fedswe.availability.statistics import DAY
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table
 from fedswe.cli.theory import Confidence, Horizon, Plot, check_plot, deliver, named_scenario
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
     from fedswe.analysis.description import Described
@@ -116,7 +119,8 @@ def convert_command(
     for source in filter(None, (trace, observed)):
         same = [path for path in (out, beside) if path.exists() and path.samefile(source)]
         require(not same, f"{source} would be overwritten: choose another OUT")
-    log = interval_log.read(trace, observed)
+    with _as_options():
+        log = interval_log.read(trace, observed)
     write_whole(out, interval_log.csv_text(log))
     console.print(f"log       {out}: {log.devices} devices, {len(log.start)} intervals")
     if log.observed is not None:
@@ -124,6 +128,31 @@ def convert_command(
         console.print(f"observed  {beside}: for availability.observed_file")
 
 
+# What messages about an availability call its keys, and what the user of these commands gave.
+_OPTIONS = {
+    "availability.observed_file": "--observed",
+    "availability.file: ": "",
+    "availability.round_seconds": "--round-seconds",
+    "round_seconds": "--round-seconds",
+    "availability.start": "--start",
+    "availability.end": "--end",
+    "availability.devices": "--devices",
+}
+
+
+@contextmanager
+def _as_options() -> Iterator[None]:
+    """Errors name options instead of keys of a configuration."""
+    try:
+        yield
+    except FedsweError as error:
+        text = str(error)
+        for key, option in _OPTIONS.items():
+            text = re.sub(rf"(?<![\w/.-]){re.escape(key)}(?![\w/.])", option, text)  # not within the name of a file
+        raise FedsweError(text) from None
+
+
+@_as_options()
 def _of_file(path: Path, round_seconds: float, start: str, end: str, devices: int, observed: str) -> Described:
     """A log of intervals, or else a table with a row per round."""
     from fedswe.analysis.described import of_log, of_table
