@@ -66,7 +66,7 @@ def fitted(given: Described, round_seconds: float) -> Fitted:
     shown = [
         {"statistic": r.what, "trace": r.trace, "generated": r.generated, "met": "yes" if r.met else "no"} for r in rows
     ]
-    title = f"{given.name}: {record.m} clients, {CLIENTS} generated; {record.rounds} rounds of {round_seconds:g} s"
+    title = f"{given.name}: {record.m} clients, {CLIENTS} generated; lengths in rounds of {round_seconds:g} s"
     return Fitted(model, values, table(title, shown, ["statistic", "trace", "generated", "met"]), notes)
 
 
