@@ -76,7 +76,7 @@ class Deployment:
         """The simulated availability; None if absence is not simulated."""
         if not self.simulate_absence:
             return None
-        population = Population(problem.m, problem.drawn, problem.realised)
+        population = Population(problem.m, problem.drawn, problem.realised, sizes=problem.sizes)
         schedule = self.experiment.availability.schedule(population, self.experiment.seed)
         require(
             schedule.rounds is None or schedule.rounds >= self.experiment.rounds,

@@ -241,6 +241,11 @@ def dump(experiment: Experiment) -> str:
     return tomli_w.dumps(_resolved(experiment))
 
 
+def dump_part(kind: str, value: Any) -> str:
+    """One named part, such as an availability, as a section of TOML."""
+    return tomli_w.dumps({kind: _named_table(kind, value, kind)})
+
+
 def _resolved(experiment: Experiment) -> Table:
     table: Table = {}
     for f in fields(Experiment):

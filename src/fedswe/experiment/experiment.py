@@ -159,7 +159,7 @@ def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
     legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
     setting = Setting(experiment.seed, getattr(torch, experiment.dtype), device_named(experiment.device), legacy)
     problem = experiment.task.build(setting)
-    who = Population(problem.m, problem.drawn, problem.realised, legacy)
+    who = Population(problem.m, problem.drawn, problem.realised, legacy, problem.sizes)
     return problem, experiment.availability.schedule(who, experiment.seed)
 
 

@@ -82,7 +82,7 @@ class ClassificationTask(Task):
             few = samples.data.x_train[:4], samples.data.y_train[:4]
             checks.check_fit(network, problem.objective, problem.start, few, self.model)
             checks.probe(network, problem.objective, problem.start, few)
-        problem.drawn, problem.realised = divided.drawn, divided.realised
+        problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
         return problem
 
     def _module(self, shape: tuple[int, ...], classes: int) -> object:
