@@ -96,6 +96,7 @@ class Deployment:
     def scores_digest(self) -> str:
         """Identifies what evaluations depend on besides the models."""
         table = tomllib.loads(configuration.dump(self.experiment))
+        del table["evaluate"]["serve"]  # is written elsewhere, and changes no score
         text = json.dumps({key: table[key] for key in ("seed", "dtype", "task", "evaluate")}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
