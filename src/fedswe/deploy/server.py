@@ -465,6 +465,10 @@ class ServerEndpoint:
         """The mean over all clients of the model each last received, from the ledger and the stored replies."""
         return self._clients.mean()
 
+    def models(self) -> dict[str, Vector]:
+        """The models named by evaluate.model."""
+        return self._outputs.models(self.rows)
+
     def scores(self) -> Row:
         """The columns of an evaluation now: the scores of the models named by evaluate.model."""
         return self._outputs.columns(self.problem.evaluate, self.rows)

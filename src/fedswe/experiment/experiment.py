@@ -166,20 +166,22 @@ class Experiment:
         for name in self.record.columns:
             registry.instance("column", name, "record.columns").check(self.algorithm, self.local)
         require(
-            not self.evaluate.chooses or getattr(self.task, "hold_out", None) != 0,
-            NO_HELD_OUT,
-        )
-        require(
             not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),
             f"{type(self.algorithm).__name__} computes gradients from the local progress: "
             "local.chain may hold only clip",
         )
 
 
+def require_held_out(experiment: Experiment) -> None:
+    """Refuse a choice among models without held-out samples. A task of your own shows at its first evaluation."""
+    require(not experiment.evaluate.chooses or getattr(experiment.task, "hold_out", None) != 0, NO_HELD_OUT)
+
+
 def assemble(experiment: Experiment) -> Engine:
     """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
     from fedswe.engine import ENGINES  # imports torch
 
+    require_held_out(experiment)
     problem, schedule = populate(experiment)
     require(
         schedule.rounds is None or schedule.rounds >= experiment.rounds,
