@@ -16,7 +16,8 @@ class ExactSum:
     """A sum in two float64 numbers per parameter, 106 binary digits.
 
     It is exact, and adding a model and taking it away leaves no trace, while all models that a sum ever held lie within
-    these digits: a parameter of float32 would have to vary by a factor of 2^70 to be rounded, at the 106th digit.
+    these digits: for thousands of clients, a parameter of float32 would have to vary by a factor of 2^70 to be rounded,
+    one of float64 by 2^40, and then at the 106th digit.
     """
 
     high: Vector  # the sum, rounded to float64
