@@ -56,6 +56,8 @@ KINDS = {
             "amplified_scaffold": "fedswe.algorithms.scaffold:AmplifiedScaffold",
             "fedpbc": "fedswe.algorithms.fedpbc:FedPBC",
             "fedswe_variant": "fedswe.algorithms.fedswe_variant:FedSWEVariant",
+            "decayed_memory": "fedswe.algorithms.decayed_memory:DecayedMemory",
+            "interval_weights": "fedswe.algorithms.interval_weights:IntervalWeights",
         },
     ),
     "availability": Kind(

@@ -166,6 +166,50 @@ def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
     return xs
 
 
+def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50):
+    """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    waited = [0] * m  # rounds since the last recorded interval ended
+    recorded = [[] for _ in range(m)]
+    for t in range(T):
+        there = [i for i in range(m) if mask[t, i]]
+        weights = {i: np.mean(recorded[i] or [1.0]) ** power for i in there}
+        if there:
+            x = x + lr * sum(weights[i] * (local(i, x, t) - x) for i in there) / sum(weights.values())
+        for i in range(m):
+            waited[i] += 1
+            if mask[t, i] or waited[i] == cutoff:
+                recorded[i].append(waited[i])
+                waited[i] = 0
+        xs.append(x.copy())
+    return xs
+
+
+def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
+    """The weighted mean of a table of last updates."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    waited = [0] * m
+    recorded = [[] for _ in range(m)]
+    table = {}  # client -> (round, weight, update)
+    for t in range(T):
+        there = [i for i in range(m) if mask[t, i]]
+        for i in there:
+            omega = np.mean(recorded[i] or [1.0])
+            table[i] = t, (decay + (1 - decay) * omega) ** power, local(i, x, t) - x
+        if there:
+            weights = {i: decay ** (t - since) * u for i, (since, u, _) in table.items()}
+            x = x + lr * sum(weights[i] * table[i][2] for i in table) / sum(weights.values())
+        for i in range(m):
+            waited[i] += 1
+            if mask[t, i] or waited[i] == cutoff:
+                recorded[i].append(waited[i])
+                waited[i] = 0
+        xs.append(x.copy())
+    return xs
+
+
 def f3ast(x0, mask, local, *, lr=1.0, beta=0.001, budget=10, initial_rate=1.0, tie_break=None):
     """F3AST (Ribero, Vikalo, de Veciana 2022), uniform weights; ties by tie_break(t)[i], then by index."""
     x, mask, T, m = _begin(x0, mask)
@@ -335,4 +379,6 @@ LITERAL = {
     "amplified_scaffold": amplified_scaffold,
     "fedpbc": fedpbc,
     "fedswe_variant": fedswe,
+    "interval_weights": interval_weights,
+    "decayed_memory": decayed_memory,
 }

@@ -1,5 +1,6 @@
 """The built-in algorithms, one per file; fedswe/registry.py gives them their names."""
 
+from fedswe.algorithms.decayed_memory import DecayedMemory
 from fedswe.algorithms.f3ast import F3AST
 from fedswe.algorithms.fedau import FedAU
 from fedswe.algorithms.fedavg import FedAvg, FedAvgAll, FedAvgKnown
@@ -8,6 +9,7 @@ from fedswe.algorithms.fedswe import FedAWE, FedSWE
 from fedswe.algorithms.fedswe_variant import FedSWEVariant
 from fedswe.algorithms.fedvarp import FedVARP
 from fedswe.algorithms.gfedavg import GFedAvg
+from fedswe.algorithms.interval_weights import IntervalWeights
 from fedswe.algorithms.mifa import MIFA
 from fedswe.algorithms.scaffold import AmplifiedScaffold, Scaffold
 
@@ -15,6 +17,7 @@ __all__ = [
     "F3AST",
     "MIFA",
     "AmplifiedScaffold",
+    "DecayedMemory",
     "FedAU",
     "FedAWE",
     "FedAvg",
@@ -25,5 +28,6 @@ __all__ = [
     "FedSWEVariant",
     "FedVARP",
     "GFedAvg",
+    "IntervalWeights",
     "Scaffold",
 ]

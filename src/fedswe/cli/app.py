@@ -31,6 +31,7 @@ GROUPS = {
 COMMANDS = {
     "run": "fedswe.cli.run:run_command",
     "compare": "fedswe.cli.compare:compare_command",
+    "gym": "fedswe.cli.gym:gym_command",
     "export": "fedswe.cli.export:export_command",
     "plot": "fedswe.cli.plot:plot_command",
     "list": "fedswe.cli.list_show:list_command",
