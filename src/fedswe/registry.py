@@ -138,6 +138,8 @@ KINDS = {
             "client_mean": "fedswe.engine.outputs:ClientMean",
             "augmented_mean": "fedswe.engine.outputs:AugmentedMean",
             "ema": "fedswe.engine.outputs:Ema",
+            "window": "fedswe.engine.outputs:Window",
+            "best": "fedswe.engine.best:Best",
         },
     ),
     "column": Kind(
