@@ -87,7 +87,7 @@ def test_so_is_one_of_a_part(cls, values, message):
 @pytest.mark.parametrize(
     ("cls", "names", "message"),
     [
-        (Evaluate, {"model": ["server", "best"]}, "unknown output 'best': known are server, client_mean"),
+        (Evaluate, {"model": ["server", "finest"]}, "unknown output 'finest': known are server, client_mean"),
         (Record, {"columns": ["consenus"]}, "unknown column 'consenus': did you mean consensus?"),
     ],
 )
@@ -229,7 +229,7 @@ def test_the_rounds_of_a_mask_are_the_default(tmp_path):
         (["local.steps=0"], "steps must be at least 1"),
         (["local=3"], "local must be a section"),
         (["evaluate.model=[]"], "model is empty"),
-        (["evaluate.model=['best']"], "evaluate: unknown output 'best'"),
+        (["evaluate.model=['finest']"], "evaluate: unknown output 'finest'"),
         (["task.clients=0"], "clients must be at least 1"),
         (["task.alpha=0"], "alpha must be positive"),
         (["task.name=quadratic", "task.noise=-1"], "noise must be 0 or more"),

@@ -13,6 +13,7 @@ from fedswe.availability.of_data import DataSize, LabelCount, LabelTurns, LogNor
 from fedswe.availability.outages import Outages
 from fedswe.availability.sampled import NeverEmpty, Sampled
 from fedswe.availability.turns import Incremental, Periodic, RoundRobin
+from fedswe.availability.uniform_control import UniformControl
 
 __all__ = [
     "Adversarial",
@@ -41,4 +42,5 @@ __all__ = [
     "Sine",
     "Staircase",
     "Stationary",
+    "UniformControl",
 ]
