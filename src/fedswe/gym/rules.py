@@ -67,6 +67,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "f3ast:budget=0",
         "interval_weights",
         "interval_weights:power=1",
+        "interval_weights:chain=[momentum:0.9]",
         "echo:clip=0.5",
         # FedSWE
         "fedawe:clip=0.5",
