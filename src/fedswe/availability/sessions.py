@@ -74,7 +74,7 @@ class Slots:
         )
         there = self._row(slot)[clients]
         found = np.where(there, math.inf, now)
-        while there.any() and (begin := float(self._times.begin(np.array(slot + 1)))) < horizon:
+        while there.any() and (begin := float(self._times.begin(np.array(slot + 1)))) <= horizon:
             slot += 1
             stays = self._row(slot)[clients]
             found[there & ~stays] = begin
@@ -145,7 +145,7 @@ class LogSessions:
         return [names[k] if k < len(names) else None for k in self._device.tolist()]
 
     def until(self, now: float, horizon: float, clients: Integers) -> Floats:
-        base = self._base(now)
+        base, following = self._laps(now)
         begun = _up_to(self._starts, base, now)
         last = np.searchsorted(self._line, clients * (len(self._starts) + 1) + begun) - 1
         inside = (last >= 0) & (self._owner[last] == clients)
@@ -156,13 +156,13 @@ class LogSessions:
             found[to_the_end] = math.inf
         else:
             on = to_the_end & ~np.isnan(again)
-            found[on] = np.where(again[on] >= self._lap, math.inf, base + self._lap + again[on])
+            found[on] = np.where(again[on] >= self._lap, math.inf, following + again[on])
         return np.maximum(found, now)
 
     def opening(self, now: float, clients: int) -> float:
         if now >= self.end:
             return math.inf
-        base = self._base(now)
+        base, following = self._laps(now)
         at = _up_to(self._changes, base, now) - 1
         if clients <= (self._count[at] if at >= 0 else 0):
             return now
@@ -170,15 +170,16 @@ class LogSessions:
         later = enough[np.searchsorted(enough, at, side="right") :]
         if len(later):
             return base + float(self._changes[later[0]])
-        return base + self._lap + float(self._changes[enough[0]]) if self._wrap and len(enough) else math.inf
+        return following + float(self._changes[enough[0]]) if self._wrap and len(enough) else math.inf
 
     def round_at(self, now: float) -> int:
-        at = RoundTimes(0.0, self._times.length).ended_by(np.array([now - self._base(now)]))
+        at = RoundTimes(0.0, self._times.length).ended_by(np.array([now - self._laps(now)[0]]))
         return min(int(at[0]), self._rounds - 1)
 
-    def _base(self, now: float) -> float:
-        """The beginning of the present lap."""
-        return float(RoundTimes(0.0, self._lap).ended_by(np.array([now]))[0]) * self._lap if self._wrap else 0.0
+    def _laps(self, now: float) -> tuple[float, float]:
+        """The beginnings of the present lap and of the next one."""
+        lap = int(RoundTimes(0.0, self._lap).ended_by(np.array([now]))[0]) if self._wrap else 0
+        return lap * self._lap, (lap + 1) * self._lap
 
 
 def _up_to(times: Floats, base: float, now: float) -> int:

@@ -44,10 +44,14 @@ class Timeline(ABC):
 
     @abstractmethod
     def reporting(self, t: int, selected: Ids, replied: Bools) -> Ids:
-        """Those of the selected clients whose reports arrive before round t is closed, which it is then.
+        """Those of the selected clients whose reports arrive before round t is closed.
 
         `replied` says of every client whether the server has a reply for it.
         """
+
+    def advance(self) -> None:
+        """Go on to the next round."""
+        return
 
     def columns(self) -> dict[str, float]:
         """Columns of the history: times, clients and bytes since the beginning of the run."""

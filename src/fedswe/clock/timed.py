@@ -75,6 +75,8 @@ class Timed(Timeline):
             f"a client would need {slowest:.3g} s for one round, over {_LONGEST:g}: check clock.step_seconds, "
             "clock.download and clock.upload, or clock.speed_file",
         )
+        # Whether sessions can be looked at for so long, asked once before the first round.
+        sessions.until(0.0, min(slowest, rules.deadline or slowest), self._everybody[:0])
         self._open(0.0)
         require(not self.over, f"no round can be opened: {self.over}")
 
@@ -109,8 +111,10 @@ class Timed(Timeline):
         }
         self._totals = {name: self._totals[name] + float(found[name]) for name in found}
         self._totals |= {"simulated_seconds": closed}
-        self._open(closed + self._rules.pause)
         return selected[reported]
+
+    def advance(self) -> None:
+        self._open(self._totals["simulated_seconds"] + self._rules.pause)
 
     def _phases(self, opened: float, clients: Ids, replied: Bools) -> tuple[Floats, Floats, Floats, Floats]:
         """The bytes that each client downloads, and when it has them, has trained, and its report arrives."""
@@ -140,7 +144,8 @@ class Timed(Timeline):
 
     def load(self, state: Floats, t: int) -> None:
         self._totals = dict(zip(COLUMNS, map(float, state), strict=True))
-        self._open(self._totals["simulated_seconds"] + self._rules.pause if t else 0.0)
+        if t:
+            self.advance()
 
 
 def _seconds(size: npt.ArrayLike, speed: Floats) -> Floats:

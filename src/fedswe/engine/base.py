@@ -78,6 +78,7 @@ class Engine(ABC):
         echoes = self.t - self.last[chosen]
         self.last[chosen] = self.t
         self.t += 1
+        self.timeline.advance()
         return Attendance(available, len(chosen), echoes)
 
     @abstractmethod
