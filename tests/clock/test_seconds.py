@@ -1,5 +1,6 @@
 """Whole runs in simulated seconds: laws, both engines, checkpoints, stacks, comparisons, figures, real traces."""
 
+import json
 import math
 import os
 from dataclasses import replace
@@ -16,7 +17,7 @@ from fedswe.clock.timed import COLUMNS
 from fedswe.core.local import Local
 from fedswe.deploy.deployment import Deployment
 from fedswe.errors import FedsweError, FedsweWarning
-from fedswe.experiment.configuration import dump, load_text
+from fedswe.experiment.configuration import dump, load, load_text
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.experiment.runner import Runner, StopRun, advance
 from fedswe.figures import plot
@@ -278,15 +279,29 @@ def test_the_command_line(monkeypatch, capsys):
     assert "simulated seconds; " in out
     assert " selected, " in out
     assert "of the clients' time wasted" in out
-    code, out, _ = command(monkeypatch, capsys, "availability", "describe", "run")
+    code, out, _ = command(monkeypatch, capsys, "availability", "describe", "run", "--json")
     assert code == 0
-    assert "sine" in out
     lasted = fedswe.load("run").history.last["simulated_seconds"]
-    assert f"{math.ceil(lasted / 600)} rounds" in out  # it says what the run saw
-    words = ["--algorithms", "fedswe:k=5,fedavg", "--seeds", "3,4", "--jobs", "1", "--out", "both"]
-    code, out, err = command(monkeypatch, capsys, "compare", *QUICK, *words)
-    assert code == 0
-    assert "fedavg" in out
+    assert json.loads(out)["rounds"] == math.ceil(lasted / 600)  # of what the run saw
+
+
+def test_comparisons_and_their_figures(monkeypatch, capsys):
+    words = ["--algorithms", "fedswe:k=5,fedavg", "--seeds", "3,4", "--jobs", "1", "--out", "both", "--target", "0.2"]
+    given = [*QUICK, "evaluate.every=1", "clock.limit=7000", "rounds=500"]
+    code, out, err = command(monkeypatch, capsys, "compare", *given, *words)
+    assert (code, err) == (0, "")
+    found = fedswe.compare(load(None, given), ["fedswe:k=5", "fedavg"], seeds=[3, 4], out="both", jobs=1)
+    longest = [int(run.history.last["round"]) for run in found.runs]
+    assert f"of {min(longest)} to {max(longest)} rounds" in " ".join(out.split())
+    row = found.rows[0]
+    rounds, seconds = row.to_target("test_accuracy", 0.2)
+    assert rounds == [history.rounds_to("server_test_accuracy", 0.2) for history in row.histories]
+    assert seconds == [history.seconds_to("server_test_accuracy", 0.2) for history in row.histories]
+    assert "simulated seconds" in out
+    assert f"{np.mean(rounds):.1f}" in out
+    assert f"{np.mean(seconds):.10g}" in out
+    code, out, _ = command(monkeypatch, capsys, "compare", *given, *words, "--json")
+    assert json.loads(out)["to_target"][0]["simulated_seconds"] == seconds
     for x, label in (("simulated", "simulated"), ("bytes", "sent by all clients")):
         code, _, err = command(monkeypatch, capsys, "plot", "both", "--x", x, "--out", f"{x}.svg")
         assert (code, err) == (0, "")
