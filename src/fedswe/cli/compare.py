@@ -136,9 +136,7 @@ def _print(result: Comparison, seeds: list[int], rates: list[float], tune_by: st
     Console(width=max(width, console.width)).print(table)
     by = tune_by or "training loss"
     ended = sorted(int(history.last["round"]) for row in result.rows for history in row.histories)
-    rounds = " to ".join(
-        dict.fromkeys(map(str, (ended[0], ended[-1])))
-    )  # a limit of time ends some earlier than others
+    rounds = " to ".join(dict.fromkeys(map(str, (ended[0], ended[-1]))))  # simulated time may end some runs early
     console.print(
         ("mean ± std over seeds" if len(seeds) > 1 else "mean for seed")
         + f" {', '.join(map(str, seeds))} of the last {min(TAIL, ended[-1])} of {rounds} rounds"
@@ -163,7 +161,7 @@ def _print_target(result: Comparison, target: float) -> None:
     columns = ("algorithm", "model", "rounds", *(["simulated seconds"] if timed else []))
     rows = [
         (row["algorithm"], row["model"].replace("_", " "), _mean(row["rounds"], ".1f"))
-        + ((_mean(row["simulated_seconds"], ".10g"),) if timed else ())
+        + ((_mean(row["simulated_seconds"], ".0f"),) if timed else ())
         for row in found
     ]
     print_table(f"until {str(result.headline).replace('_', ' ')} {target:g}, mean over seeds", columns, rows)

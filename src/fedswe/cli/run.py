@@ -159,7 +159,7 @@ def _times(row: Row) -> str:
     left = [f"{row[f'total_dropped_{when}']:.0f} {when}" for when in ("before", "during", "after")]
     share = row["wasted_seconds"] / row["work_seconds"] if row["work_seconds"] else 0.0
     return (
-        f"{row['simulated_seconds']:.10g} simulated seconds; {row['total_selected']:.0f} selected, "
+        f"{row['simulated_seconds']:.0f} simulated seconds; {row['total_selected']:.0f} selected, "
         f"{row['total_reported']:.0f} reported, dropped {', '.join(left)} training, {row['total_late']:.0f} late; "
         f"{share:.1%} of the clients' time wasted".replace("%", " %")
     )
