@@ -69,7 +69,7 @@ def by_the_second(online, end, wrap, seconds, rules, rounds):
     return found
 
 
-def check(timeline, expected, rounds, m):
+def assert_rounds(timeline, expected, rounds, m):
     counts = dict.fromkeys(("reported", "before", "during", "after", "late"), 0)
     wasted = worked = 0
     for t in range(rounds):
@@ -139,7 +139,7 @@ def test_on_a_log(rows, seconds, rules, wrap):
     expected = by_the_second(online, end, wrap, seconds, rules, 25)
     timeline = made(sessions_of(schedule, 1.0), schedule, seconds, rules, expected)
     if timeline is not None:
-        check(timeline, expected, 25, 4)
+        assert_rounds(timeline, expected, 25, 4)
 
 
 @given(
@@ -154,7 +154,7 @@ def test_on_slots(rows, seconds, rules, slot):
     expected = by_the_second(lambda i, x: mask[x // slot, i], len(mask) * slot, False, seconds, rules, 25)
     timeline = made(sessions_of(schedule, float(slot)), schedule, seconds, rules, expected)
     if timeline is not None:
-        check(timeline, expected, 25, 3)
+        assert_rounds(timeline, expected, 25, 3)
 
 
 ALL = Rules(deadline=0, min_clients=1, min_reports=0, early=True, pause=0, limit=0)
