@@ -189,6 +189,16 @@ def test_what_a_client_had_done_when_it_left(until, column, sent):
     assert row["wasted_seconds"] == (0 if until == 10 else until)
 
 
+def test_a_share_of_the_selected_is_rounded_up():
+    def needed(share, selected):
+        return Rules(0, 1, share, True, 0, 0).needed(selected)
+
+    assert [needed(0.8, n) for n in (0, 1, 2, 4, 5, 10)] == [0, 1, 2, 4, 4, 8]
+    assert needed(0.07, 100) == 7
+    assert [needed(3, n) for n in (0, 2, 9)] == [0, 2, 3]
+    assert [needed(0, n) for n in (0, 2)] == [0, 2]
+
+
 def test_the_reply_to_the_last_report_comes_with_the_next_job():
     schedule = Rows(np.ones((1, 2), dtype=bool), np.ones((1, 2)))
     speeds = Speeds(np.zeros(2), np.full(2, 10.0), np.zeros(2))

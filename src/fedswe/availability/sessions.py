@@ -134,10 +134,10 @@ class LogSessions:
         self._again = np.full(self.m, np.nan)  # end of the interval with which a client begins a lap
         first = start[kept] == 0
         self._again[self._owner[first]] = self._end[first]
-        # The number of clients that are available from each change on.
-        self._changes, inverse = np.unique(np.concatenate([start[kept], end[kept]]), return_inverse=True)
-        sign = np.repeat([1, -1], len(order))
-        self._count = np.cumsum(np.bincount(inverse, sign, minlength=len(self._changes))).astype(np.int64)
+        # The number of clients that are available at each start: only there it grows.
+        self._ends = np.sort(self._end)
+        begun, ended = (np.searchsorted(times, self._starts, side="right") for times in (self._starts, self._ends))
+        self._count = begun - ended
 
     @property
     def devices(self) -> list[Any] | None:
@@ -163,14 +163,13 @@ class LogSessions:
         if now >= self.end:
             return math.inf
         base, following = self._laps(now)
-        at = _up_to(self._changes, base, now) - 1
-        if clients <= (self._count[at] if at >= 0 else 0):
+        if clients <= _up_to(self._starts, base, now) - _up_to(self._ends, base, now):
             return now
-        enough = np.flatnonzero(self._count >= clients)
-        later = enough[np.searchsorted(enough, at, side="right") :]
-        if len(later):
-            return base + float(self._changes[later[0]])
-        return following + float(self._changes[enough[0]]) if self._wrap and len(enough) else math.inf
+        enough = self._starts[self._count >= clients]
+        passed = _up_to(enough, base, now)
+        if passed < len(enough):
+            return base + float(enough[passed])
+        return following + float(enough[0]) if self._wrap and len(enough) else math.inf
 
     def round_at(self, now: float) -> int:
         at = RoundTimes(0.0, self._times.length).ended_by(np.array([now - self._laps(now)[0]]))

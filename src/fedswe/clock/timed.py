@@ -29,7 +29,8 @@ class Rules:
     def needed(self, selected: int) -> int:
         """With how many reports a round of so many selected clients is closed."""
         share = 0 < self.min_reports < 1
-        wanted = math.ceil(self.min_reports * selected) if share else int(self.min_reports) or selected
+        # 0.07 * 100 is a little above 7 in binary.
+        wanted = math.ceil(self.min_reports * selected - 1e-9) if share else int(self.min_reports) or selected
         return min(wanted, selected)
 
     def closing(self, opened: float, arrivals: Floats, ends: Floats) -> float:
