@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 .PHONY: run test test-deploy test-campaign test-wheel setup lint clean
 
-run: setup  ## compare every algorithm on the embedded digits (under a minute)
+run: setup  ## compare every algorithm on the embedded digits (two minutes)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
 
 test: setup lint  ## all checks

@@ -44,6 +44,20 @@ def test_a_state_dict_loads_into_the_network(folder, tmp_path, monkeypatch, caps
     assert torch.equal(flat, load(folder).models["client_mean"])
 
 
+def test_without_a_name_the_served_model_is_written(folder, tmp_path, monkeypatch, capsys):
+    assert fedswe(monkeypatch, capsys, "export", folder)[1].startswith("model     server.safetensors: server after")
+    words = ["rounds=2", "task.clients=5", "task.alpha=1", "evaluate.model=server,ema:of=client_mean"]
+    run(experiment(None, [*words, "evaluate.serve=ema:of=client_mean"]), tmp_path / "served")
+    code, text, _ = fedswe(monkeypatch, capsys, "export", tmp_path / "served")
+    assert (code, text) == (
+        0,
+        "model     ema_client_mean.safetensors: ema client mean after 2 rounds (--model: also server)\n",
+    )
+    written = safetensors.torch.load_file(tmp_path / "ema_client_mean.safetensors")
+    wanted = load(tmp_path / "served").state_dict("ema_client_mean")
+    assert all(torch.equal(value, wanted[name]) for name, value in written.items())
+
+
 def test_onnx_leaves_the_level_of_the_log_as_it_was(folder, monkeypatch, capsys):
     pytest.importorskip("onnxscript")
     before = logging.root.manager.disable

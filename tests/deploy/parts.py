@@ -17,6 +17,8 @@ PARAMETERS = {
     "fedau": {"cutoff": 3},
     "f3ast": {"beta": 0.1, "budget": 2, "initial_rate": 0.7},
     "amplified_scaffold": {"amplification": 1.2, "period": 4},
+    "fedstale": {"cutoff": 3},
+    "fedbuff": {"buffer": 3},
 }
 
 

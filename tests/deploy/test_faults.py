@@ -66,7 +66,7 @@ def test_the_storm_reaches_every_kind_of_fault(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_average_over_rounds_survives_a_storm(monkeypatch, seed):
-    evaluate = Evaluate(model=["client_mean", "ema"], ema_decay=0.5)
+    evaluate = Evaluate(model=["client_mean", "ema", "ema:of=client_mean", "window:4:of=client_mean"], ema_decay=0.5)
     with in_memory() as folder:
         deployment = quadratic("fedswe", rounds=30, p=0.9, trail=True, evaluate=evaluate)
         storm = Storm(folder, deployment, seed, monkeypatch, rate=0.2).run()

@@ -19,8 +19,9 @@ from fedswe.results.model_file import Models
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import Network, digits, quadratic
 
+AVERAGES = ["ema", "ema:0.9:of=client_mean", "ema:correct_bias=true", "window:4", "window:3:of=client_mean"]
 EVERYTHING = Evaluate(
-    every=3, model=["server", "client_mean", "augmented_mean", "ema"], ema_decay=0.5, tail=4, tail_every=1
+    every=3, model=["server", "client_mean", "augmented_mean", *AVERAGES], ema_decay=0.5, tail=4, tail_every=1
 )
 
 
@@ -65,7 +66,7 @@ def test_history_and_models_are_those_of_a_simulated_run(scratch, name):
             assert row[column] == pytest.approx(expected[column], abs=1e-6), column
     assert History.from_csv((scratch / "deployed" / HISTORY).read_text()) == history
     models, final = saved_models(scratch / "deployed"), saved_models(scratch / "simulated")
-    assert models.keys() == final.keys() == set(EVERYTHING.model)
+    assert models.keys() == final.keys() == EVERYTHING.outputs().keys()
     for model, x in models.items():
         torch.testing.assert_close(x, final[model], rtol=0, atol=1e-6)
 
@@ -80,9 +81,9 @@ def test_a_restart_changes_neither_the_history_nor_the_average_over_rounds(scrat
         net.restart()
     again = History.from_csv((scratch / "restarted" / "server" / HISTORY).read_text())
     assert [drop(row) for row in again.rows] == [drop(row) for row in straight.rows]
-    ema = saved_models(scratch / "straight")["ema"]
-    assert torch.equal(saved_models(scratch / "restarted" / "server")["ema"], ema)
-    assert torch.equal(ema, ema_of(scratch / "straight"))
+    models, restarted = saved_models(scratch / "straight"), saved_models(scratch / "restarted" / "server")
+    assert all(torch.equal(x, restarted[name]) for name, x in models.items())
+    assert torch.equal(models["ema"], ema_of(scratch / "straight"))
     assert [path.name for path in (scratch / "restarted" / "server" / "outputs").iterdir()] == ["12.safetensors"]
 
 

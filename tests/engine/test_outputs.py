@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 
 from fedswe import Evaluate, FedsweError
 from fedswe.algorithms import FedSWE
-from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Outputs, ServerModel
+from fedswe.engine.best import Best
+from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Outputs, ServerModel, Window
 from tests import problems
 
 ROUNDS, M, K, DECAY = 12, 6, 3, 0.8
@@ -34,14 +36,77 @@ def test_each_name_is_its_model():
     assert min(np.abs(a - b).max() for a in want.values() for b in want.values() if a is not b) > 1e-3
 
 
+def averages(engine, rounds, **named):
+    """The models of outputs after the given rounds, and what they are averages of: rows t = 0, 1, ..."""
+    outputs, found = Outputs(engine, named), []
+    seen = {"server": [engine.server_model()], "client_mean": [engine.client_mean()]}
+    for t in range(rounds + 1):
+        found.append({name: x.double().numpy() for name, x in outputs.models().items()})
+        if t < rounds:
+            engine.step()
+            outputs.after_round()
+            seen["server"].append(engine.server_model())
+            seen["client_mean"].append(engine.client_mean())
+    return found, {name: np.stack([x.double().numpy() for x in models]) for name, models in seen.items()}
+
+
+@pytest.mark.parametrize("kind", ["batched", "loop"])
+@pytest.mark.parametrize("of", ["server", "client_mean"])
+def test_averages_over_rounds_are_what_they_say(kind, of):
+    engine = problems.engine(kind, FedSWE(k=K), problems.quadratic(M), problems.mask(ROUNDS + 20, M))
+    named = {"ema": Ema(DECAY, of), "late": Ema(DECAY, of, correct_bias=True), "window": Window(4, of)}
+    found, seen = averages(engine, ROUNDS, **named)
+    for t, models in enumerate(found):
+        x, weights = seen[of][: t + 1], DECAY ** np.arange(t, -1, -1.0)
+        started = np.concatenate([weights[:1], (1 - DECAY) * weights[1:]])
+        np.testing.assert_allclose(models["ema"], started @ x, rtol=1e-12)
+        without_start = weights[1:] @ x[1:] / weights[1:].sum() if t else x[0]
+        np.testing.assert_allclose(models["late"], without_start, rtol=1e-12)
+        length = t if t < 4 else 4 + t % 4  # the last complete block of 4 rounds and the one under way
+        np.testing.assert_allclose(models["window"], x[-length:].mean(0) if t else x[0], rtol=1e-12)
+    assert np.abs(found[-1]["ema"] - found[-1]["late"]).max() > 1e-3
+
+
+def test_a_window_of_one_round_is_the_model_itself():
+    engine = problems.engine("batched", FedSWE(k=K), problems.quadratic(M), problems.mask(ROUNDS + 20, M))
+    found, seen = averages(engine, 5, one=Window(1, "client_mean"), none=Ema(0.0, "client_mean", correct_bias=True))
+    for models, x in zip(found, seen["client_mean"], strict=True):
+        np.testing.assert_array_equal(models["one"], x)
+        np.testing.assert_array_equal(models["none"], x)
+
+
+def test_sums_of_a_long_window_do_not_lose_digits():
+    """In float32, a sum of 2000 models would lose three digits."""
+    engine = problems.engine("batched", FedSWE(k=K), problems.quadratic(M, dtype=torch.float32), problems.mask(40, M))
+    outputs, models = Outputs(engine, {"window": Window(5000)}), []
+    for _ in range(20):
+        engine.step()
+        for _ in range(100):
+            outputs.after_round()
+        models.append(engine.server_model().double())
+    torch.testing.assert_close(outputs.models()["window"].double(), torch.stack(models).mean(0), rtol=1e-7, atol=1e-9)
+
+
 def test_outputs_take_parameters():
-    evaluate = Evaluate(model=["server", "ema", "ema:0.5", "ema:decay=0.25"], ema_decay=0.8)
+    texts = ["server", "ema", "ema:0.5", "ema:decay=0.25", "ema:of=client_mean", "ema:0.5:of=client_mean"]
+    evaluate = Evaluate(
+        model=[*texts, "ema:correct_bias=true", "window:20:of=client_mean", "best:by=loss"], ema_decay=0.8
+    )
     outputs = evaluate.outputs()
-    assert list(outputs) == ["server", "ema", "ema_0.5", "ema_decay0.25"]
-    assert [outputs[name].decay for name in list(outputs)[1:]] == [0.8, 0.5, 0.25]
+    assert list(outputs) == [
+        "server", "ema", "ema_0.5", "ema_decay0.25", "ema_client_mean", "ema_0.5_client_mean", "ema_correct_bias",
+        "window_20_client_mean", "best_by_loss",
+    ]  # fmt: skip
+    assert [outputs[name].decay for name in list(outputs)[1:7]] == [0.8, 0.5, 0.25, 0.8, 0.5, 0.8]
+    assert [outputs[name].of for name in list(outputs)[1:6]] == ["server"] * 3 + ["client_mean"] * 2
+    assert outputs["window_20_client_mean"] == Window(20, "client_mean")
+    assert outputs["best_by_loss"] == Best(by="loss")
 
 
-@pytest.mark.parametrize("text", ["ema:2", "ema:rate=1", "server:1", "nosuch"])
+@pytest.mark.parametrize(
+    "text",
+    ["ema:2", "ema:rate=1", "ema:of=clients", "ema:correct_bias=2", "server:1", "nosuch", "window:0", "window:2.5"],
+)
 def test_outputs_that_cannot_be_built(text):
     with pytest.raises(FedsweError) as caught:
         Evaluate(model=[text])

@@ -10,7 +10,7 @@ import pytest
 
 from fedswe import Evaluate, Experiment, Record, run
 from fedswe.algorithms import MIFA, FedAU, FedAWE, FedSWE, FedSWEVariant
-from fedswe.availability import Mask, Sine
+from fedswe.availability import JoinLeave, Markov, Mask, Outages, Sampled, Sine
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adam, Clip
 from fedswe.errors import FedsweError
@@ -87,7 +87,7 @@ def test_so_is_one_of_a_part(cls, values, message):
 @pytest.mark.parametrize(
     ("cls", "names", "message"),
     [
-        (Evaluate, {"model": ["server", "best"]}, "unknown output 'best': known are server, client_mean"),
+        (Evaluate, {"model": ["server", "finest"]}, "unknown output 'finest': known are server, client_mean"),
         (Record, {"columns": ["consenus"]}, "unknown column 'consenus': did you mean consensus?"),
     ],
 )
@@ -229,7 +229,7 @@ def test_the_rounds_of_a_mask_are_the_default(tmp_path):
         (["local.steps=0"], "steps must be at least 1"),
         (["local=3"], "local must be a section"),
         (["evaluate.model=[]"], "model is empty"),
-        (["evaluate.model=['best']"], "evaluate: unknown output 'best'"),
+        (["evaluate.model=['finest']"], "evaluate: unknown output 'finest'"),
         (["task.clients=0"], "clients must be at least 1"),
         (["task.alpha=0"], "alpha must be positive"),
         (["task.name=quadratic", "task.noise=-1"], "noise must be 0 or more"),
@@ -281,3 +281,32 @@ def test_threads_are_no_setting_that_results_depend_on(tmp_path):
         refuse_other(one, Experiment(threads=1, seed=4), tmp_path)
     older = "\n".join(line for line in dump(Experiment()).splitlines() if not line.startswith("threads"))
     assert load_text(older, "older") == Experiment()
+
+
+# a part in another -------------------------------------------------------------------------------------------
+def test_an_availability_names_the_one_it_changes():
+    short = load(None, ["availability.name=outages", "availability.base=sine:gamma=0.2", "availability.share=0.3"])
+    assert short.availability == Outages(Sine(gamma=0.2), share=0.3)
+    written = dump(short)
+    assert load_text(written, "config.toml") == short
+    assert '[availability.base]\nname = "sine"' in written
+    nested = Sampled(JoinLeave(Markov(p=0.3)), number=3)
+    assert load_text(dump(Experiment(availability=nested)), "config.toml").availability == nested
+
+
+@pytest.mark.parametrize(
+    ("base", "says"),
+    [
+        ("sinus", "unknown availability 'sinus'"),
+        ("sine:gamma=2", "availability.base: gamma must be within"),
+        ("sine:gama=0.1", "availability.base.gama"),
+        ("{gamma=0.1}", "availability.base: it must be a table with a name"),
+        ("3", "availability.base"),
+        ("sine:stream=legacy", "legacy"),
+    ],
+)
+def test_a_mistake_in_the_one_it_changes_is_one_line(base, says):
+    with pytest.raises(FedsweError) as raised:
+        load(None, ["availability.name=outages", f"availability.base={base}"])
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)

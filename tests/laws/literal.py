@@ -166,6 +166,50 @@ def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
     return xs
 
 
+def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50):
+    """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    waited = [0] * m  # rounds since the last recorded interval ended
+    recorded = [[] for _ in range(m)]
+    for t in range(T):
+        there = [i for i in range(m) if mask[t, i]]
+        weights = {i: np.mean(recorded[i] or [1.0]) ** power for i in there}
+        if there:
+            x = x + lr * sum(weights[i] * (local(i, x, t) - x) for i in there) / sum(weights.values())
+        for i in range(m):
+            waited[i] += 1
+            if mask[t, i] or waited[i] == cutoff:
+                recorded[i].append(waited[i])
+                waited[i] = 0
+        xs.append(x.copy())
+    return xs
+
+
+def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
+    """The weighted mean of a table of last updates."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    waited = [0] * m
+    recorded = [[] for _ in range(m)]
+    table = {}  # client -> (round, weight, update)
+    for t in range(T):
+        there = [i for i in range(m) if mask[t, i]]
+        for i in there:
+            omega = np.mean(recorded[i] or [1.0])
+            table[i] = t, (decay + (1 - decay) * omega) ** power, local(i, x, t) - x
+        if there:
+            weights = {i: decay ** (t - since) * u for i, (since, u, _) in table.items()}
+            x = x + lr * sum(weights[i] * table[i][2] for i in table) / sum(weights.values())
+        for i in range(m):
+            waited[i] += 1
+            if mask[t, i] or waited[i] == cutoff:
+                recorded[i].append(waited[i])
+                waited[i] = 0
+        xs.append(x.copy())
+    return xs
+
+
 def f3ast(x0, mask, local, *, lr=1.0, beta=0.001, budget=10, initial_rate=1.0, tie_break=None):
     """F3AST (Ribero, Vikalo, de Veciana 2022), uniform weights; ties by tie_break(t)[i], then by index."""
     x, mask, T, m = _begin(x0, mask)
@@ -320,6 +364,219 @@ def fedpbc(x0, mask, local, *, lr=1.0):
     return xs
 
 
+def echo(x0, mask, local, *, lr=1.0, cap=0.0):
+    """FedAvg from the server's model, progress times rounds missed, over m; a counter runs while a client is absent."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    missed = [1 for _ in range(m)]
+    for t in range(T):
+        total = np.zeros_like(x)
+        for i in range(m):
+            if mask[t, i]:
+                factor = min(missed[i], cap) if cap > 0 else missed[i]
+                total = total + factor * (local(i, x, t) - x)
+                missed[i] = 1
+            else:
+                missed[i] += 1
+        x = x + lr / m * total
+        xs.append(x.copy())
+    return xs
+
+
+def debiased_fedavg(x0, mask, local, *, lr=1.0):
+    """Debiasing FedAvg (Sun et al. 2025) with the weight 1 / (m frequency so far) on the progress."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    for t in range(T):
+        total = np.zeros_like(x)
+        for i in range(m):
+            if mask[t, i]:
+                frequency = np.mean(mask[: t + 1, i])
+                total = total + (local(i, x, t) - x) / (m * frequency)
+        x = x + lr * total
+        xs.append(x.copy())
+    return xs
+
+
+def _fedau_weights(mask, cutoff):
+    """omega_i of every round, by FedAU's counters."""
+    T, m = mask.shape
+    omega = np.ones((T + 1, m))
+    for i in range(m):
+        S = M = 0
+        for t in range(T):
+            S += 1
+            omega[t + 1, i] = omega[t, i]
+            if mask[t, i] or cutoff == S:
+                omega[t + 1, i] = (M * omega[t, i] + S) / (M + 1)
+                M, S = M + 1, 0
+    return omega
+
+
+def fedstale_known(x0, mask, local, *, probs, lr=1.0, beta=0.5):
+    """FedStale (Rodio and Neglia 2024) with a table h of all clients at the server; empty rounds are skipped."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    h = np.zeros((m, len(x)))
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            delta = {i: local(i, x, t) - x for i in A}
+            v = beta * np.mean(h, axis=0)
+            for i in A:
+                v = v + (delta[i] - beta * h[i]) / (m * probs[t, i])
+            x = x + lr * v
+            for i in A:
+                h[i] = delta[i]
+        xs.append(x.copy())
+    return xs
+
+
+def fedstale(x0, mask, local, *, lr=1.0, beta=0.5, cutoff=50):
+    """FedStale with FedAU's estimates of 1/p."""
+    probs = 1.0 / _fedau_weights(np.asarray(mask, dtype=bool), cutoff)
+    return fedstale_known(x0, mask, local, probs=probs, lr=lr, beta=beta)
+
+
+def fedlaavg(x0, mask, local, *, local_lr, lr=1.0, budget=0, tie_break=None):
+    """FedLaAvg (Yan et al. 2020): latest gradient sums of all clients; selected longest ago, selected first."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    latest = np.zeros((m, len(x)))
+    selected = [-1 for _ in range(m)]
+    for t in range(T):
+        A = _available(mask, t)
+        ties = np.zeros(m) if tie_break is None else tie_break(t)
+        ranked = sorted((selected[i], float(ties[i]), i) for i in A)
+        for _, _, i in ranked[: budget or m]:
+            latest[i] = (x - local(i, x, t)) / local_lr(t)
+            selected[i] = t
+        x = x - lr * local_lr(t) * np.mean(latest, axis=0)
+        xs.append(x.copy())
+    return xs
+
+
+def mimic(x0, mask, local, *, lr=1.0):
+    """MimiC (Sun, Mao, Zhang 2023): g + v_last - g_last of each available client, averaged."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    g_last = np.zeros((m, len(x)))
+    v_last = np.zeros((m, len(x)))
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            g = {i: x - local(i, x, t) for i in A}
+            v = sum(g[i] + v_last[i] - g_last[i] for i in A) / len(A)
+            x = x - lr * v
+            for i in A:
+                g_last[i], v_last[i] = g[i], v
+        xs.append(x.copy())
+    return xs
+
+
+def focus(x0, mask, local, *, steps, local_lr, lr=1.0):
+    """FOCUS (Ying, Li, Yang 2025) with the mean gradient of a visit; the sum y of all of them drives the server."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    g_prev = np.zeros((m, len(x)))
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            for i in A:
+                end = local(i, x, t, drift=-g_prev[i])
+                g_prev[i] = (x - end) / (steps * local_lr(t)) + g_prev[i]
+            y = np.sum(g_prev, axis=0)
+            x = x - lr * steps / m * local_lr(t) * y
+        xs.append(x.copy())
+    return xs
+
+
+def _staleness_weight(staleness, weighting, power, slope, grace):
+    if weighting == "polynomial":
+        return (1.0 + staleness) ** (-power)
+    if weighting == "hinge":
+        return 1.0 if staleness <= grace else 1.0 / (slope * (staleness - grace) + 1.0)
+    return 1.0
+
+
+def fedasync(x0, mask, local, *, lr=1.0, alpha=0.6, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
+    """FedAsync (Xie et al. 2019): the mean over the arrivals of a round of (1 - alpha_i) x + alpha_i x_i."""
+    x, mask, T, m = _begin(x0, mask)
+    xs, versions = [x.copy()], [x.copy()]
+    downloaded = [0 for _ in range(m)]
+    for t in range(T):
+        A = _available(mask, t)
+        mixed = []
+        for i in A:
+            a = alpha * _staleness_weight(len(versions) - 1 - downloaded[i], weighting, power, slope, grace)
+            mixed.append((1 - a) * x + a * local(i, versions[downloaded[i]], t))
+        if len(A) > 0:
+            x = x + lr * (np.mean(mixed, axis=0) - x)
+            versions.append(x.copy())
+        for i in A:
+            downloaded[i] = len(versions) - 1
+        xs.append(x.copy())
+    return xs
+
+
+def fedbuff(x0, mask, local, *, lr=1.0, buffer=10, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
+    """FedBuff (Nguyen et al. 2022): a list of weighted progress, averaged and emptied when it is long enough."""
+    x, mask, T, m = _begin(x0, mask)
+    xs, versions, held = [x.copy()], [x.copy()], []
+    downloaded = [0 for _ in range(m)]
+    for t in range(T):
+        A = _available(mask, t)
+        for i in A:
+            start = versions[downloaded[i]]
+            w = _staleness_weight(len(versions) - 1 - downloaded[i], weighting, power, slope, grace)
+            held.append(w * (local(i, start, t) - start))
+        if len(A) > 0 and len(held) >= buffer:
+            x = x + lr * np.mean(held, axis=0)
+            versions.append(x.copy())
+            held = []
+        for i in A:
+            downloaded[i] = len(versions) - 1
+        xs.append(x.copy())
+    return xs
+
+
+def ace(x0, mask, local, *, lr=1.0):
+    """ACE (Chang et al. 2025): the mean of a table of the latest updates, at every arrival; the start is stale."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    table = np.zeros((m, len(x)))
+    start = [x.copy() for _ in range(m)]
+    for t in range(T):
+        A = _available(mask, t)
+        for i in A:
+            table[i] = local(i, start[i], t) - start[i]
+        if len(A) > 0:
+            x = x + lr * np.mean(table, axis=0)
+        for i in A:
+            start[i] = x.copy()
+        xs.append(x.copy())
+    return xs
+
+
+def ca2fl(x0, mask, local, *, lr=1.0):
+    """CA2FL (Wang et al. 2024): the mean of cached updates, plus the calibrated progress of the arrivals."""
+    x, mask, T, m = _begin(x0, mask)
+    xs = [x.copy()]
+    h = np.zeros((m, len(x)))
+    start = [x.copy() for _ in range(m)]
+    for t in range(T):
+        A = _available(mask, t)
+        if len(A) > 0:
+            delta = {i: local(i, start[i], t) - start[i] for i in A}
+            v = np.mean(h, axis=0) + np.mean([delta[i] - h[i] for i in A], axis=0)
+            x = x + lr * v
+            for i in A:
+                h[i] = delta[i]
+                start[i] = x.copy()
+        xs.append(x.copy())
+    return xs
+
+
 LITERAL = {
     "fedswe": fedswe,
     "fedawe": fedawe,
@@ -335,4 +592,17 @@ LITERAL = {
     "amplified_scaffold": amplified_scaffold,
     "fedpbc": fedpbc,
     "fedswe_variant": fedswe,
+    "interval_weights": interval_weights,
+    "decayed_memory": decayed_memory,
+    "echo": echo,
+    "debiased_fedavg": debiased_fedavg,
+    "fedstale": fedstale,
+    "fedstale_known": fedstale_known,
+    "fedlaavg": fedlaavg,
+    "mimic": mimic,
+    "focus": focus,
+    "fedasync": fedasync,
+    "fedbuff": fedbuff,
+    "ace": ace,
+    "ca2fl": ca2fl,
 }

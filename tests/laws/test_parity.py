@@ -31,12 +31,19 @@ def literal_trajectory(case, present):
             x = x - local_lr(t) * (gradient if drift is None else gradient + drift)
         return x
 
+    def tie_break(t):
+        return keys.uniform(problems.SEED, "seats", t, torch.arange(M)).numpy()
+
+    probs = problems.probabilities(*present.shape)
     more = {
-        "fedavg_known": {"probs": problems.probabilities(*present.shape)},
-        "f3ast": {"tie_break": lambda t: keys.uniform(problems.SEED, "seats", t, torch.arange(M)).numpy()},
+        "fedavg_known": {"probs": probs},
+        "fedstale_known": {"probs": probs},
+        "f3ast": {"tie_break": tie_break},
+        "fedlaavg": {"tie_break": tie_break, "local_lr": local_lr},
         "mifa": {"local_lr": local_lr},
         "scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
         "amplified_scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
+        "focus": {"local_lr": local_lr, "steps": LOCAL.steps},
     }
     return np.stack(LITERAL[name](np.full(3, 0.3), present, local, **parameters, **more.get(name, {})))
 
@@ -53,7 +60,7 @@ def test_engine_equals_published_loop(case, kind):
     got = problems.trajectory(problems.engine(kind, make(case), problems.quadratic(M), present, LOCAL), ROUNDS)
     want = literal_trajectory(case, present)
     assert np.ptp(want, axis=0).max() > 0.05  # the model moved, so agreement means something
-    np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-10)])

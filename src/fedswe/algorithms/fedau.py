@@ -16,6 +16,26 @@ class Client:
     intervals: Scalar  # how many intervals were recorded up to then
 
 
+def no_intervals(x0: Vector) -> Client:
+    """The state of a client before its first round."""
+    one = x0.new_ones((*x0.shape[:-1], 1))
+    return Client(last=-one, intervals=0 * one)
+
+
+def mean_interval(c: Client, at: ClientView, cutoff: int) -> tuple[Client, Scalar]:
+    """The client's state after this round, and omega_i, the mean of the intervals recorded before it."""
+    # The published counter runs while the client is absent. Recorded intervals tile the rounds, so their sum is known
+    # at the next visit: last + 1 rounds, and `cut` full cutoffs since.
+    cut = ((at.t - c.last - 1) / cutoff).floor()
+    recorded = c.intervals + cut
+    mean = (c.last + 1 + cut * cutoff) / recorded.clamp(min=1)
+    return Client(last=at.t, intervals=recorded + 1), mean.where(recorded > 0, 1.0)
+
+
+def check_cutoff(cutoff: int) -> None:
+    require(cutoff >= 1, f"cutoff must be at least 1 round, not {cutoff}")
+
+
 @dataclass(frozen=True)
 class FedAU(Algorithm):
     """Weight each client by the mean of its recorded participation intervals, an online estimate of 1/p_i.
@@ -37,20 +57,14 @@ class FedAU(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.cutoff >= 1, f"cutoff must be at least 1 round, not {self.cutoff}")
+        check_cutoff(self.cutoff)
 
     def client_init(self, x0: Vector) -> Client:
-        one = x0.new_ones((*x0.shape[:-1], 1))
-        return Client(last=-one, intervals=0 * one)
+        return no_intervals(x0)
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
-        # The published counter runs while the client is absent. Recorded intervals tile the rounds, so their
-        # sum is known at the next visit: last + 1 rounds, and `cut` full cutoffs since.
-        cut = ((at.t - c.last - 1) / self.cutoff).floor()
-        recorded = c.intervals + cut
-        mean = (c.last + 1 + cut * self.cutoff) / recorded.clamp(min=1)
-        omega = mean.where(recorded > 0, 1.0)
-        return Client(last=at.t, intervals=recorded + 1), Model(omega * (done.end - job.start))
+        after, omega = mean_interval(c, at, self.cutoff)
+        return after, Model(omega * (done.end - job.start))
 
     def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
         return Update(s, s.x, total.x if count else None, over=at.m)

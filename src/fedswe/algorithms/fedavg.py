@@ -37,7 +37,13 @@ class FedAvg(Averaging):
 
         x = x + lr (1/|A|) sum_A (end_i - x)
 
-    Biased towards clients that are often available. With no report, x stays.
+    Biased towards clients that are often available. With no report, x stays. With a chain at the server it is another
+    published algorithm, at the clients FedProx (local.chain=prox:0.01):
+
+        FedAvgM      fedavg:chain=[momentum:0.9]
+        FedAdam      fedavg:chain=[adam:beta2=0.99:eps=0.001:correct_bias=false]
+        FedYogi      fedavg:chain=[yogi]
+        FedAdagrad   fedavg:chain=[adagrad]
     """
 
     title: ClassVar[str] = "FedAvg over active clients"

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedswe.analysis.description import Described
 from fedswe.analysis.scenario import Scenario
-from fedswe.availability import Intervals
+from fedswe.availability import DailyMarkov, Intervals
 from fedswe.availability.log_statistics import log_statistics
 from fedswe.availability.runs import Runs
 from fedswe.availability.schedule import Bools
@@ -79,7 +79,8 @@ def of_scenario(clients: Scenario) -> Described:
         seen = None if observed is None else observed.until(horizon)
         record = Record(available.until(horizon), seen, availability.round_seconds)
     else:
-        record = Record(Runs.drawn(clients.schedule.sample, clients.m, horizon))
+        seconds = availability.round_seconds if isinstance(availability, DailyMarkov) else None
+        record = Record(Runs.drawn(clients.schedule.sample, clients.m, horizon), None, seconds)
     require(bool(record.available.count.any()), f"{clients.name}: no client is available in {horizon} rounds")
     known = clients.prob if clients.known == "probabilities" else None
     return Described(clients.name, record, probabilities=known)

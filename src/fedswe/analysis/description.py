@@ -13,7 +13,17 @@ from fedswe.analysis.report import Report, TextTable, short, table
 from fedswe.analysis.violations import remarks, violations
 from fedswe.availability.log_statistics import LogStatistics
 from fedswe.availability.schedule import Floats
-from fedswe.availability.statistics import DAY, ECHO_LEVELS, QUANTILES, Record, Statistics, quantile, statistics
+from fedswe.availability.statistics import (
+    DAY,
+    ECHO_LEVELS,
+    QUANTILES,
+    Record,
+    Statistics,
+    beta_with,
+    gini,
+    quantile,
+    statistics,
+)
 from fedswe.plotting import BLUE, GREEN, GREY, ORANGE, format_axes
 from fedswe.theory.assumption import check_confidence, chernoff_lower, chernoff_upper
 
@@ -50,8 +60,8 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
         "never_in_a_round": int((found.share == 0).sum()),
         "never_observed": int(np.isnan(share).sum()),
         "below_5_percent": float((share[np.isfinite(share)] < _RARE).mean()),
-        "gini": _gini(share),
-        "beta_fit": _beta(share),
+        "gini": gini(share),
+        "beta_fit": beta_with(float(np.nanmean(share)), float(np.nanvar(share))),
         "population": {"smallest": float(np.nanmin(found.population)), "largest": float(np.nanmax(found.population))},
         "empty_rounds": int((found.population == 0).sum()),
         "stays": found.stays,
@@ -91,19 +101,6 @@ def _quantiles(values: Floats) -> dict[str, float]:
     known = values[np.isfinite(values)]
     found = np.quantile(known, QUANTILES) if known.size else np.full(len(QUANTILES), np.nan)
     return {_level(level): float(value) for level, value in zip(QUANTILES, found, strict=True)}
-
-
-def _gini(share: Floats) -> float:
-    ordered = np.sort(share[np.isfinite(share)])
-    n = len(ordered)
-    return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * ordered.sum())) if ordered.any() else 0.0
-
-
-def _beta(share: Floats) -> tuple[float, float] | None:
-    """The Beta distribution with the mean and the variance of the shares; None if there is none."""
-    mean, variance = float(np.nanmean(share)), float(np.nanvar(share))
-    scale = mean * (1 - mean) / variance - 1 if variance > 0 else 0.0
-    return (mean * scale, (1 - mean) * scale) if scale > 0 else None
 
 
 def _lengths(found: Statistics, what: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from fedswe.tasks.problem import Problem
 from fedswe.theory.assumption import delta_profile
 
 # probabilities: independent rounds with known p_i^t, the setting of Assumption 1
-# trace: one record of which clients were available, and nothing else
+# trace: one record of which clients were available, and nothing else; also one draw of a model with dependent rounds
 # chains: known p_i, but a round depends on the one before
 Known = Literal["probabilities", "trace", "chains"]
 
@@ -44,12 +44,13 @@ class Scenario:
     def known(self) -> Known:
         if isinstance(self.experiment.availability, Markov):
             return "chains"
-        return "trace" if np.isnan(self.schedule.prob(0)).any() else "probabilities"
+        dependent = self.experiment.availability.dependence() != "none"
+        return "trace" if dependent or np.isnan(self.schedule.prob(0)).any() else "probabilities"
 
     @property
     def cycle(self) -> int | None:
         """The number of rounds after which the probabilities repeat, if it is known."""
-        return self.experiment.availability.cycle()
+        return None if self.known == "trace" else self.experiment.availability.cycle()
 
     @cached_property
     def prob(self) -> Floats:

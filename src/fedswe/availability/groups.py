@@ -47,18 +47,20 @@ class Alternating(Probabilistic):
 
 @dataclass(frozen=True)
 class Cyclic(Probabilistic):
-    """Client i belongs to group i mod `groups`; in round t only group t mod `groups` can be available."""
+    """Client i belongs to group i mod `groups`; only one group can be available, the next one after `turn` rounds."""
 
-    groups: int = 5  # number of groups, each available in every such round
+    groups: int = 5  # number of groups
+    turn: int = 1  # consecutive rounds of a group; 100 in the periodic availability of gFedAvg's experiments
 
-    title: ClassVar[str] = "p_i^t = p_i when i mod groups = t mod groups, else 0"
+    title: ClassVar[str] = "p_i^t = p_i when i mod groups = floor(t / turn) mod groups, else 0"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.groups >= 1, f"groups must be at least 1, not {self.groups}")
+        require(self.turn >= 1, f"turn must be at least 1 round, not {self.turn}")
 
     def factor(self, t: int, m: int) -> Floats:
-        return np.where(np.arange(m) % self.groups == t % self.groups, 1.0, 0.0)
+        return np.where(np.arange(m) % self.groups == t // self.turn % self.groups, 1.0, 0.0)
 
     def cycle(self) -> int:
-        return self.groups
+        return self.groups * self.turn

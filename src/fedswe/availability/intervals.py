@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability import interval_log, timestamps
-from fedswe.availability.interval_log import Log
+from fedswe.availability.log import Log
 from fedswe.availability.model import Population
 from fedswe.availability.recorded import Recorded
 from fedswe.availability.round_times import RoundTimes
@@ -83,7 +83,7 @@ class Intervals(Recorded):
         device = self._devices(log, m, seed)
         times = RoundTimes(origin, self.round_seconds)
         available, *observed = (
-            Online(part, device, times, length, self.during, self.wrap).runs()
+            Online(part, device, times, length, self.during, self.wrap).runs
             for part in (log, log.observed)
             if part is not None
         )
@@ -180,7 +180,6 @@ class Online:
         ends = (-1, self.m * (length + 1))
         self._first = np.concatenate([ends[:1], home + first[kept].astype(np.int64), ends[1:]])
         self._after = np.concatenate([ends[:1], home + after[kept].astype(np.int64), ends[1:]])
-        self._total = np.cumsum(self._after - self._first)
         # The last interval found for each client: where it begins and ends, and where the next one begins.
         self._found = (np.full(self.m, -1), np.full(self.m, -1), np.full(self.m, -1))
 
@@ -196,6 +195,7 @@ class Online:
         )
         return self._sessions()
 
+    @cached_property
     def runs(self) -> Runs:
         """The rounds of the log in which each client is available."""
         first, after = self._first[1:-1], self._after[1:-1]
@@ -210,20 +210,13 @@ class Online:
         # From one round to the next few clients change, and a search costs far more than a look.
         begin, after, following = (part.copy() for part in self._found)
         other = np.flatnonzero((begin > place) | (following <= place))
-        found = self._interval(place[other])
+        found = np.searchsorted(self._first, place[other], side="right") - 1  # the last that begins there or before
         begin[other], after[other], following[other] = self._first[found], self._after[found], self._first[found + 1]
         self._found = begin, after, following
         return np.asarray(after > place)
 
     def available_rounds(self, first: int, after: int) -> Floats:
         """In how many of the rounds `first` to `after` - 1 of the log each client is available."""
-        return (self._before(self._home + after) - self._before(self._home + first)).astype(np.float64)
-
-    def _interval(self, place: Integers) -> Integers:
-        """The last interval that begins at or before each place."""
-        return np.searchsorted(self._first, place, side="right") - 1
-
-    def _before(self, place: Integers) -> Integers:
-        """How many places before this one lie in intervals."""
-        last = self._interval(place)
-        return np.asarray(self._total[last] - np.maximum(self._after[last] - place, 0))
+        everybody = np.arange(self.m)
+        rounds = self.runs.within(everybody, np.full(self.m, first), np.full(self.m, after))
+        return rounds.astype(np.float64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedswe.availability.interval_log import Integers, Log, observation_of
+from fedswe.availability.log import Integers, Log, observation_of
 from fedswe.availability.schedule import Floats
 from fedswe.availability.statistics import DAY
 

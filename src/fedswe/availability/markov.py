@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedswe.availability.model import Population, Probabilistic
+from fedswe.availability.model import Dependence, Population, Probabilistic
 from fedswe.availability.schedule import Bools, Floats, Schedule, Sequential, uniform_draws
 from fedswe.errors import require
 
@@ -34,6 +34,9 @@ class Markov(Probabilistic):
 
     def cycle(self) -> int:
         return 1
+
+    def dependence(self) -> Dependence:
+        return "rounds"
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         return Chains(self.base(who, seed), seed, self.on)

@@ -7,23 +7,29 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from fedswe.availability.schedule import Bernoulli, Floats, LegacyBernoulli, Schedule
 from fedswe.core import keys
 from fedswe.core.checked import Checked
 from fedswe.errors import FedsweError, require, warn
 
+# none: every client and round is drawn for itself; rounds: a client's rounds depend on each other, clients do not;
+# clients: they depend on each other too
+Dependence = Literal["none", "rounds", "clients"]
+
 UNLABELLED = (0.1, 1.0)  # p_i of the clients of a task without labels is drawn uniformly from here
 
 
 @dataclass(frozen=True)
 class Population:
-    """What an availability model may know of the clients: their number and their labels."""
+    """What an availability model may know of the clients: their number, their labels, and how much data they have."""
 
     m: int
     drawn: Floats | None = None  # [m, classes], the Dirichlet draw nu_i
     realised: Floats | None = None  # [m, classes], the label shares of the data each client got
     legacy: np.random.RandomState | None = None  # the released code's generator, after the partition was drawn
+    sizes: npt.NDArray[np.int64] | None = None  # [m], number of samples
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,10 @@ class Availability(Checked, ABC):
         """How many clients the model lists; None if it applies to any number."""
         return None
 
+    def dependence(self) -> Dependence:
+        """What depends on what, given the probabilities; a record is taken as it is."""
+        return "none"
+
     def cycle(self) -> int | None:
         """The number of rounds after which the probabilities repeat; None if they do not, or it is not known."""
         return None
@@ -53,13 +63,15 @@ class Availability(Checked, ABC):
 class Probabilistic(Availability):
     """p_i^t = clip(p_i f_i(t), 0, 1) with independent draws."""
 
-    p: float | list[float] | Literal["labels"] = "labels"  # p_i: one number, one per client, or <nu_i, phi>
-    proportions: Literal["realised", "drawn"] = "realised"  # nu_i for p = "labels": released code / the paper
+    p: float | list[float] | Literal["labels", "dirichlet"] = "labels"  # p_i: a number, one each, or of nu_i; see base
+    proportions: Literal["realised", "drawn"] = "realised"  # nu_i, the label shares: released code / the paper
     stream: Literal["keyed", "legacy"] = "keyed"  # legacy: the released code's draws, bit for bit
 
     def __post_init__(self) -> None:
         require(self.p != [], "p is an empty list: give one number per client, or one for all")
-        if self.p == "labels":
+        if isinstance(self.p, str):
+            legacy = self.p == "dirichlet" and self.stream == "legacy"
+            require(not legacy, 'p = "dirichlet" has no legacy stream: use stream = "keyed"')
             return
         values = self.p if isinstance(self.p, list) else [self.p]
         for value in values:
@@ -89,9 +101,18 @@ class Probabilistic(Availability):
         return Bernoulli(who.m, seed, prob)
 
     def base(self, who: Population, seed: int) -> Floats:
-        """p_i of every client."""
+        """p_i of every client: as given, or of its label shares nu_i.
+
+        labels: <nu_i, phi>, phi_c ~ U(0, 1) for the first half of the C classes and U(0, 1/2) for the rest. dirichlet:
+        FedAU's, max(0.02, 0.1 C <nu_i, phi>), phi ~ Dirichlet(0.1).
+        """
         if self.p == "labels":
             return self._label_driven(who, seed)
+        if self.p == "dirichlet":
+            shares = self._shares(who)
+            classes = shares.shape[1]
+            phi = keys.generator(seed, "Dirichlet label weights").dirichlet(np.full(classes, 0.1))
+            return np.asarray(np.clip(0.1 * classes * (shares @ phi), 0.02, 1.0))
         if isinstance(self.p, list):
             require(
                 len(self.p) == who.m,
@@ -101,7 +122,6 @@ class Probabilistic(Availability):
         return np.full(who.m, float(self.p))
 
     def _label_driven(self, who: Population, seed: int) -> Floats:
-        """p_i = <nu_i, phi>, phi_c ~ U(0, 1) for the first half of the classes and U(0, 1/2) for the rest."""
         if who.realised is None and who.drawn is None:
             low, high = UNLABELLED
             warn(
@@ -109,12 +129,7 @@ class Probabilistic(Availability):
                 "set availability.p to a number or a list to choose it"
             )
             return keys.generator(seed, "unlabelled probabilities").uniform(low, high, who.m)
-        shares = who.realised if self.proportions == "realised" else who.drawn
-        if shares is None:
-            raise FedsweError(
-                f'availability.proportions = "{self.proportions}" is not known for this task: choose the other one, '
-                "or give availability.p a number or a list"
-            )
+        shares = self._shares(who)
         classes = shares.shape[1]
         rng: np.random.Generator | np.random.RandomState = keys.generator(seed, "label weights")
         if self.stream == "legacy":
@@ -123,3 +138,12 @@ class Probabilistic(Availability):
         half = (classes + 1) // 2
         phi = np.concatenate([rng.uniform(0, 1, half), rng.uniform(0, 0.5, classes - half)])
         return np.asarray(np.clip(shares @ phi, 0.0, 1.0))
+
+    def _shares(self, who: Population) -> Floats:
+        shares = who.realised if self.proportions == "realised" else who.drawn
+        if shares is None:
+            raise FedsweError(
+                f'availability.proportions = "{self.proportions}" is not known for this task: choose the other one, '
+                "or give availability.p a number or a list"
+            )
+        return shares

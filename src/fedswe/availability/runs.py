@@ -71,17 +71,18 @@ class Runs:
 
     @cached_property
     def _line(self) -> tuple[Integers, Integers, Integers]:
-        """Clients one after the other on a line: where each run begins, ends, and the places in runs up to its end."""
+        """Clients one after the other on a line: where each run begins; before all runs and after each of them, where
+        the last one ends, and the places in runs so far."""
         home = self.client * (self.rounds + 1)
         total = np.concatenate([[0], np.cumsum(self.length)])
-        return home + self.first, home + self.after, total
+        return home + self.first, np.concatenate([[0], home + self.after]), total
 
     def before(self, client: Integers, t: Integers) -> Integers:
         """How many rounds of the runs of all clients up to this one, in order, come before its round t."""
         begin, end, total = self._line
         place = client * (self.rounds + 1) + t
         last = np.searchsorted(begin, place, side="right")  # runs that begin at or before the place
-        inside = np.concatenate([[0], end])[last] - place
+        inside = end[last] - place
         return np.asarray(total[last] - np.maximum(inside, 0))
 
     def within(self, client: Integers, first: Integers, after: Integers) -> Integers:

@@ -66,6 +66,15 @@ class Bernoulli:
         return np.asarray(uniform_draws(self.seed, t, self.m) < self.prob(t))
 
 
+class Defined:
+    """A schedule of two functions."""
+
+    def __init__(
+        self, m: int, rounds: int | None, prob: Callable[[int], Floats], sample: Callable[[int], Bools]
+    ) -> None:
+        self.m, self.rounds, self.prob, self.sample = m, rounds, prob, sample
+
+
 class Sequential(ABC):
     """Draws in which a round depends on the rounds before it; asked for an earlier round, it starts again."""
 

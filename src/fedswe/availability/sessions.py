@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.availability.interval_log import Log
+from fedswe.availability.log import Log
 from fedswe.availability.recorded import Estimated
 from fedswe.availability.round_times import RoundTimes
 from fedswe.availability.schedule import Bools, Floats, Schedule

@@ -32,6 +32,23 @@ class Record:
     round_seconds: float | None = None
 
     @property
+    def seen(self) -> Runs:
+        """When each client was observed."""
+        return self.observed or Runs.whole(self.m, self.rounds)
+
+    @property
+    def share(self) -> Floats:
+        """Of the observed rounds in which each client is available; NaN if it was never observed."""
+        seen, unknown = self.seen.count, np.full(self.m, np.nan)
+        return np.asarray(np.divide(self.available.count, seen, out=unknown, where=seen > 0))
+
+    @property
+    def population(self) -> Floats:
+        """Of the observed clients in each round that are available; NaN if none is observed."""
+        seen, unknown = self.seen.per_round, np.full(self.rounds, np.nan)
+        return np.asarray(np.divide(self.available.per_round, seen, out=unknown, where=seen > 0))
+
+    @property
     def rounds(self) -> int:
         return self.available.rounds
 
@@ -93,17 +110,29 @@ def mean_length(counts: Integers) -> float:
     return float(np.arange(len(counts)) @ counts / counts.sum()) if counts.sum() else math.nan
 
 
+def gini(share: Floats) -> float:
+    """0 if all clients are available equally often, near 1 if one has all; NaN are left out."""
+    ordered = np.sort(share[np.isfinite(share)])
+    n = len(ordered)
+    return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * ordered.sum())) if ordered.any() else 0.0
+
+
+def beta_with(mean: float, variance: float) -> tuple[float, float] | None:
+    """The Beta distribution with this mean and variance; None if there is none."""
+    scale = mean * (1 - mean) / variance - 1 if variance > 0 else 0.0
+    return (mean * scale, (1 - mean) * scale) if scale > 0 else None
+
+
 def statistics(given: Record) -> Statistics:
     runs, m, rounds = given.available, given.m, given.rounds
-    seen = given.observed or Runs.whole(m, rounds)
+    seen, share = given.seen, given.share
     day = None if given.round_seconds is None else round(DAY / given.round_seconds)
     lags = tuple(sorted({lag for lag in (1, 6, day) if lag is not None and 1 <= lag <= rounds // 2}))
     windows = _windows(rounds, day)
-    available_in, observed_in = runs.per_round.astype(np.float64), seen.per_round.astype(np.float64)
+    available_in = runs.per_round.astype(np.float64)
     fair = np.divide(1.0, available_in, out=np.zeros(rounds), where=available_in > 0)  # FedAvg: 1 / |A|
-    share = np.divide(runs.count, seen.count, out=np.full(m, np.nan), where=seen.count > 0)
     weight = runs.sums(fair)
-    stays, returns = _transitions(runs, seen)
+    stays, returns = transitions(runs, seen)
     echoes, outages = _gaps(runs, seen)
     served = weight.sum()  # rounds with a client
     deltas = [_smallest_share(runs, seen, window) for window in windows]
@@ -111,7 +140,7 @@ def statistics(given: Record) -> Statistics:
         clients=m,
         rounds=rounds,
         share=share,
-        population=np.divide(available_in, observed_in, out=np.full(rounds, np.nan), where=observed_in > 0),
+        population=given.population,
         stays=stays,
         returns=returns,
         echoes=echoes,
@@ -138,7 +167,7 @@ def _windows(rounds: int, day: int | None) -> tuple[int, ...]:
     return tuple(sorted(found | {rounds}))
 
 
-def _transitions(runs: Runs, seen: Runs) -> tuple[float, float]:
+def transitions(runs: Runs, seen: Runs) -> tuple[float, float]:
     """P(available | available in the round before) and P(available | not), of rounds that were both observed."""
     pairs = int((seen.length - 1).sum())
     stayed = int((runs.length - 1).sum())

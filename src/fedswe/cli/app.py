@@ -24,13 +24,14 @@ from fedswe.errors import FedsweError, require, suggestion, warn
 GROUPS = {
     "data": "List, download and verify the official files of the data sets.",
     "theory": "The paper's quantities for your clients: connectivity, staleness, bias. See docs/theory.md.",
-    "availability": "Describe a trace, a model or a run; convert traces. See docs/your-devices.md.",
+    "availability": "Describe a trace, a model or a run; fit a generator; convert traces. See docs/your-devices.md.",
     "deploy": "Run the algorithms on Flower, between real processes.",
     "keys": "The keys by which the nodes of clients are known: clients.toml, and those the SuperLink admits.",
 }
 COMMANDS = {
     "run": "fedswe.cli.run:run_command",
     "compare": "fedswe.cli.compare:compare_command",
+    "gym": "fedswe.cli.gym:gym_command",
     "export": "fedswe.cli.export:export_command",
     "plot": "fedswe.cli.plot:plot_command",
     "list": "fedswe.cli.list_show:list_command",
@@ -45,6 +46,7 @@ COMMANDS = {
     "theory.rates": "fedswe.cli.theory:rates",
     "theory.bias": "fedswe.cli.theory:bias",
     "availability.describe": "fedswe.cli.availability:describe_command",
+    "availability.fit": "fedswe.cli.availability:fit_command",
     "availability.convert": "fedswe.cli.availability:convert_command",
     "deploy.init": "fedswe.cli.deploy_init:init_command",
     "deploy.up": "fedswe.cli.deploy_up:up_command",

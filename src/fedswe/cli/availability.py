@@ -1,16 +1,20 @@
-"""fedswe availability: describe a trace, a model or a run; convert traces between formats."""
+"""fedswe availability: describe a trace, a model or a run; fit a generator to a trace; convert traces."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedswe.availability.statistics import DAY
 from fedswe.cli.arguments import Json
-from fedswe.cli.console import console
+from fedswe.cli.console import console, print_json, print_table
 from fedswe.cli.theory import Confidence, Horizon, Plot, check_plot, deliver, named_scenario
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
     from fedswe.analysis.description import Described
@@ -67,6 +71,40 @@ def describe_command(
     deliver(describe(given, confidence), as_json, plot)
 
 
+def fit_command(
+    trace: Annotated[Path, typer.Argument(help="A log of intervals, or a table with a row per round")],
+    round_seconds: RoundSeconds = _ROUND_SECONDS,
+    start: Start = "",
+    end: End = "",
+    devices: Devices = 0,
+    observed: Observed = "",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Write the section [availability] of a configuration")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit daily_markov to a trace, generate clients from it, and say which statistics of the trace they have."""
+    from fedswe.analysis.fitted import fitted
+    from fedswe.experiment.configuration import dump_part
+    from fedswe.results.files import write_whole
+
+    require(out is None or out.suffix == ".toml", f"--out must end in .toml, not {out and out.name}")
+    require(trace.is_file(), f"there is no file {trace}")
+    require(out is None or not out.exists() or not out.samefile(trace), f"{trace} would be overwritten")
+    require(0 < round_seconds <= DAY, f"--round-seconds must be above 0 and at most a day, not {round_seconds:g}")
+    found = fitted(_of_file(trace, round_seconds, start, end, devices, observed), round_seconds)
+    section = dump_part("availability", found.model)
+    if out is not None:
+        write_whole(out, f"# fitted to {trace.name} by fedswe availability fit\n{section}")
+    if as_json:
+        print_json(found.values)
+        return
+    print_table(found.table.title, found.table.columns, found.table.rows, numbers=True)
+    for note in found.notes:
+        console.print(note)
+    console.print(f"\n{section}" if out is None else f"written   {out}: fedswe run {out} task.clients=...")
+
+
 def convert_command(
     trace: Annotated[str, typer.Argument(help="A trace of FedScale, FLASH, .avt, .tab, CSV or Parquet")],
     out: Annotated[Path, typer.Argument(help="The CSV to write: client,start_s,end_s")],
@@ -81,7 +119,8 @@ def convert_command(
     for source in filter(None, (trace, observed)):
         same = [path for path in (out, beside) if path.exists() and path.samefile(source)]
         require(not same, f"{source} would be overwritten: choose another OUT")
-    log = interval_log.read(trace, observed)
+    with _as_options():
+        log = interval_log.read(trace, observed)
     write_whole(out, interval_log.csv_text(log))
     console.print(f"log       {out}: {log.devices} devices, {len(log.start)} intervals")
     if log.observed is not None:
@@ -89,6 +128,31 @@ def convert_command(
         console.print(f"observed  {beside}: for availability.observed_file")
 
 
+# What messages about an availability call its keys, and what the user of these commands gave.
+_OPTIONS = {
+    "availability.observed_file": "--observed",
+    "availability.file: ": "",
+    "availability.round_seconds": "--round-seconds",
+    "round_seconds": "--round-seconds",
+    "availability.start": "--start",
+    "availability.end": "--end",
+    "availability.devices": "--devices",
+}
+
+
+@contextmanager
+def _as_options() -> Iterator[None]:
+    """Errors name options instead of keys of a configuration."""
+    try:
+        yield
+    except FedsweError as error:
+        text = str(error)
+        for key, option in _OPTIONS.items():
+            text = re.sub(rf"(?<![\w/.-]){re.escape(key)}(?![\w/.])", option, text)  # not within the name of a file
+        raise FedsweError(text) from None
+
+
+@_as_options()
 def _of_file(path: Path, round_seconds: float, start: str, end: str, devices: int, observed: str) -> Described:
     """A log of intervals, or else a table with a row per round."""
     from fedswe.analysis.described import of_log, of_table

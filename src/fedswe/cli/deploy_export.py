@@ -40,26 +40,30 @@ def export_command(
     run: RunFolder,
     out: Annotated[Path, typer.Option(help="The safetensors file to write")] = Path("model.safetensors"),
     model: Annotated[
-        str, typer.Option(help="server or client_mean; default: client_mean for FedSWE, server otherwise")
+        str, typer.Option(help="server, client_mean or another of evaluate.model; default: the served model")
     ] = "",
     own: OwnTasks = None,
 ) -> None:
     """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
-    from fedswe.algorithms import FedSWE
     from fedswe.deploy import ledger
     from fedswe.deploy.protocol import RunProtocol
     from fedswe.deploy.server_files import ServerFiles
-    from fedswe.deploy.stored_run import snapshot, stored_deployment
+    from fedswe.deploy.stored_run import served_by_default, snapshot, stored_deployment
     from fedswe.results.tensors import to_bytes
 
     find_tasks(run, own)
     deployment = stored_deployment(run, ledger.read(run / ledger.FILE))
-    # FedSWE's server model fluctuates from round to round; its client mean is the better model.
-    model = model or ("client_mean" if isinstance(deployment.experiment.algorithm, FedSWE) else "server")
-    require(model in ("server", "client_mean"), f"--model must be server or client_mean, not {model}")
+    experiment = deployment.experiment
+    model = model or experiment.evaluate.served or served_by_default(type(experiment.algorithm))
+    known = dict.fromkeys(["server", "client_mean", *experiment.evaluate.outputs()])
+    require(model in known, f"--model must be one of {', '.join(known)}, not {model}")
     problem = deployment.problem()
     protocol = RunProtocol(deployment, problem, ServerFiles(run).start(problem.start))
     entries, models = snapshot(run, protocol)
+    require(
+        model in models,
+        f"{run} has no state of {model} yet: it is evaluated from the next round on; choose server or client_mean",
+    )
     x = models[model]
     write_whole(out, to_bytes(problem.state_dict(x), {"model": model, "round": str(len(entries))}))
     console.print(f"model     {out}: {model.replace('_', ' ')} after {len(entries)} rounds, {x.numel()} parameters")

@@ -40,6 +40,8 @@ def status_command(run: RunFolder, as_json: Json = False) -> None:
         console.print(printable(f"{round_line(entry, status.rounds)}  {entry.took:.1f} s"))
     if status.scores:
         console.print(printable(f"scores    after round {status.scores['round']:.0f}: {headline(status.scores)}"))
+    served = f"{status.served} ({status.chosen})" if status.chosen else status.served
+    console.print(printable(f"served    {served.replace('_', ' ')}"))
     traffic = ", ".join(f"{kind} {size(n)}" for kind, n in sorted(totals.traffic.items()))
     console.print(printable(f"traffic   {traffic or 'nothing'}"))
     if totals.rounds:
@@ -112,6 +114,8 @@ def _table(status: Status) -> dict[str, object]:
         "rejected_of_unknown_clients": unknown,
         "client_states": [asdict(client) for client in clients],
         "scores": status.scores,
+        "served": status.served,
+        "chosen": status.chosen,
         "running": status.running,
         "paused": status.paused,
         "stopped": status.stopped,

@@ -24,7 +24,9 @@ SUFFIXES = {"safetensors": ".safetensors", "torch": ".pt", "onnx": ".onnx"}  # o
 
 def export_command(
     run: Annotated[Path, typer.Argument(help="The directory of a finished run")],
-    model: Annotated[str, typer.Option(help="One of the evaluated models, e.g. client_mean")] = "server",
+    model: Annotated[
+        str, typer.Option(help="One of the evaluated models, e.g. client_mean; default: the served model")
+    ] = "",
     format_: Annotated[
         str, typer.Option("--format", help="safetensors, torch or onnx; default: by the ending of --out, safetensors")
     ] = "",
@@ -37,6 +39,7 @@ def export_command(
     format_ = format_ or (endings.get(out.suffix, "safetensors") if out else "safetensors")
     require(format_ in SUFFIXES, f"--format must be one of {', '.join(SUFFIXES)}, not {format_!r}")
     result = load(run)
+    model = model or result.served
     out = out or Path(Path(model).name + SUFFIXES[format_])
     require(
         out.resolve() != (run / "model.safetensors").resolve(),

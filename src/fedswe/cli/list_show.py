@@ -13,6 +13,7 @@ import typer
 from fedswe import registry
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table
+from fedswe.comparison.labels import label_of
 from fedswe.errors import FedsweError, first_line, located
 
 _COUNTED = ("kept at the server", "kept at each client", "down before the work", "up", "reply after the merge")
@@ -95,7 +96,9 @@ def _text(cls: type[Any]) -> str:
 def _default(field: Field[Any]) -> Any:
     if field.default is not MISSING:
         return field.default
-    return field.default_factory() if field.default_factory is not MISSING else None
+    made = field.default_factory() if field.default_factory is not MISSING else None
+    kind = next((kind for owner in type(made).__mro__ if (kind := registry.kind_with_base(owner))), None)
+    return label_of(kind, made) if kind else made  # another part, by its name
 
 
 def _comments(cls: type[Any]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fedswe.core.algorithm import Done, Job
-from fedswe.core.records import Model
+from fedswe.core.records import Model, parts
 from fedswe.deploy import durable_files
 from fedswe.deploy.client_trail import ClientTrail
 from fedswe.deploy.deployment import Deployment
@@ -118,7 +118,7 @@ class ClientEndpoint:
 
     def _state_from(self, merged: int, base: _Arrays) -> Any:
         protocol = self._protocol
-        if not protocol.needs_base:
+        if not parts(protocol.client):
             return protocol.client
         reply = None if merged == NEVER else decode("reply", base, protocol.reply)
         return protocol.rebuilt_state(base.get("start", protocol.start), merged, reply)

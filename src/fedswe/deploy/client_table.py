@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fedswe.core.records import Vector, parts
+from fedswe.deploy.exact_sum import ExactSum
 from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import last_after
 from fedswe.deploy.packet import encode
@@ -25,6 +26,9 @@ class ClientTable:
         self.last: dict[int, int] = {}  # tau_i of the clients that were merged at least once
         self._replies: dict[int, str] = {}  # digests of the replies of these rounds
         self.stored: dict[int, str] = {}  # digest of the base each client says it has stored; empty after a restart
+        # The sum of the models that clients last received, of this table or of an earlier one, and for each round how
+        # many of them have its model.
+        self._summed: tuple[Counter[int], ExactSum] | None = None
 
     def opened(self, t: int) -> ClientTable:
         """The table when round t opens: clients have joined and left."""
@@ -44,6 +48,7 @@ class ClientTable:
     def _with(self, last: dict[int, int], replies: dict[int, str]) -> ClientTable:
         new, referenced = ClientTable(self._protocol, self._files), set(last.values())
         new.m, new._changes, new.last, new.stored = self.m, self._changes, last, self.stored
+        new._summed = self._summed
         new._replies = {t: name for t, name in replies.items() if t in referenced}
         return new
 
@@ -77,12 +82,24 @@ class ClientTable:
         return protocol.rebuilt_state(protocol.start, merged, self._reply(merged))
 
     def mean(self) -> Vector:
-        """The mean over all members of the model each last received: x^0, or the model of its last merged round."""
+        """The mean over all members of the model each last received: x^0, or the model of its last merged round.
+
+        Asked after every round, it costs as many models as the round has changed: the new one, and those that its
+        clients had before. Otherwise the sum is made anew from all models that clients have, one at a time. Both give
+        the same bits.
+        """
         start = self._protocol.start
-        mean = start.double() * (self.m - len(self.last))
-        for t, clients in sorted(Counter(self.last.values()).items()):
-            mean += clients * self._files.received(t).to(mean)
-        return (mean / self.m).to(start.dtype)
+        holders = Counter(self.last.values())
+        holders[NEVER] = self.m - len(self.last)
+        before, summed = self._summed or (Counter[int](), ExactSum.zero(start))
+        changed = {t: holders[t] - before[t] for t in sorted({*holders, *before}) if holders[t] != before[t]}
+        if len(changed) > len(holders) or not all(t == NEVER or self._files.has_version(t) for t in changed):
+            changed = {t: clients for t, clients in sorted(holders.items()) if clients}
+            summed = ExactSum.zero(start)
+        for t, times in changed.items():
+            summed = summed.plus(times, start if t == NEVER else self._files.received(t).to(start.device))
+        self._summed = holders, summed
+        return summed.over(self.m).to(start.dtype)
 
     def _reply(self, t: int) -> Any:
         return self._files.reply(t, self._protocol.reply)

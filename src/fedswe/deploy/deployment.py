@@ -17,7 +17,7 @@ from fedswe.availability.schedule import Schedule
 from fedswe.clock import Rounds
 from fedswe.errors import require
 from fedswe.experiment import configuration
-from fedswe.experiment.experiment import Experiment, device_named
+from fedswe.experiment.experiment import Experiment, device_named, require_held_out
 from fedswe.results.files import write_whole
 from fedswe.tasks import Digits
 from fedswe.tasks.problem import Problem, Setting
@@ -49,6 +49,7 @@ class Deployment:
             require(self.max_norm >= 0, f"max_norm must be auto, 0 (off) or positive, not {self.max_norm:g}")
         require(self.keep_rounds >= 0, f"keep_rounds must be 0 or more, not {self.keep_rounds}")
         require(0 <= self.metrics_port < 65536, f"metrics_port must be from 0 (off) to 65535, not {self.metrics_port}")
+        require_held_out(self.experiment)
         record, local, availability = self.experiment.record, self.experiment.local, self.experiment.availability
         require(
             not record.columns and not record.trajectory,
@@ -82,7 +83,7 @@ class Deployment:
         """The simulated availability; None if absence is not simulated."""
         if not self.simulate_absence:
             return None
-        population = Population(problem.m, problem.drawn, problem.realised)
+        population = Population(problem.m, problem.drawn, problem.realised, sizes=problem.sizes)
         schedule = self.experiment.availability.schedule(population, self.experiment.seed)
         require(
             schedule.rounds is None or schedule.rounds >= self.experiment.rounds,
@@ -102,6 +103,7 @@ class Deployment:
     def scores_digest(self) -> str:
         """Identifies what evaluations depend on besides the models."""
         table = tomllib.loads(configuration.dump(self.experiment))
+        del table["evaluate"]["serve"]  # is written elsewhere, and changes no score
         text = json.dumps({key: table[key] for key in ("seed", "dtype", "task", "evaluate")}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -46,8 +46,7 @@ class Evaluator:
     def _evaluate(self) -> None:
         row: Row = {"round": self._server.t, **self._tally.columns()}
         self._tally = Tally()
-        for name, x in self._server.models().items():
-            row |= {f"{name}_{score}": value for score, value in self._server.problem.evaluate(x).items()}
+        row |= self._server.scores()
         row["seconds"] = round(time.monotonic() - self._began, 3)
         self._server.record(Evaluation(row))
         self.history.rows.append(row)

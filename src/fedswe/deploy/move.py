@@ -49,7 +49,7 @@ class Moves:
         """The report of a client that did not move, and how many times as far as the client its report moves."""
         protocol, algorithm = self._protocol, self._protocol.algorithm
         at, merged = protocol.at_client(client, self._t), self._clients.merged(client)
-        key = (merged if protocol.needs_base else NEVER, at.p.tolist() if algorithm.needs_probabilities else None)
+        key = (merged if parts(protocol.client) else NEVER, at.p.tolist() if algorithm.needs_probabilities else None)
         if self._known[0] != key:
             state, steps, lr = self._clients.state(client), protocol.local.steps, protocol.local.lr_at(self._t)
             job = algorithm.plan(state, self._down, at)

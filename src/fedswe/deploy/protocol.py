@@ -53,7 +53,8 @@ class RunProtocol:
         self.down = self.downlink(server, 0)
         self.no_report = empty_report(self.algorithm, self.start)
         self.reply = self.merge(server, self.no_report, 1, 0)[1]
-        self.needs_base = self.home == "client" and bool(parts(self.client))  # a client trains from its last reply
+        # A client needs its last reply, if there is something in it; Echo's clients need only the round of it.
+        self.needs_base = self.home == "client" and bool(parts(self.client)) and bool(parts(self.reply))
         require(
             not self.algorithm.trains_while_absent or (self.home == "client" and not parts(self.down)),
             f"{name} trains while absent, but needs data that only the server has: it cannot be deployed",

@@ -34,6 +34,9 @@ class FilesInMemory(ServerFiles):
         wanted = set[str]().union(*(needed(t, last) for t, last in kept.items()))
         self.contents = {name: content for name, content in self.contents.items() if name in wanted}
 
+    def has_version(self, t: int) -> bool:
+        return f"versions/{t}" in self.contents
+
     def _write(self, name: str, content: bytes) -> None:
         self.contents[name] = content
         self._written[name] = self._digests[name] = file_digest(content)

@@ -38,10 +38,11 @@ from fedswe.deploy.packet import Header, Packet, arrays_digest, encode, size_lim
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.requests import RequestFolder
 from fedswe.deploy.server_files import RESTORE, ServerFiles
+from fedswe.deploy.stored_run import model_file
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
+from fedswe.results.history import Row
 from fedswe.results.locks import Claim
-from fedswe.results.model_file import Models
 from fedswe.tasks.problem import Problem
 
 
@@ -175,8 +176,11 @@ class ServerEndpoint:
         if not self.finished:
             self._files.remove_models()  # of a run to which rounds were added
         else:
-            experiment, models = self.deployment.experiment, Models.of(self.models(), self.problem.state_dict)
-            self._files.save_models(models.to_bytes(experiment.task, experiment.algorithm, self.t))
+            self._save_models()
+
+    def _save_models(self) -> None:
+        content = model_file(self._outputs, self.rows, self.deployment, self.problem, self.t)
+        self._files.save_models(content)
 
     def _load_outputs(self) -> None:
         """Restore averages over rounds."""
@@ -187,7 +191,7 @@ class ServerEndpoint:
         if state is not None and state.keys() == wanted.keys():
             self._outputs.load(state)
             return
-        names = ", ".join(dict.fromkeys(name.split(".")[1] for name in wanted))
+        names = ", ".join(self._outputs.stateful)
         log.warning("round %d: no earlier state of %s is stored: its average begins here", self.t, names)
 
     def record(self, line: Evaluation | Change | Start) -> None:
@@ -196,6 +200,8 @@ class ServerEndpoint:
         if isinstance(line, Evaluation):
             self.rows.append(line.row)
             self.unevaluated = []
+            if self.finished and self.deployment.experiment.evaluate.chooses:
+                self._save_models()  # by the last evaluation, another may be chosen
 
     def record_start(self) -> None:
         """Append the digests of the files that belong to this start, before deployment.toml is written."""
@@ -461,7 +467,11 @@ class ServerEndpoint:
 
     def models(self) -> dict[str, Vector]:
         """The models named by evaluate.model."""
-        return self._outputs.models()
+        return self._outputs.models(self.rows)
+
+    def scores(self) -> Row:
+        """The columns of an evaluation now: the scores of the models named by evaluate.model."""
+        return self._outputs.columns(self.problem.evaluate, self.rows)
 
 
 class _Jobs(Mapping[int, Packet]):

@@ -154,6 +154,10 @@ class ServerFiles:
     def reply(self, t: int, like: Any) -> Any:
         return decode("reply", self._load(f"versions/{t}", "version").arrays, like)
 
+    def has_version(self, t: int) -> bool:
+        """Whether the model of round t is kept: some client may still have it."""
+        return f"versions/{t}" in self._digests
+
     def received(self, t: int) -> Vector:
         packet = self._load(f"versions/{t}", "version")
         return packet.arrays[str(packet.header["received"])]

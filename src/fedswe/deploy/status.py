@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fedswe import registry
+from fedswe.core.algorithm import Algorithm
 from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.deployment import Deployment
@@ -21,9 +23,11 @@ from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.monitor import Activity, longest_round, no_progress, read_activity
 from fedswe.deploy.requests import Request, RequestFolder
+from fedswe.deploy.stored_run import served_by_default
 from fedswe.deploy.totals import Totals
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import configuration
+from fedswe.experiment.experiment import output_label
 from fedswe.results.history import Row
 
 RECENT = 10  # last rounds whose rejected messages are an alarm
@@ -68,6 +72,8 @@ class Status:
     members: int
     clients: list[ClientStatus]
     scores: Row  # the last evaluation
+    served: str  # the model that `fedswe deploy export` writes
+    chosen: str  # if that is a choice such as best: the model it names
     running: bool | None  # None if that is unknown
     paused: bool
     stopped: bool
@@ -80,7 +86,9 @@ class Status:
 
 def read_status(run: Path) -> Status:
     contents = ledger.read(run / ledger.FILE)
-    rounds, deadline = _settings(run)
+    table: dict[str, Any] = configuration.read(run / DEPLOYMENT_FILE)
+    rounds, deadline = _settings(run, table)
+    scores = dict(contents.rows[-1]) if contents.rows else {}
     membership, t = Membership.of(contents), len(contents.entries)
     running = in_use_now(run)
     activity = read_activity(run) if running else None
@@ -94,7 +102,9 @@ def read_status(run: Path) -> Status:
         recent=contents.entries[-RECENT:],
         members=membership.count(t),
         clients=clients,
-        scores=dict(contents.rows[-1]) if contents.rows else {},
+        scores=scores,
+        served=_served(table),
+        chosen=_chosen(table, scores),
         running=running,
         paused=contents.paused,
         stopped=contents.stopped,
@@ -182,9 +192,31 @@ def _requests(control: RequestFolder) -> list[Request]:
         return []
 
 
-def _settings(run: Path) -> tuple[int, float]:
-    """Rounds and deadline, read without building the experiment, whose task may not be installed here."""
-    table: dict[str, Any] = configuration.read(run / DEPLOYMENT_FILE)
+# The settings are read without building the experiment, whose task may not be installed here.
+def _served(table: dict[str, Any]) -> str:
+    """The name of the served model."""
+    if isinstance(serve := _entry(table, "evaluate", "serve"), str) and serve:
+        return output_label(serve)
+    name = _entry(table, "algorithm", "name")
+    known = registry.KINDS["algorithm"].builtin
+    return served_by_default(registry.resolve("algorithm", name) if name in known else Algorithm)
+
+
+def _chosen(table: dict[str, Any], scores: Row) -> str:
+    """What the served model is a choice of, by the last evaluation; empty if it is none."""
+    models, position = _entry(table, "evaluate", "model"), scores.get(f"{_served(table)}_choice")
+    if position is None or not isinstance(models, list) or not 0 <= position < len(models):
+        return ""
+    return output_label(str(models[int(position)]))
+
+
+def _entry(table: dict[str, Any], section: str, key: str) -> Any:
+    found = table.get(section)
+    return found.get(key) if isinstance(found, dict) else None
+
+
+def _settings(run: Path, table: dict[str, Any]) -> tuple[int, float]:
+    """Rounds and deadline."""
     options = table.get("deploy")
     rounds = table.get("rounds")
     deadline = options.get("deadline", Deployment.deadline) if isinstance(options, dict) else Deployment.deadline

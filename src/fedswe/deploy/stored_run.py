@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedswe.algorithms import FedSWE
 from fedswe.availability.schedule import Bools
 from fedswe.core.aggregation import Server
 from fedswe.core.algorithm import Algorithm
@@ -23,6 +24,9 @@ from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import configuration
 from fedswe.results.files import write_whole
+from fedswe.results.history import Row
+from fedswe.results.model_file import Models
+from fedswe.tasks.problem import Problem
 
 
 class CommittedRun:
@@ -59,11 +63,34 @@ class StoredRun(CommittedRun):
 
     def outputs(self, protocol: RunProtocol) -> Outputs:
         """The evaluated models; averages over rounds begin here if their state is not stored."""
+        return self._outputs(protocol)[0]
+
+    def _outputs(self, protocol: RunProtocol) -> tuple[Outputs, bool]:
+        """The evaluated models, and whether the state of the averages is stored."""
         outputs = Outputs(self, protocol.deployment.experiment.evaluate.outputs())
-        state = self.files.outputs(self.t) if self.t else None
-        if state is not None and state.keys() == outputs.state().keys():
+        state = (self.files.outputs(self.t) if self.t else None) or {}
+        stored = state.keys() == outputs.state().keys()
+        if stored:
             outputs.load(state)
-        return outputs
+        return outputs, stored or not self.t
+
+    def models(self, protocol: RunProtocol, rows: Sequence[Row]) -> dict[str, Vector]:
+        """Server model, client mean and the evaluated models, the last only if their state is stored."""
+        models = {"server": self.server_model(), "client_mean": self.client_mean()}
+        outputs, stored = self._outputs(protocol)
+        return {**models, **outputs.models(rows)} if stored else models
+
+
+def model_file(outputs: Outputs, rows: Sequence[Row], deployment: Deployment, problem: Problem, t: int) -> bytes:
+    """The content of model.safetensors after t rounds with these evaluations."""
+    experiment = deployment.experiment
+    models = Models.of(outputs.models(rows), problem.state_dict, outputs.chosen(rows), experiment.evaluate.served)
+    return models.to_bytes(experiment.task, experiment.algorithm, t)
+
+
+def served_by_default(algorithm: type[Algorithm]) -> str:
+    """FedSWE's server model fluctuates from round to round; its client mean is the better model."""
+    return "client_mean" if issubclass(algorithm, FedSWE) else "server"
 
 
 def stored_deployment(folder: Path, contents: Contents, instead: configuration.Table | None = None) -> Deployment:
@@ -84,7 +111,7 @@ def stored_deployment(folder: Path, contents: Contents, instead: configuration.T
 
 
 def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str, Vector]]:
-    """The committed rounds, and server model and client mean after the last; also while the server is running."""
+    """The committed rounds and the models after the last; also while the server is running."""
     while True:
         contents = ledger.read(folder / ledger.FILE)
         protocol.membership = Membership.of(contents)
@@ -94,7 +121,7 @@ def snapshot(folder: Path, protocol: RunProtocol) -> tuple[list[Entry], dict[str
         )
         try:
             run = StoredRun(folder, protocol, contents.entries)
-            return contents.entries, {"server": run.server_model(), "client_mean": run.client_mean()}
+            return contents.entries, run.models(protocol, contents.rows)
         except FedsweError:
             # If the server has committed another round meanwhile, it has removed the files of the one before.
             if ledger.read(folder / ledger.FILE).size == contents.size:

@@ -1,23 +1,27 @@
 """The models a run is evaluated at: the server model, the client mean, and averages over rounds.
 
 An output is a frozen dataclass like a transform: hyper-parameters only, its state is a record of tensors that is
-passed in and returned. It reads a run (an engine, or the server of a deployment) and never changes it.
+passed in and returned. It reads a run (an engine, or the server of a deployment) and never changes it. `best` is none
+of them: it names one of the others (best.py).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.checked import Checked
-from fedswe.core.records import Model, Nothing, Vector, parts
+from fedswe.core.records import Model, Nothing, Scalar, Vector, parts
+from fedswe.engine.best import Best
 from fedswe.errors import require
 
 if TYPE_CHECKING:
     import torch
+
+Averaged = Literal["server", "client_mean"]
 
 
 class Run(Protocol):
@@ -85,24 +89,98 @@ class AugmentedMean(Output):
 
 
 @dataclass(frozen=True)
+class CountedModel:
+    """An average, and over how many rounds; the count is on the CPU, where reading it does not wait for a GPU."""
+
+    x: Vector
+    count: Scalar
+
+
+@dataclass(frozen=True)
 class Ema(Output):
-    """The exponential average of the server models: ema = decay ema + (1 - decay) x^t, from x^0 on."""
+    """The exponential average over rounds of the server model or of the client mean.
+
+    ema = decay ema + (1 - decay) y^t after each round, where y^t is the averaged model. It starts at x^0, which keeps
+    the weight decay^t. With correct_bias, x^0 has no weight: after t rounds the average is the sum of decay^(t-r) y^r
+    over the rounds r = 1..t, divided by the sum of the weights.
+    """
 
     decay: float = 0.99  # of the average, per round
+    of: Averaged = "server"  # the averaged model: server, or client_mean
+    correct_bias: bool = False  # leave out x^0, which otherwise keeps the weight decay^t
 
-    title: ClassVar[str] = "the exponential average of the server models"
+    title: ClassVar[str] = "an exponential average over rounds of server model or client mean"
 
     def __post_init__(self) -> None:
         require(0 <= self.decay < 1, f"ema_decay must be in [0, 1), not {self.decay:g}")
 
-    def init(self, run: Run) -> Model:
-        return Model(run.server_model())
+    def init(self, run: Run) -> Model | CountedModel:
+        x = _averaged(run, self.of)
+        return CountedModel(x, _zero_count(x)) if self.correct_bias else Model(x)
 
-    def after_round(self, state: Model, run: Run) -> Model:
-        return Model(run.server_model().lerp(state.x, self.decay))
+    def after_round(self, state: Model | CountedModel, run: Run) -> Model | CountedModel:
+        x = _averaged(run, self.of)
+        if isinstance(state, Model):
+            return Model(x.lerp(state.x, self.decay))
+        count = state.count + 1
+        kept = 1 - (1 - self.decay) / (1 - self.decay ** float(count))  # 0 in the first round
+        return CountedModel(x.lerp(state.x, kept), count)
 
-    def model(self, state: Model, run: Run) -> Vector:
+    def model(self, state: Model | CountedModel, run: Run) -> Vector:
         return state.x
+
+
+@dataclass(frozen=True)
+class BlockSums:
+    """Sums in float64 of the last complete block and of the one under way, and the number of rounds so far."""
+
+    before: Vector
+    now: Vector
+    count: Scalar
+
+
+@dataclass(frozen=True)
+class Window(Output):
+    """The mean over the last rounds of the server model or of the client mean, from two sums.
+
+    The rounds are cut into blocks of W rounds, counted from the first. The mean is over the last complete block and the
+    one under way: after t >= W rounds over the last W + (t mod W) of them, which is W to 2W - 1; before that over all t
+    rounds. x^0 is in no mean. A mean over exactly the last W would need the W models.
+    """
+
+    rounds: int = 50  # W: the mean is over the last W to 2W - 1 rounds
+    of: Averaged = "server"  # the averaged model: server, or client_mean
+
+    title: ClassVar[str] = "the mean over the last rounds of server model or client mean"
+
+    def __post_init__(self) -> None:
+        require(self.rounds >= 1, f"window: rounds must be at least 1, not {self.rounds}")
+
+    def init(self, run: Run) -> BlockSums:
+        x = run.server_model()
+        nothing = x.new_zeros(x.shape).double()
+        return BlockSums(nothing, nothing, _zero_count(nothing))
+
+    def after_round(self, state: BlockSums, run: Run) -> BlockSums:
+        now, count = state.now + _averaged(run, self.of), state.count + 1
+        if int(count) % self.rounds == 0:
+            return BlockSums(now, now.new_zeros(now.shape), count)
+        return BlockSums(state.before, now, count)
+
+    def model(self, state: BlockSums, run: Run) -> Vector:
+        count, x = int(state.count), _averaged(run, self.of)
+        if count == 0:
+            return x
+        over = count % self.rounds + (self.rounds if count >= self.rounds else 0)
+        return ((state.before + state.now) / over).to(x.dtype)
+
+
+def _averaged(run: Run, of: Averaged) -> Vector:
+    return run.client_mean() if of == "client_mean" else run.server_model()
+
+
+def _zero_count(x: Vector) -> Scalar:
+    return x.new_zeros((1,), device="cpu").double()
 
 
 def virtual_clients(algorithm: Algorithm) -> float:
@@ -113,24 +191,68 @@ def virtual_clients(algorithm: Algorithm) -> float:
 
 
 class Outputs:
-    """The outputs of one run by name, with their states."""
+    """The outputs of one run by name, with their states, and the choices among them."""
 
-    def __init__(self, run: Run, outputs: Mapping[str, Output]) -> None:
-        self._run, self._outputs = run, outputs
-        self._states = {name: output.init(run) for name, output in outputs.items()}
+    def __init__(self, run: Run, outputs: Mapping[str, Output | Best]) -> None:
+        self._run, self._order = run, list(outputs)
+        self._best = {name: output for name, output in outputs.items() if isinstance(output, Best)}
+        self._outputs = {name: output for name, output in outputs.items() if not isinstance(output, Best)}
+        self._states = {name: output.init(run) for name, output in self._outputs.items()}
 
     def after_round(self) -> None:
         self._states = {n: output.after_round(self._states[n], self._run) for n, output in self._outputs.items()}
 
-    def models(self) -> dict[str, Vector]:
+    def computed(self) -> dict[str, Vector]:
+        """The models of all outputs but those that are choices."""
         models = {name: output.model(self._states[name], self._run) for name, output in self._outputs.items()}
         wanted = self._run.server_model().shape
         for name, x in models.items():
             require(x.shape == wanted, f"output {name}: a model of shape {list(x.shape)}, expected is {list(wanted)}")
         return models
 
+    def models(self, rows: Sequence[Mapping[str, float]] = ()) -> dict[str, Vector]:
+        """All models, where `rows` is the history so far, by which choices are made."""
+        models = self.computed()
+        models |= {name: models[chosen] for name, chosen in self.chosen(rows).items()}
+        return {name: models[name] for name in self._order}
+
+    def chosen(self, rows: Sequence[Mapping[str, float]]) -> dict[str, str]:
+        """The output that each choice names after these rows of the history."""
+        return {name: best.choice(list(self._outputs), rows) for name, best in self._best.items()}
+
+    def columns(
+        self, evaluate: Callable[[Vector], Mapping[str, float]], rows: Sequence[Mapping[str, float]]
+    ) -> dict[str, float]:
+        """The columns of an evaluation now, after these rows: the scores of each model."""
+        row: dict[str, float] = {}
+        for name, x in self.computed().items():
+            row |= {f"{name}_{score}": value for score, value in evaluate(x).items()}
+        return row | self.choice_columns([*rows, row])
+
+    def choice_columns(self, rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """The columns of the choices in the last of these rows, which has the scores of the other models."""
+        if not self._best:
+            return {}
+        row, names = rows[-1], list(self._outputs)
+        # Another column may also begin with the name of a model: a score is what all models have.
+        found = [{c.removeprefix(f"{name}_") for c in row if c.startswith(f"{name}_")} for name in names]
+        own = [c.removeprefix(f"{names[0]}_") for c in row if c.startswith(f"{names[0]}_")]
+        scores = [score for score in own if all(score in others for others in found)]
+        columns: dict[str, float] = {}
+        for name, best in self._best.items():
+            best.require_held_out(scores)
+            chosen = best.choice(names, rows)
+            columns |= {f"{name}_{score}": row[f"{chosen}_{score}"] for score in scores}
+            columns[f"{name}_choice"] = self._order.index(chosen)
+        return columns
+
+    @property
+    def stateful(self) -> list[str]:
+        """The outputs that have a state: averages over rounds."""
+        return [name for name, state in self._states.items() if parts(state)]
+
     def state(self) -> dict[str, torch.Tensor]:
-        """All states by name, for checkpoints."""
+        """All states by name, for checkpoints. Choices have none: they are made by the history."""
         return {
             f"output.{name}.{field}": value
             for name, state in self._states.items()

@@ -31,6 +31,7 @@ class SharedRows:
         self.uses = np.zeros(1, dtype=np.int64)
         self.table = torch.zeros(1, one.shape[-1], dtype=one.dtype, device=one.device)
         self._newest: tuple[Vector, int] | None = None
+        self._means: dict[str, Vector] = {}  # of columns that have not changed since: several outputs may ask for one
         for name, vector in start.items():
             self.slots[name] = np.full(m, -1)
             self.write(name, np.arange(m), vector)
@@ -43,6 +44,7 @@ class SharedRows:
         """Give the clients their new rows: one each [n, d], or one for all of them [d]."""
         if not len(ids):
             return
+        self._means.pop(name, None)
         old = self.slots[name][ids]
         np.subtract.at(self.uses, old[old >= 0], 1)
         if value.ndim == 1:
@@ -77,9 +79,12 @@ class SharedRows:
 
     def mean(self, name: str) -> Vector:
         """The mean over all clients of one column, from its distinct rows."""
-        used, counts = np.unique(self.slots[name], return_counts=True)
-        weights = torch.as_tensor(counts / counts.sum()).to(self.table)
-        return weights @ self.table[torch.as_tensor(used, device=self.table.device)]
+        if name not in self._means:
+            counts = np.bincount(self.slots[name])
+            used = np.flatnonzero(counts)
+            weights = torch.as_tensor(counts[used] / counts.sum()).to(self.table)
+            self._means[name] = weights @ self.table[torch.as_tensor(used, device=self.table.device)]
+        return self._means[name]
 
     def distinct(self) -> int:
         """How many rows are in use."""
@@ -96,4 +101,4 @@ class SharedRows:
         self.uses = np.zeros(len(self.table), dtype=np.int64)
         for slots in self.slots.values():
             self.uses += np.bincount(slots, minlength=len(self.uses))
-        self._newest = None
+        self._newest, self._means = None, {}

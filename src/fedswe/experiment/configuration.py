@@ -150,6 +150,8 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
         raise FedsweError(f"{where}: must be a number, not {str(value).lower()}")
     if isinstance(value, date | time) and str in alternatives:
         return value.isoformat()  # a timestamp without quotes, which TOML has a type for
+    if (single := registry.kind_with_base(hint)) and isinstance(value, str | dict):
+        return _element(single, value, where, "it")
     kind = registry.kind_with_base(arguments[0]) if origin is tuple else None
     if isinstance(value, str) and (origin is list or kind):
         value = [word.strip() for word in value.split(",") if word.strip()]
@@ -162,12 +164,12 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
     return value
 
 
-def _element(kind: str, item: Any, where: str) -> Any:
-    """One named part of a list: a table with a name, or a text such as clip:5 or adam:beta1=0.9:beta2=0.99."""
+def _element(kind: str, item: Any, where: str, what: str = "each element") -> Any:
+    """One named part in another: a table with a name, or a text such as clip:5 or adam:beta1=0.9:beta2=0.99."""
     if isinstance(item, str):
         item = registry.short_form(kind, item, where)
     if not isinstance(item, dict) or "name" not in item:
-        raise FedsweError(f"{where}: each element must be a table with a name, or NAME:VALUE, not {item!r}")
+        raise FedsweError(f"{where}: {what} must be a table with a name, or NAME:VALUE, not {item!r}")
     return named(kind, item, where)
 
 
@@ -240,6 +242,11 @@ def dump(experiment: Experiment) -> str:
     return tomli_w.dumps(_resolved(experiment))
 
 
+def dump_part(kind: str, value: Any) -> str:
+    """One named part, such as an availability, as a section of TOML."""
+    return tomli_w.dumps({kind: _named_table(kind, value, kind)})
+
+
 def _resolved(experiment: Experiment) -> Table:
     table: Table = {}
     for f in fields(Experiment):
@@ -256,7 +263,7 @@ def _named_table(kind: str, value: Any, where: str) -> Table:
 
 
 def _parameters(value: Any, where: str) -> Table:
-    table = {}
+    table: Table = {}
     for f in fields(value):
         held, hint = getattr(value, f.name), types_of(type(value)).get(f.name, Any)
         kind = registry.kind_with_base(get_args(hint)[0]) if get_origin(hint) is tuple else None
@@ -264,6 +271,8 @@ def _parameters(value: Any, where: str) -> Table:
             continue
         if kind:
             table[f.name] = [_named_table(kind, item, _where(where, f.name)) for item in held]
+        elif single := registry.kind_with_base(hint):
+            table[f.name] = _named_table(single, held, _where(where, f.name))
         else:
             table[f.name] = _plain(held, _where(where, f.name))
     return table

@@ -21,6 +21,7 @@ from fedswe.core.checked import Checked, check_types
 from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.core.transforms import Clip
+from fedswe.engine.best import NO_HELD_OUT
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
 from fedswe.tasks.problem import Problem, Setting
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import torch
 
     from fedswe.engine import Engine
+    from fedswe.engine.best import Best
     from fedswe.engine.outputs import Output
 
 _LARGEST = {"rounds": 10**9, "local.steps": 10**6, "local.batch_size": 10**9}  # beyond these it is a mistake
@@ -41,17 +43,26 @@ class Evaluate(Checked):
 
     every: int = 20  # rounds; round 0 and the last round are always evaluated
     model: list[str] = field(default_factory=lambda: ["server", "client_mean"], metadata={"kind": "output"})
-    ema_decay: float = 0.99  # of the exponential average of server models, "ema"
+    ema_decay: float = 0.99  # of each "ema" that does not name its own
+    serve: str = ""  # the served model, one of `model`: what export writes unless told otherwise; empty: server
     tail: int = 0  # number of last rounds that are evaluated more often, to average their scores; 0 = none
     tail_every: int = 2  # rounds between evaluations in the tail
 
-    def outputs(self) -> dict[str, Output]:
+    def outputs(self) -> dict[str, Output | Best]:
         """The models that are evaluated, by name; that of a plug-in is its class."""
         return {output_label(text): self._output(text) for text in self.model}
 
-    def _output(self, text: str) -> Output:
-        made: Output = registry.instance("output", f"ema:{self.ema_decay!r}" if text == "ema" else text, "model")
+    def _output(self, text: str) -> Output | Best:
+        name, parameters = registry.split("output", text)
+        if name == "ema" and all("=" in word and not word.startswith("decay=") for word in parameters):
+            text += f":decay={self.ema_decay!r}"
+        made: Output | Best = registry.instance("output", text, "model")
         return made
+
+    @property
+    def served(self) -> str:
+        """The name of the served model in history and files; empty if none is set."""
+        return output_label(self.serve) if self.serve in self.model else self.serve
 
     def due(self, t: int, rounds: int) -> bool:
         """Whether the models after t of so many rounds are evaluated."""
@@ -62,11 +73,24 @@ class Evaluate(Checked):
         for text in self.model:
             registry.instance("output", text, "model")
         require(self.model, f"model is empty: name at least one of {', '.join(registry.names('output'))}")
-        labels = {output_label(text) for text in self.model}
-        require(len(labels) == len(self.model), "model names one model twice")
+        labels = [output_label(text) for text in self.model]
+        require(len(set(labels)) == len(self.model), "model names one model twice")
+        require(any(not self._is_choice(text) for text in self.model), "model: best needs other models to choose from")
+        require(
+            self.serve in ("", *self.model, *labels),
+            f"serve must be one of the models that are evaluated ({', '.join(self.model)}), not {self.serve}",
+        )
         require(0 <= self.ema_decay < 1, f"ema_decay must be in [0, 1), not {self.ema_decay:g}")
         require(self.tail >= 0, f"tail must be 0 (off) or positive, not {self.tail}")
         require(self.tail_every >= 1, f"tail_every must be at least 1 round, not {self.tail_every}")
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a model is chosen on held-out samples."""
+        return any(map(self._is_choice, self.model))
+
+    def _is_choice(self, text: str) -> bool:
+        return registry.split("output", text)[0] == "best"
 
 
 @dataclass(frozen=True)
@@ -85,9 +109,21 @@ class Record(Checked):
 
 
 def output_label(text: str) -> str:
-    """What a model is called in the history: ema, ema_0.9 for ema:0.9, Mine for ./file.py:Mine."""
+    """What a model is called in the history: ema, ema_0.9 for ema:0.9, ema_client_mean for ema:of=client_mean, Mine for
+    ./file.py:Mine."""
     name, parameters = registry.split("output", text)
-    return "_".join([name.rpartition(":")[2], *(word.replace("=", "") for word in parameters)])
+    return "_".join([name.rpartition(":")[2], *map(_parameter_label, parameters)])
+
+
+def _parameter_label(word: str) -> str:
+    """of=client_mean is client_mean, by=loss by_loss, correct_bias=true correct_bias, decay=0.9 decay0.9."""
+    key, equals, value = word.partition("=")
+    match registry.toml_value(value) if equals else None:
+        case True:
+            return key
+        case str(text):
+            return text if key == "of" else f"{key}_{text}"
+    return word.replace("=", "")
 
 
 class _NotGiven(int):
@@ -141,10 +177,16 @@ class Experiment:
         )
 
 
+def require_held_out(experiment: Experiment) -> None:
+    """Refuse a choice among models without held-out samples. A task of your own shows at its first evaluation."""
+    require(not experiment.evaluate.chooses or getattr(experiment.task, "hold_out", None) != 0, NO_HELD_OUT)
+
+
 def assemble(experiment: Experiment) -> Engine:
     """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
     from fedswe.engine import ENGINES  # imports torch
 
+    require_held_out(experiment)
     problem, schedule = populate(experiment)
     experiment.clock.check(schedule, experiment.rounds)
     engine = ENGINES[experiment.engine]
@@ -168,7 +210,7 @@ def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
     legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
     setting = Setting(experiment.seed, getattr(torch, experiment.dtype), device_named(experiment.device), legacy)
     problem = experiment.task.build(setting)
-    who = Population(problem.m, problem.drawn, problem.realised, legacy)
+    who = Population(problem.m, problem.drawn, problem.realised, legacy, problem.sizes)
     return problem, experiment.availability.schedule(who, experiment.seed)
 
 

@@ -33,8 +33,14 @@ class Result:
         """Each evaluated model as one vector, by name."""
         return self._models.vectors
 
-    def state_dict(self, which: str = "server") -> StateDict:
-        """A model as named tensors with their shapes, for `load_state_dict` of the network."""
+    @property
+    def served(self) -> str:
+        """The name of the served model: evaluate.serve; if that is not set the server model, or the first evaluated."""
+        return self._models.served or next(name for name in ("server", *self.models) if name in self.models)
+
+    def state_dict(self, which: str = "") -> StateDict:
+        """A model as named tensors with their shapes, for `load_state_dict` of the network; default: the served one."""
+        which = which or self.served
         require(which in self.models, f"the run has no model {which!r}: it evaluated {', '.join(self.models)}")
         if not self._models.state_dicts:  # the directory is of an earlier version
             return populate(self.experiment)[0].state_dict(self.models[which])

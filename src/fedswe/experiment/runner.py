@@ -228,7 +228,9 @@ class Runner:
         return Result(self.history, place, self._models(), self.experiment)
 
     def _models(self) -> Models:
-        return Models.of(self.outputs.models(), self.engine.problem.state_dict)
+        rows, evaluate = self.history.rows, self.experiment.evaluate
+        chosen, state_dict = self.outputs.chosen(rows), self.engine.problem.state_dict
+        return Models.of(self.outputs.models(rows), state_dict, chosen, evaluate.served)
 
     def close(self) -> None:
         for file in (self._rows, self._trajectory):
@@ -238,8 +240,7 @@ class Runner:
     def _evaluate(self) -> Row:
         row: Row = {"round": self.engine.t, **self._tally.columns(), **self.engine.timeline.columns()}
         self._tally = Tally()
-        for name, x in self.outputs.models().items():
-            row |= {f"{name}_{score}": value for score, value in self.engine.evaluate(x).items()}
+        row |= self.outputs.columns(self.engine.evaluate, self.history.rows)
         for name in self.experiment.record.columns:
             more = instance("column", name, "record.columns").values(self.engine)
             taken = sorted({"seconds", *row} & more.keys())

@@ -4,14 +4,15 @@ MODEL.NAME   the tensor NAME of the state dict of MODEL, e.g. server.0.weight
 MODEL        the model as one vector, if it is not just the tensors of its state dict in order: where layers are frozen,
              or have buffers. In files of earlier versions it is all there is.
 
-The metadata are models and tensors (their names in order, as JSON lists), task, algorithm and round.
+The metadata are models and tensors (their names in order, as JSON lists), task, algorithm and round; chosen (a JSON
+object: the model that a choice such as best names) and served (the name of the served model) where there are any.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import safetensors
@@ -33,13 +34,21 @@ class Models:
 
     vectors: dict[str, Vector]
     state_dicts: dict[str, StateDict]  # empty if the file is of an earlier version
+    chosen: Mapping[str, str] = field(default_factory=dict)  # the model that best names
+    served: str = ""  # as evaluate.serve says
 
     @classmethod
-    def of(cls, vectors: Mapping[str, Vector], state_dict: Callable[[Vector], StateDict]) -> Models:
+    def of(
+        cls,
+        vectors: Mapping[str, Vector],
+        state_dict: Callable[[Vector], StateDict],
+        chosen: Mapping[str, str],
+        served: str,
+    ) -> Models:
         """Copies of the models of a run."""
         copies = {model: x.detach().cpu().clone() for model, x in vectors.items()}
         named = {model: {n: v.detach().cpu().clone() for n, v in state_dict(x).items()} for model, x in vectors.items()}
-        return cls(copies, named)
+        return cls(copies, named, chosen, served)
 
     def to_bytes(self, task: Task, algorithm: Algorithm, t: int) -> bytes:
         """The content of the file after t rounds."""
@@ -56,6 +65,10 @@ class Models:
             "algorithm": name_of("algorithm", type(algorithm)),
             "round": str(t),
         }
+        if self.chosen:
+            metadata["chosen"] = json.dumps(dict(self.chosen))
+        if self.served:
+            metadata["served"] = self.served
         return to_bytes(tensors, metadata)
 
     @classmethod
@@ -68,7 +81,8 @@ class Models:
                 return cls(tensors, {})
             models, names = (json.loads(metadata[key]) for key in ("models", "tensors"))
             named = {model: {name: tensors[f"{model}.{name}"] for name in names} for model in models}
-            return cls({model: tensors.get(model, _joined(named[model])) for model in models}, named)
+            vectors = {model: tensors.get(model, _joined(named[model])) for model in models}
+            return cls(vectors, named, json.loads(metadata.get("chosen", "{}")), metadata.get("served", ""))
         except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError, RuntimeError):
             raise FedsweError(f"{path} is damaged: run the experiment again") from None
 

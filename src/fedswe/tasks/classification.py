@@ -30,6 +30,7 @@ class ClassificationTask(Task):
     partition: Partition = "dirichlet"  # "two_groups", "shards", "uneven" (sizes), "iid"; see docs/your-own.md
     shards: int = 2  # pieces of the sorted data for each client, with partition = "shards"
     hold_out: float = 0.0  # fraction of the training samples no client gets; scored as held_out_loss, held_out_accuracy
+    score_train: bool = True  # score models on the training samples too, which takes most of the time of an evaluation
     model: str = model_field("softmax")  # "mlp", "cnn", "svhn_cnn", "cifar10_cnn", "cinic10_cnn", or "./file.py:make"
     last_layer: Literal["default", "kaiming"] = "default"  # initialisation: torch's (the released code), Kaiming-normal
     crop: int = 0  # train on random crops after padding by this many pixels
@@ -66,7 +67,7 @@ class ClassificationTask(Task):
         given, kept_back = held_out(len(data.y_train), self.hold_out)
         rng = setting.legacy or keys.generator(setting.seed, "partition")
         divided = divide(given, data.y_train, self.clients, self.partition, self.alpha, self.shards, rng, data.classes)
-        samples = PooledSamples(data, divided.parts, setting, kept_back)
+        samples = PooledSamples(data, divided.parts, setting, kept_back, scores_train=self.score_train)
         network = initial_network(lambda: self._module(shape, data.classes), setting.seed)
         border = data.black if self.border == "black" else (0.0,) * shape[0]
         problem = SupervisedProblem(
@@ -81,7 +82,7 @@ class ClassificationTask(Task):
             few = samples.data.x_train[:4], samples.data.y_train[:4]
             checks.check_fit(network, problem.objective, problem.start, few, self.model)
             checks.probe(network, problem.objective, problem.start, few)
-        problem.drawn, problem.realised = divided.drawn, divided.realised
+        problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
         return problem
 
     def _module(self, shape: tuple[int, ...], classes: int) -> object:

@@ -203,7 +203,7 @@ class DataTask(Task):
         if len(test[1]):
             checks.check_fit(network, content.objective, problem.start, test, "the test set")
         problem.refuse_small(np.arange(self.clients))
-        problem.drawn, problem.realised = divided.drawn, divided.realised
+        problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
         return problem
 
     def _divided(self, content: Content, setting: Setting) -> Parts:

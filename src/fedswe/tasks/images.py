@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from fedswe.core import keys
 from fedswe.datasets import DATASETS, Images, load
+from fedswe.datasets.images import Pixels
 from fedswe.datasets.locate import folder_of
+from fedswe.errors import require
 from fedswe.tasks.classification import ClassificationTask, model_field
 from fedswe.tasks.data_set import DataSet
 
@@ -20,19 +23,45 @@ class ImageTask(ClassificationTask):
 
     clients: int = 100  # m
     root: str = ""  # folder with the official files; default: the one `fedswe data list` names
+    samples: int = 0  # use at most so many training and so many test images, the same for every seed; 0 = all
+    pool: int = 1  # replace squares of pool x pool pixels by their mean: smaller images
 
     dataset: ClassVar[str]
 
     def load(self) -> DataSet:
         known = DATASETS[self.dataset]
-        return _labelled(load(known, folder_of(known, self.root)), known.mean, known.std)
+        images = load(known, folder_of(known, self.root))
+        return _labelled(images, known.mean, known.std, self.samples, self.pool)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.samples >= 0, f"samples must be 0 (all) or positive, not {self.samples}")
+        require(self.pool >= 1, f"pool must be at least 1, not {self.pool}")
 
 
 @lru_cache(maxsize=4)
-def _labelled(images: Images, mean: tuple[float, ...], std: tuple[float, ...]) -> DataSet:
+def _labelled(images: Images, mean: tuple[float, ...], std: tuple[float, ...], samples: int, pool: int) -> DataSet:
     """One object per data set, so that the runs of a process share what is on the device."""
-    y_train, y_test = (y.astype(np.int64) for y in (images.y_train, images.y_test))
-    return DataSet(images.x_train, y_train, images.x_test, y_test, mean, std)
+    side = min(images.x_train.shape[2:])
+    require(pool <= side, f"task.pool must be at most {side}, the side of the images, not {pool}")
+    sets: list[tuple[Any, Any]] = []
+    for name, x, y in (("train", images.x_train, images.y_train), ("test", images.x_test, images.y_test)):
+        if samples and samples < len(y):
+            kept = np.sort(keys.generator(0, f"subset of {name}").permutation(len(y))[:samples])
+            x, y = x[kept], y[kept]
+        sets.append((_pooled(x, pool), y.astype(np.int64)))
+    train, test = sets
+    return DataSet(*train, *test, mean, std)
+
+
+def _pooled(pixels: Pixels, pool: int) -> Pixels:
+    """The means of squares; rows and columns that fill no square are left out."""
+    if pool == 1:
+        return pixels
+    n, channels, height, width = pixels.shape
+    rows, columns = height // pool, width // pool
+    squares = pixels[:, :, : rows * pool, : columns * pool].reshape(n, channels, rows, pool, columns, pool)
+    return np.asarray(squares.mean((3, 5)).round().astype(np.uint8))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,11 @@ class Parts:
     drawn: Floats | None = None
     realised: Floats | None = None
 
+    @property
+    def sizes(self) -> Indices:
+        """The number of samples of each client."""
+        return np.array([len(part) for part in self.parts])
+
 
 def divide(
     given: Indices,

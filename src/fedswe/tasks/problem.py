@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 
 from fedswe.availability.schedule import Floats
 from fedswe.core.checked import Checked
@@ -43,6 +44,7 @@ class Problem(ABC):
     loads_by_client: bool = False  # every client loads its own samples, which do not depend on m
     drawn: Floats | None = None  # label shares as drawn and as realised; None without labels
     realised: Floats | None = None
+    sizes: npt.NDArray[np.int64] | None = None  # number of samples of each client; None where it is not known
 
     @abstractmethod
     def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Iterable[Any]:

@@ -36,6 +36,12 @@ class Spans:
         self.start.extend(start)
         self.end.extend(end)
 
+    def place(self, i: int, column: str) -> str:
+        """Which interval of which device a row of the columns is, for messages."""
+        after = np.cumsum(self.count)
+        k = int(np.searchsorted(after, i, side="right"))
+        return f"device {self.devices[k]!r}, interval {i - int(after[k]) + self.count[k] + 1}"
+
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         return {
             "client": np.repeat(np.array(self.devices), self.count),

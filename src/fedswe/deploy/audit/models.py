@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 
-from fedswe.core.records import Vector, parts
 from fedswe.deploy.audit.chain import LedgerInOrder
 from fedswe.deploy.audit.findings import Part
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
 from fedswe.deploy.durable_files import read_whole
 from fedswe.deploy.evaluation import tally
 from fedswe.deploy.ledger import file_digest
+from fedswe.deploy.ledger_lines import Evaluation
 from fedswe.deploy.packet import arrays_digest, encode
 from fedswe.deploy.protocol import RunProtocol
 from fedswe.deploy.recomputation import Recomputation, kept_everything
 from fedswe.deploy.server_files import ServerFiles, restorable
-from fedswe.deploy.stored_run import StoredRun
+from fedswe.deploy.stored_run import StoredRun, model_file
+from fedswe.engine.outputs import Outputs
 from fedswe.results.history import Row
-from fedswe.results.model_file import Models
 from fedswe.tasks.problem import Problem
 
 _SCORES = 1e-5  # relative; evaluated with another number of threads, scores differ in their last digits
@@ -56,7 +55,7 @@ class ModelChecks:
             part.skipped.append("the sums of the reports: deploy.trail = true keeps the reports of all rounds")
             return
         run = Recomputation(self._folder, self._protocol)
-        self._evaluate(0, run.outputs.models())
+        self._evaluate(0, run.outputs)
         for entry in self._entries:
             wrong = run.step(entry)
             if not self._steady:  # averages over rounds began with another configuration
@@ -66,7 +65,7 @@ class ModelChecks:
                 part.skipped.append(f"the rounds after {entry.t}")
                 break
             self.recomputed += 1
-            self._evaluate(run.t, run.outputs.models())
+            self._evaluate(run.t, run.outputs)
             run.files.sweep({run.t: run.last})  # not before: a client that leaves now is part of the mean above
         part.checked = (
             f"{self.recomputed} of {len(self._entries)} rounds have the sums, models and replies of their reports"
@@ -84,7 +83,7 @@ class ModelChecks:
                 compared.add(t)
         for t in restorable(entries, self._protocol.membership, self._sound):
             if t not in self._scored and t in self._rows:
-                self.scores.attempt(lambda t: self._evaluate(t, self._models_after(t)), t)
+                self.scores.attempt(lambda t: self._evaluate(t, self._outputs_after(t)), t)
         part.checked = f"{len(compared)} of {len(entries)} server models are stored and have the digests in the ledger"
         if len(compared) < len(entries):
             part.skipped.append("the models that were not kept: deploy.trail = true keeps all of them")
@@ -102,8 +101,8 @@ class ModelChecks:
                 arrays_digest({"x": x}) == entry.model, f"{name}.safetensors is not the model that the ledger names"
             )
 
-    def _models_after(self, t: int) -> dict[str, Vector]:
-        return StoredRun(self._folder, self._protocol, self._entries[:t]).outputs(self._protocol).models()
+    def _outputs_after(self, t: int) -> Outputs:
+        return StoredRun(self._folder, self._protocol, self._entries[:t]).outputs(self._protocol)
 
     def _final(self) -> None:
         """model.safetensors is written when the last round is committed, or at the next start."""
@@ -123,27 +122,35 @@ class ModelChecks:
         if t not in restorable(self._entries, self._protocol.membership, self._sound):
             self.models.skipped.append("model.safetensors: the files of the last round are damaged")
             return
-        models = Models.of(self._models_after(t), self._problem.state_dict)
-        expected = models.to_bytes(experiment.task, experiment.algorithm, t)
-        self.models.require(
-            read_whole(path) == expected,
-            "model.safetensors does not hold the models of the last round: the next start writes it again",
+        outputs, found = self._outputs_after(t), read_whole(path)
+
+        def expected(rows: list[Row]) -> bytes:
+            return model_file(outputs, rows, self._protocol.deployment, self._problem, t)
+
+        if found == expected(self._ordered.contents.rows):
+            return
+        if isinstance(self._ordered.lines[-1], Evaluation) and found == expected(
+            self._ordered.rows_before_the_last_line()
+        ):
+            self.models.notes.append(
+                "model.safetensors has the choice of the evaluation before the last: the server ended before it was "
+                "done; the next start corrects that"
+            )
+            return
+        self.models.failures.append(
+            "model.safetensors does not hold the models of the last round: the next start writes it again"
         )
 
     # evaluations ---------------------------------------------------------------------------------------
-    def _evaluate(self, t: int, models: Mapping[str, Vector]) -> None:
-        """Compare the scores in the ledger with those of models."""
+    def _evaluate(self, t: int, outputs: Outputs) -> None:
+        """Compare the scores in the ledger with those of models, and the choices with the scores in the ledger."""
         row = self._rows.get(t)
         if row is None or self._ordered.scores.get(t) != self._config:
             return
         self._scored.add(t)
-        stateful = set[str]()
-        if not self._steady:
-            outputs = self._protocol.deployment.experiment.evaluate.outputs()
-            run = StoredRun(self._folder, self._protocol, [])
-            stateful = {name for name, output in outputs.items() if parts(output.init(run))}
-        found: Row = {}
-        for name, x in models.items():
+        stateful = [] if self._steady else outputs.stateful
+        found: Row = dict(outputs.choice_columns([row for _, row in sorted(self._rows.items()) if row["round"] <= t]))
+        for name, x in outputs.computed().items():
             if name not in stateful:
                 found |= {f"{name}_{score}": value for score, value in self._problem.evaluate(x).items()}
         for column, value in found.items():

@@ -1,0 +1,88 @@
+"""Decayed memory: the server steps with the last update of every client, weighted less the older it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedswe.algorithms.fedau import Client as Intervals
+from fedswe.algorithms.fedau import check_cutoff, mean_interval
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.core.records import Model, Scalar, Vector
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Client:
+    update: Vector  # u_i U_i, the client's last contribution
+    weight: Scalar  # u_i, its weight when it was sent; 0 before the first
+    last: Scalar  # the round of it, -1 before the first
+    intervals: Scalar  # how many participation intervals were recorded up to then
+
+
+@dataclass(frozen=True)
+class Change:
+    """How the client's entries changed: the server keeps the sums of all entries from such differences."""
+
+    update: Vector
+    weight: Scalar
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Vector
+    update: Vector  # sum over all clients of decay^age u_i U_i
+    weight: Scalar  # sum over all clients of decay^age u_i
+
+
+@dataclass(frozen=True)
+class DecayedMemory(Algorithm):
+    """Step with a weighted mean of the last update of every client; the weight of an update decays with its age.
+
+        U_i = end_i - x and u_i = (decay + (1 - decay) omega_i)^power for i in A
+        x   = x + lr (sum_i decay^(t - tau_i) u_i U_i) / (sum_i decay^(t - tau_i) u_i)    over all clients seen so far
+
+    tau_i is the last round of client i, and omega_i is FedAU's estimate of 1/p_i. With decay = 0 only the updates of
+    this round count: FedAvg for power = 0, and interval weights for other powers. With decay = 1 updates are kept for
+    ever: MIFA, divided by the number of clients seen. In between, a client that is away for a while still counts, and
+    one that is away for long does not pull the model with an outdated update.
+
+    With availability p_i, independent in every round, the mean of decay^age is p_i / (1 - decay (1 - p_i)), so that u_i
+    with power = 1 gives every client the same weight on average. Without reports the server keeps its model.
+    """
+
+    decay: float = 0.9  # of the weight of an update, per round
+    power: float = 1.0  # of the correction u_i: 0 leaves it out
+    cutoff: int = 50  # K, rounds after which an absence is recorded as an interval
+
+    title: ClassVar[str] = "last updates of all clients, with weights that decay with their age"
+    citation: ClassVar[str] = (
+        "This project; memory as in MIFA (Gu and others, NeurIPS 2021), intervals as in FedAU (Wang and Ji, ICLR 2024)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.decay <= 1, f"decay must be within [0, 1], not {self.decay:g}")
+        require(0 <= self.power < math.inf, f"power must be 0 or more, not {self.power:g}")
+        check_cutoff(self.cutoff)
+
+    def server_init(self, x0: Vector) -> Server:
+        return Server(x0, update=x0.new_zeros(x0.shape), weight=x0.new_zeros((*x0.shape[:-1], 1)))
+
+    def client_init(self, x0: Vector) -> Client:
+        zero = x0.new_zeros((*x0.shape[:-1], 1))
+        return Client(update=x0.new_zeros(x0.shape), weight=zero, last=zero - 1, intervals=zero)
+
+    def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Change]:
+        after, omega = mean_interval(Intervals(c.last, c.intervals), at, self.cutoff)
+        weight = (self.decay + (1 - self.decay) * omega) ** self.power
+        update = weight * (done.end - job.start)
+        left = self.decay ** (at.t - c.last)  # of the entry that the server still counts
+        change = Change(update - left * c.update, weight - left * c.weight)
+        return Client(update, weight, after.last, after.intervals), change
+
+    def merge(self, s: Server, total: Change, count: int, at: ServerView) -> Update:
+        update, weight = self.decay * s.update + total.update, self.decay * s.weight + total.weight
+        after = Server(s.x, update, weight)
+        return Update(after, s.x, update / weight if count else None)

@@ -1,0 +1,56 @@
+"""Interval weights: a weighted mean of the progress, with weights that grow slower than the participation intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedswe.algorithms.fedau import Client, check_cutoff, mean_interval, no_intervals
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.core.records import Model, Scalar, Vector
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A client's progress times its weight, and the weight: the server divides one sum by the other."""
+
+    progress: Vector
+    weight: Scalar
+
+
+@dataclass(frozen=True)
+class IntervalWeights(Algorithm):
+    """The mean of the progress over the clients that are there, weighted by a power of their participation intervals.
+
+        w_i = omega_i^power;   x = x + lr (sum_A w_i (end_i - x)) / (sum_A w_i)
+
+    omega_i is FedAU's estimate of 1/p_i: the mean of the recorded intervals, at most `cutoff`. With power = 0 this is
+    FedAvg over the active clients. With power = 1 the weights are FedAU's, but they are divided by their own sum and
+    not by m: the length of the step does not vary with who is there. In between, a part of FedAvg's bias remains, and
+    rare clients with large weights add less variance.
+    """
+
+    power: float = 0.5  # of the interval: 0 is FedAvg, 1 corrects the availability in full
+    cutoff: int = 50  # K, rounds after which an absence is recorded as an interval
+
+    members_change: ClassVar[bool] = True
+    title: ClassVar[str] = "weighted mean, weights = participation intervals to a power"
+    citation: ClassVar[str] = "This project; the intervals are those of FedAU (Wang and Ji, ICLR 2024)."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.power < math.inf, f"power must be 0 or more, not {self.power:g}")
+        check_cutoff(self.cutoff)
+
+    def client_init(self, x0: Vector) -> Client:
+        return no_intervals(x0)
+
+    def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Weighted]:
+        after, omega = mean_interval(c, at, self.cutoff)
+        weight = omega**self.power
+        return after, Weighted(weight * (done.end - job.start), weight)
+
+    def merge(self, s: Model, total: Weighted, count: int, at: ServerView) -> Update:
+        return Update(s, s.x, total.progress / total.weight if count else None)

@@ -1,0 +1,138 @@
+"""A generator fitted to a trace, and how far its clients are like those of the trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedswe.analysis.description import Described
+from fedswe.analysis.report import TextTable, short, table
+from fedswe.availability import DailyMarkov
+from fedswe.availability.daily_fit import check_fit, edges, fit, generated, rhythm
+from fedswe.availability.statistics import DAY, QUANTILES, Record, Statistics, gini, quantile, statistics
+
+CLIENTS = 1000  # generated to check a fit
+_SEED = 20_000  # of the check; the fit draws with other seeds
+_EDGES = 0.1  # how much more of the unavailable time may lie before the first and after the last session
+_DAYS = 3  # of which a daily rhythm can be told from chance
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One statistic of the trace and of the generated clients."""
+
+    what: str
+    trace: float
+    generated: float
+    tolerance: float  # the largest difference that counts as met
+
+    @property
+    def met(self) -> bool:
+        alike = abs(self.trace - self.generated) <= self.tolerance + 1e-12
+        return alike or (math.isnan(self.trace) and math.isnan(self.generated))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    model: DailyMarkov
+    values: dict[str, Any]
+    table: TextTable
+    notes: list[str]
+
+
+def fitted(given: Described, round_seconds: float) -> Fitted:
+    """Fit, generate, compare. The statistics are those of the rounds; lengths are in rounds."""
+    record = given.record
+    check_fit(record, given.name)
+    start = 0.0 if given.seconds is None else given.seconds.start % DAY / 3600
+    model = fit(record, round_seconds, start)
+    copy = generated(model, record, CLIENTS, _SEED)
+    rows = compared(record, copy, round_seconds)
+    notes = [*given.notes, *_verdict(record, copy, rows, round_seconds)]
+    values = {
+        "name": given.name,
+        "clients": record.m,
+        "rounds": record.rounds,
+        "round_seconds": round_seconds,
+        "generated_clients": CLIENTS,
+        "availability": {"name": "daily_markov", **vars(model)},
+        "statistics": [{"statistic": r.what, "trace": r.trace, "generated": r.generated, "met": r.met} for r in rows],
+        "notes": notes,
+    }
+    shown = [
+        {"statistic": r.what, "trace": r.trace, "generated": r.generated, "met": "yes" if r.met else "no"} for r in rows
+    ]
+    title = f"{given.name}: {record.m} clients, {CLIENTS} generated; lengths in rounds of {round_seconds:g} s"
+    return Fitted(model, values, table(title, shown, ["statistic", "trace", "generated", "met"]), notes)
+
+
+# statistics ------------------------------------------------------------------------------------------------
+def _length(name: str, level: float) -> Callable[[Statistics], float]:
+    def found(of: Statistics) -> float:
+        counts = getattr(of, name)
+        return float(quantile(counts, level)) if counts.any() else math.nan
+
+    return found
+
+
+def _share(level: float) -> Callable[[Statistics], float]:
+    return lambda of: float(np.nanquantile(of.share, level))
+
+
+def _echo(level: float) -> Callable[[Statistics], float]:
+    return lambda of: float(of.echo_quantiles((level,))[0])
+
+
+def _never(of: Statistics) -> float:
+    return float((of.share[np.isfinite(of.share)] == 0).mean())
+
+
+# The statistic, and the difference that counts as none: absolute, or as a share of the trace's value if that is more.
+_STATISTICS: list[tuple[str, Callable[[Statistics], float], float, float]] = [
+    ("mean availability", lambda of: float(np.nanmean(of.share)), 0.01, 0.1),
+    *((f"availability of a client, {100 * level:g} %", _share(level), 0.03, 0.15) for level in QUANTILES),
+    ("never available, share of clients", _never, 0.02, 0.1),
+    ("Gini index over clients", lambda of: gini(of.share), 0.03, 0.1),
+    ("P(not A | A)", lambda of: 1 - of.stays, 0.005, 0.15),
+    ("P(A | not A)", lambda of: of.returns, 0.005, 0.15),
+    ("session, median", _length("sessions", 0.5), 1.0, 0.25),
+    ("session, 95 %", _length("sessions", 0.95), 2.0, 0.25),
+    ("outage between sessions, median", _length("outages", 0.5), 1.0, 0.25),
+    ("outage between sessions, 95 %", _length("outages", 0.95), 2.0, 0.25),
+    ("echo, 95 %", _echo(0.95), 2.0, 0.25),
+    ("echo, 99 %", _echo(0.99), 2.0, 0.25),
+]
+
+
+def compared(trace: Record, copy: Record, round_seconds: float) -> list[Compared]:
+    ours, theirs = statistics(trace), statistics(copy)
+    rows = []
+    for what, measure, absolute, relative in _STATISTICS:
+        value = measure(ours)
+        row = Compared(what, value, measure(theirs), max(absolute, relative * abs(np.nan_to_num(value))))
+        if what == "P(not A | A)":  # told as the rest of the page does; the difference is the same
+            row = replace(row, what="P(A | A)", trace=1 - row.trace, generated=1 - row.generated)
+        rows.append(row)
+    rhythms = [rhythm(record, round_seconds)[0] for record in (trace, copy)]
+    return [*rows, Compared("daily amplitude, relative to the mean", rhythms[0], rhythms[1], 0.05)]
+
+
+def _verdict(trace: Record, copy: Record, rows: list[Compared], round_seconds: float) -> list[str]:
+    missed = [row for row in rows if not row.met]
+    notes = [f"not met: {r.what}: {short(r.trace)} in the trace, {short(r.generated)} generated" for r in missed]
+    if not missed:
+        notes.append("all statistics are met")
+    at_edges = edges(trace), edges(copy)
+    if at_edges[0] > at_edges[1] + _EDGES:
+        notes.append(
+            f"{at_edges[0]:.0%} of the unavailable rounds lie before a client's first session or after its last, "
+            f"{at_edges[1]:.0%} of those generated: devices may have been observed for a part of the time only. Say "
+            "when with --observed; else the model takes the rest as long outages"
+        )
+    if trace.rounds * round_seconds < _DAYS * DAY:
+        notes.append("the trace is shorter than three days: its daily rhythm cannot be told from chance")
+    return notes

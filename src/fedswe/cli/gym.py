@@ -1,0 +1,121 @@
+"""The command `fedswe gym`: measure rules in all settings of a scale, and write the leaderboard."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, precision_named
+from fedswe.cli.console import RoundProgress, console, print_json, print_table
+from fedswe.errors import FedsweError, require, suggestion, warn
+
+if TYPE_CHECKING:  # imported when they are used: the help must not import torch
+    from fedswe.gym.play import Gym
+    from fedswe.gym.standings import SettingResult
+
+OUT = Path("experiments/gym")  # in a checkout: where the measurements of this repository are
+
+
+def gym_command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[add RULE...]", help="Measure your own rules too, e.g. add ./mine.py:Mine:damp=0.5"),
+    ] = None,
+    scale: Annotated[str, typer.Option(help="ci (seconds), small (hours on two cores) or full (for a GPU)")] = "small",
+    rules: Annotated[str, typer.Option(help="Only these of the scale's rules, e.g. fedavg,fedswe:k=100")] = "",
+    tasks: Annotated[str, typer.Option(help="Only these tasks, e.g. digits,svhn")] = "",
+    availability: Annotated[str, typer.Option(help="Only these availabilities, e.g. sine,turns,fedscale")] = "",
+    device: Device = "cpu",
+    precision: PrecisionName = "",
+    jobs: Jobs = 0,
+    on: On = "local",
+    out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = OUT,
+    report: Annotated[bool, typer.Option("--report", help="Run nothing; write the page of what is there")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure rules on many kinds of unavailability with the same tuning for all, and write the leaderboard."""
+    from fedswe.comparison.labels import split_labels
+    from fedswe.gym.rules import RULES
+    from fedswe.gym.settings import SCALES, ScaleName
+
+    require(scale in SCALES, f"unknown scale {scale!r}: {suggestion(scale, SCALES)}")
+    own = _added(words or [])
+    known = RULES[scale]
+    chosen = split_labels(rules)
+    for label in chosen:
+        require(label in known, f"{label} is no rule of the scale {scale}: add it with fedswe gym add {label}")
+    gym = _gym(
+        cast("ScaleName", scale), [*(chosen or known), *own], tasks, availability, out, device,
+        precision_named(precision, device),
+    )  # fmt: skip
+    if not report:
+        from fedswe.grid.runner import executor
+
+        with ExitStack() as opened:
+            watch = None if as_json else opened.enter_context(RoundProgress())
+            gym.play(opened.enter_context(executor(on, jobs, device)), watch)
+    _publish(gym, as_json)
+
+
+def _added(words: list[str]) -> list[str]:
+    if not words:
+        return []
+    require(words[0] == "add" and len(words) > 1, f"write fedswe gym add RULE..., not {' '.join(words)}")
+    return words[1:]
+
+
+def _gym(scale: str, labels: list[str], tasks: str, availability: str, out: Path, device: str, precision: str) -> Gym:
+    from fedswe.gym.play import Gym
+    from fedswe.gym.rules import rules_named
+    from fedswe.gym.settings import SCALES, TRACES, missing_traces, settings_of, trace_folder
+
+    chosen = SCALES[scale]  # type: ignore[index]
+    settings = settings_of(chosen, tuple(_words(tasks)), tuple(_words(availability)))
+    gone = missing_traces(settings)
+    if gone:
+        names = ", ".join(dict.fromkeys(setting.availability for setting in gone))
+        warn(f"left out: {names}; their traces are not in {trace_folder()}: set {TRACES} to the folder that has them")
+    settings = [setting for setting in settings if setting not in gone]
+    require(settings, "no setting is left")
+    return Gym(chosen, settings, rules_named(labels), out, device=device, precision=precision)  # type: ignore[arg-type]
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(",") if word]
+
+
+def _publish(gym: Gym, as_json: bool) -> None:
+    from fedswe.gym.page import markdown, to_json
+    from fedswe.gym.standings import labels, results
+    from fedswe.results.files import write_whole
+
+    gym.publish()
+    found = results(gym)
+    if not found:
+        raise FedsweError(f"{gym.store.path} has no measurements yet: run without --report")
+    values = to_json(gym.scale, found, gym.rules)
+    page = gym.out / f"LEADERBOARD-{gym.scale.name}.md"
+    write_whole(page, markdown(gym.scale, found, gym.rules, labels(gym)))
+    if as_json:
+        print_json(values)
+        return
+    _print(gym, found)
+    console.print(f"results   {page}, {gym.store.path}/*.csv")
+
+
+def _print(gym: Gym, found: list[SettingResult]) -> None:
+    from fedswe.gym.standings import standings
+
+    rows = []
+    for row in standings(found, gym.rules):
+        worst = row.worst
+        shown = (f"{worst[1].mean:.2f}", worst[0]) if worst else ("diverged", ", ".join(row.failed[:2]))
+        rows.append((row.rule.label, *shown, f"{row.mean:.2f}"))
+    print_table(
+        f"regret, points of test accuracy, {len(found)} settings",
+        ("rule", "worst", "in", "mean"),
+        rows,
+    )

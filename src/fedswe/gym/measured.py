@@ -1,0 +1,190 @@
+"""What is kept of a run: scores of each served model, also by client, and how they grew."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedswe.availability.schedule import Floats
+from fedswe.comparison.table import has_diverged
+from fedswe.core.checked import check_types
+from fedswe.errors import FedsweError, require
+from fedswe.experiment.configuration import dump
+from fedswe.experiment.experiment import Experiment, populate
+from fedswe.grid.cell import Cell
+from fedswe.results.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from fedswe.core.records import Vector
+    from fedswe.tasks.supervised_problem import SupervisedProblem
+
+_TENTH = 10
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One served model of one run. Accuracies are means over the last rounds, those by client of the last model."""
+
+    rule: str
+    rate: float
+    seed: int
+    output: str
+    held_out: float
+    test: float
+    diverged: bool
+    worst_tenth: float  # the tenth of the clients with the lowest accuracy
+    rare: float  # the tenth of the clients that were available least, without those that never were
+    never: float  # clients that were never available; NaN: there are none
+    correlation: float  # of availability and accuracy over clients; NaN where either is the same for all
+    reports: int  # of all clients and rounds
+    curve: tuple[float, ...]  # test accuracy at the evaluations of the run
+    rounds: tuple[int, ...]  # of these evaluations
+    settings: str  # digest of everything but rule, rate and seed
+
+
+def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
+    """The served models of a run that has ended."""
+    experiment = cell.experiment
+    history, models = directory.history(), directory.models()
+    found = _client_facts(experiment)
+    rows = []
+    for output, x in models.vectors.items():
+        lost = has_diverged(history, f"{output}_", f"{output}_test_accuracy")
+        by_client = None if lost else found.accuracies(x)
+        curve = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0]
+        rows.append(
+            Measured(
+                rule=str(cell.notes["rule"]),
+                rate=experiment.local.lr,
+                seed=experiment.seed,
+                output=output,
+                held_out=history.tail_mean(f"{output}_held_out_accuracy", experiment.evaluate.tail),
+                test=history.tail_mean(f"{output}_test_accuracy", experiment.evaluate.tail),
+                diverged=lost,
+                **found.summary(by_client),
+                reports=found.reports(experiment.algorithm.seats()),
+                curve=tuple(round(row[f"{output}_test_accuracy"], 4) for row in curve),
+                rounds=tuple(int(row["round"]) for row in curve),
+                settings=str(cell.notes["settings"]),
+            )
+        )
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _ClientFacts:
+    """Who was available how often, and which labels each client has: the same for all rules of a setting and seed."""
+
+    problem: SupervisedProblem
+    available: Floats  # [rounds, m]
+
+    def accuracies(self, x: Vector) -> Floats:
+        """The accuracy of a model on test samples with the labels of each client, [m]."""
+        import torch
+
+        problem = self.problem
+        data, shares = problem.data, problem.realised
+        assert data is not None
+        assert shares is not None
+        with torch.no_grad():
+            right = problem.network.logits(x.to(problem.start), data.x_test).argmax(-1) == data.y_test
+        labels = data.y_test.cpu().numpy()
+        classes = np.arange(shares.shape[1])
+        by_class = np.array([right.cpu().numpy()[labels == c].mean() if (labels == c).any() else 0 for c in classes])
+        return np.asarray(shares @ by_class)
+
+    def summary(self, accuracy: Floats | None) -> dict[str, float]:
+        """worst_tenth, rare, never, correlation; NaN of a model that diverged."""
+        if accuracy is None:
+            return dict.fromkeys(("worst_tenth", "rare", "never", "correlation"), math.nan)
+        share = self.available.mean(0)
+        few = max(len(share) // _TENTH, 1)
+        seen = np.flatnonzero(share > 0)
+        rare = seen[np.argsort(share[seen], kind="stable")[:few]]
+        varied = share.std() > 0 and accuracy.std() > 0
+        return {
+            "worst_tenth": float(np.sort(accuracy)[:few].mean()),
+            "rare": float(accuracy[rare].mean()) if len(rare) else math.nan,
+            "never": float(accuracy[share == 0].mean()) if (share == 0).any() else math.nan,
+            "correlation": float(np.corrcoef(share, accuracy)[0, 1]) if varied else math.nan,
+        }
+
+    def reports(self, seats: int) -> int:
+        each = self.available.sum(1)
+        return int((np.minimum(each, seats) if seats else each).sum())
+
+
+def _client_facts(experiment: Experiment) -> _ClientFacts:
+    from fedswe.algorithms import FedAvg
+
+    # One entry for all rules and rates.
+    same = replace(experiment, algorithm=FedAvg(), local=replace(experiment.local, lr=1.0), device="cpu")
+    return _facts_of(dump(same), same.rounds)
+
+
+@lru_cache(maxsize=8)
+def _facts_of(config: str, rounds: int) -> _ClientFacts:
+    from fedswe.engine.base import availability_of
+    from fedswe.experiment.configuration import load_text
+    from fedswe.tasks.supervised_problem import SupervisedProblem
+
+    problem, schedule = populate(load_text(config, "the gym"))
+    assert isinstance(problem, SupervisedProblem)
+    return _ClientFacts(problem, availability_of(schedule, rounds).astype(np.float64))
+
+
+# as text -------------------------------------------------------------------------------------------------
+_COLUMNS = [f.name for f in fields(Measured)]
+
+
+def to_csv(rows: Iterable[Measured]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for row in rows:
+        writer.writerow([_written(value) for value in asdict(row).values()])
+    return text.getvalue()
+
+
+def from_csv(text: str, where: object) -> list[Measured]:
+    try:
+        rows = list(csv.DictReader(io.StringIO(text)))
+        require(not rows or list(rows[0]) == _COLUMNS, "other columns")
+        return [_read(row) for row in rows]
+    except (FedsweError, ValueError, TypeError, KeyError) as error:
+        raise FedsweError(f"{where} is damaged ({error}): delete it to measure again") from None
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return " ".join(_written(v) for v in value)
+    if isinstance(value, bool):
+        return str(int(value))
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def _read(row: dict[str, str]) -> Measured:
+    values: dict[str, Any] = {}
+    for f in fields(Measured):
+        text = row[f.name]
+        if f.type == "float":
+            values[f.name] = float(text)
+        elif f.type == "int":
+            values[f.name] = int(text)
+        elif f.type == "bool":
+            values[f.name] = bool(int(text))
+        elif f.type == "str":
+            values[f.name] = text
+        else:
+            number: Any = float if "float" in str(f.type) else int
+            values[f.name] = tuple(number(word) for word in text.split())
+    measured = Measured(**values)
+    check_types(measured, "")
+    return measured

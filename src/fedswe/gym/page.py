@@ -1,0 +1,145 @@
+"""The leaderboard: a page in Markdown and the same numbers as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fedswe.core.footprint import in_d
+from fedswe.gym.rules import FOOTPRINT_D, Rule
+from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
+from fedswe.gym.standings import TARGET, Entry, Interval, SettingResult, Standing, standings
+
+
+def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> str:
+    lines = [
+        f"# Leaderboard, scale {scale.name}",
+        "",
+        f"Measured again by `fedswe gym --scale {scale.name}`; add a rule with "
+        f"`fedswe gym add ./mine.py:Mine --scale {scale.name}`.",
+        "",
+        f"{scale.rounds} rounds, seeds {', '.join(map(str, scale.seeds))}, every stochastic gradient bounded by "
+        f"{GRADIENT_BOUND:g}. Every rule has at least {scale.least_trials} local rates, more until its best one lies "
+        f"inside. Rate and served model are chosen on {HOLD_OUT:.0%} of the training samples, held out. Numbers are "
+        "test accuracies in percent, averaged over the last rounds; ± is half a 95 % confidence interval over seeds. "
+        "Regret is the distance to the best rule of the setting that needs no true probabilities.",
+        "",
+        "## All settings",
+        "",
+        *_standings(standings(found, rules)),
+        "",
+        "Worst regret with one served model for all settings:",
+        "",
+        *_by_output(found, rules, outputs),
+    ]
+    for result in found:
+        lines += ["", f"## {result.setting.name}", "", *_setting(result)]
+    return "\n".join(lines) + "\n"
+
+
+def _standings(rows: Sequence[Standing]) -> list[str]:
+    lines = [
+        "| rule | worst regret | in | mean regret | kept at a client | sent to the server |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        size = row.rule.footprint
+        worst = row.worst
+        shown = (_interval(worst[1]), worst[0]) if worst else ("diverged", ", ".join(row.failed[:2]))
+        kept, sent = (in_d(count, FOOTPRINT_D) for count in (size.client, size.up))
+        lines.append(f"| {_name(row.rule)} | {shown[0]} | {shown[1]} | {row.mean:.2f} | {kept} | {sent} |")
+    return lines
+
+
+def _by_output(found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> list[str]:
+    lines = ["| rule | " + " | ".join(output.replace("_", " ") for output in outputs) + " |"]
+    lines.append("|---" * (len(outputs) + 1) + "|")
+    by_output = {output: {s.rule.label: s for s in standings(found, rules, output)} for output in outputs}
+    for row in standings(found, rules):
+        worst = [by_output[output][row.rule.label].worst for output in outputs]
+        shown = " | ".join("diverged" if w is None else f"{w[1].mean:.2f}" for w in worst)
+        lines.append(f"| {_name(row.rule)} | {shown} |")
+    return lines
+
+
+def _setting(result: SettingResult) -> list[str]:
+    target = TARGET * max(row.test for row in result.best.rows)
+    lines = [
+        "| rule | test accuracy | regret | served model | rate | worst tenth | rarely there | never there "
+        f"| correlation | rounds to {100 * target:.0f} % |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    order = sorted(result.chosen.values(), key=lambda e: -sum(e.test))
+    for e in order:
+        numbers = [_percent(e.mean_of(name)) for name in ("worst_tenth", "rare", "never")]
+        correlation = e.mean_of("correlation")
+        rounds = e.rounds_to(target)
+        lines.append(
+            f"| {_name(e.rule)} | {_interval(Interval.of(e.test), 1)} | {_interval(result.regret(e), 1)} "
+            f"| {e.output.replace('_', ' ')} | {e.rate:g}{' (edge)' if e.edge else ''} | {' | '.join(numbers)} "
+            f"| {'' if math.isnan(correlation) else f'{correlation:.2f}'} "
+            f"| {f'{rounds:.0f}' if math.isfinite(rounds) else 'not reached'} |"
+        )
+    lost = [label for label in result.by_output if label not in result.chosen]
+    if lost:
+        lines += ["", f"Diverged with every rate, or not measured: {', '.join(f'`{label}`' for label in lost)}."]
+    return lines
+
+
+def _name(rule: Rule) -> str:
+    return f"`{rule.label}`" + (" (knows p)" if rule.aided else "")
+
+
+def _percent(value: float) -> str:
+    return "" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _interval(value: Interval, digits: int = 2) -> str:
+    half = "" if math.isnan(value.half) else f" ± {value.half:.{digits}f}"
+    return f"{value.mean:.{digits}f}{half}"
+
+
+def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]) -> dict[str, Any]:
+    return {
+        "scale": scale.name,
+        "seeds": list(scale.seeds),
+        "standings": [
+            {
+                "rule": row.rule.label,
+                "worst_regret": _finite(row.worst[1].mean) if row.worst else None,
+                "worst_setting": row.worst[0] if row.worst else None,
+                "mean_regret": _finite(row.mean),
+                "diverged": list(row.failed),
+            }
+            for row in standings(found, rules)
+        ],
+        "settings": [
+            {
+                "setting": result.setting.name,
+                "best": result.best.rule.label,
+                "rules": [_entry_json(result, e) for e in result.chosen.values()],
+            }
+            for result in found
+        ],
+    }
+
+
+def _entry_json(result: SettingResult, e: Entry) -> dict[str, Any]:
+    regret = result.regret(e)
+    return {
+        "rule": e.rule.label,
+        "output": e.output,
+        "rate": e.rate,
+        "edge": e.edge,
+        "trials": e.trials,
+        "test": [round(value, 3) for value in e.test],
+        "held_out": round(e.held_out, 3),
+        "regret": _finite(regret.mean),
+        "regret_half_width": _finite(regret.half),
+        "by_output": {o: [round(v, 3) for v in x.test] for o, x in result.by_output[e.rule.label].items()},
+    }
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 4) if math.isfinite(value) else None

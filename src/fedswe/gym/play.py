@@ -1,0 +1,73 @@
+"""Run a gym: the trials of every rule in every setting, as one grid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedswe.comparison.labels import number_text
+from fedswe.core.local import Precision
+from fedswe.grid.cell import Cell
+from fedswe.grid.executor import Executor
+from fedswe.grid.runner import Watch, run_cells
+from fedswe.gym.measured import Measured
+from fedswe.gym.rules import OUTPUTS, Rule
+from fedswe.gym.settings import Scale, Setting
+from fedswe.gym.store import GymStore
+from fedswe.gym.trials import next_rates
+
+
+@dataclass(frozen=True)
+class Gym:
+    scale: Scale
+    settings: list[Setting]
+    rules: list[Rule]
+    out: Path  # the results of a scale are in the folder of its name
+    outputs: tuple[str, ...] = OUTPUTS
+    device: str = "cpu"
+    precision: Precision = "fp32"
+
+    @property
+    def store(self) -> GymStore:
+        return GymStore(self.out / self.scale.name)
+
+    def play(self, workers: Executor, watch: Watch | None = None, say: Callable[[str], None] | None = None) -> None:
+        """Run all trials that are missing; finished ones are kept when this is stopped."""
+        self.publish()  # what an interrupted command left
+        while cells := self._next():
+            if say is not None:
+                say(f"{len(cells)} runs")
+            run_cells(cells, self.store, workers, watch)
+            while not all(self.store.finished(cell) for cell in cells):  # another command runs the rest
+                time.sleep(0.5)
+                run_cells(cells, self.store, workers, watch)
+            self.publish()
+
+    def publish(self) -> None:
+        """Put all finished runs into the tables of their settings."""
+        for setting in self.settings:
+            self.store.publish(setting.name, setting.digest(self.outputs))
+
+    def trials(self, setting: Setting, rule: Rule) -> dict[float, list[Measured]]:
+        """The rates that have been run with every seed."""
+        table = self.store.table(setting.name, setting.digest(self.outputs))
+        rates = sorted({rate for label, rate, _ in table if label == rule.label})
+        runs = {rate: [table.get((rule.label, rate, seed)) for seed in self.scale.seeds] for rate in rates}
+        return {rate: [row for rows in found for row in rows or []] for rate, found in runs.items() if all(found)}
+
+    def _next(self) -> list[Cell]:
+        return [
+            self._cell(setting, rule, rate, seed)
+            for setting in self.settings
+            for rule in self.rules
+            for rate in next_rates(self.trials(setting, rule), self.scale)
+            for seed in self.scale.seeds
+        ]
+
+    def _cell(self, setting: Setting, rule: Rule, rate: float, seed: int) -> Cell:
+        value = setting.experiment(rule.table, rate, seed, self.outputs)
+        value = replace(value, device=self.device, local=replace(value.local, precision=self.precision))
+        notes = {"setting": setting.name, "rule": rule.label, "settings": setting.digest(self.outputs)}
+        return Cell(f"{setting.name}/{rule.file_name}-lr{number_text(rate)}-seed{seed}", value, notes)

@@ -1,0 +1,220 @@
+"""What rules are measured on: a setting is a task with an availability, a scale is a list of settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fedswe.errors import FedsweError, require, suggestion
+from fedswe.experiment.configuration import experiment
+from fedswe.experiment.experiment import Experiment
+
+ScaleName = Literal["ci", "small", "full"]
+Table = Mapping[str, Any]
+
+TRACES = "FEDSWE_TRACES"  # the environment variable that names the folder of the recorded traces
+GRADIENT_BOUND = 5.0  # of every stochastic gradient, for every rule: without it large rates end in NaN
+HOLD_OUT = 0.1  # of the training samples, which rates and served models are chosen on
+
+# Recorded devices: file, and the window without its artefacts. FLASH begins with 300 s in which all phones were set to
+# available; after 45 hours FedScale's devices are.
+_RECORDED: dict[str, Table] = {
+    "flash-charging": {"file": "flash300_charging.csv", "start": 300.0},
+    "flash-battery": {"file": "flash300_chg_or_batt50.csv", "start": 300.0},
+    "fedscale": {"file": "fedscale300_48h.csv", "start": 0.0, "end": 45 * 3600.0},
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    name: ScaleName
+    purpose: str
+    tasks: Mapping[str, Table]  # name to the section `task`
+    availabilities: tuple[str, ...]
+    rounds: int
+    local: Table  # the section `local`, without lr and clip
+    seeds: tuple[int, ...]
+    rates: tuple[float, ...]  # that every rule is tried with, before the grid is extended
+    least_trials: int  # rates that every rule is tried with at least
+    most_trials: int  # where the grid is not extended further
+    period: int  # of the groups that take turns
+    evaluations: int  # over the run, evenly; the curve of a run
+
+    @property
+    def tail(self) -> int:
+        """Rounds at the end that scores are averaged over: a whole number of periods of the groups."""
+        return self.period if self.rounds >= 2 * self.period else self.rounds // 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    scale: Scale
+    task: str
+    availability: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}-{self.availability}"
+
+    @property
+    def recorded(self) -> bool:
+        """Whether its availability is a trace: then it needs the file of the trace."""
+        return self.availability in _RECORDED
+
+    def digest(self, outputs: tuple[str, ...]) -> str:
+        """Of everything that results depend on besides rule, rate and seed; a trace is known by its file's name."""
+        table = self.table(outputs)
+        availability = table["availability"]
+        if "file" in availability:
+            availability["file"] = Path(availability["file"]).name
+        return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
+
+    def table(self, outputs: tuple[str, ...]) -> dict[str, Any]:
+        """The configuration without rule, rate and seed."""
+        scale = self.scale
+        turns = self.availability == "turns"
+        return {
+            "rounds": scale.rounds,
+            "task": {
+                **scale.tasks[self.task],
+                "hold_out": HOLD_OUT,
+                "score_train": False,
+                **({"partition": "two_groups"} if turns else {}),
+            },
+            "availability": self._availability(),
+            "local": {
+                **scale.local,
+                "clip": GRADIENT_BOUND,
+                # Groups that take turns for ever need a rate that does not vanish, as in the paper.
+                "schedule": "constant" if turns else "inverse_sqrt",
+            },
+            "evaluate": {
+                "model": list(outputs),
+                "every": max(scale.rounds // scale.evaluations, 1),
+                "tail": scale.tail,
+                "tail_every": max(scale.tail // 10, 1),
+            },
+            "record": {"checkpoint": 0},
+        }
+
+    def _availability(self) -> dict[str, Any]:
+        if self.availability in _RECORDED:
+            table = dict(_RECORDED[self.availability])
+            file = trace_folder() / table.pop("file")
+            return {"name": "intervals", "file": str(file), "during": "middle", "wrap": True, **table}
+        if self.availability == "turns":
+            return {"name": "alternating", "period": self.scale.period}
+        if self.availability not in _MODELS:
+            hint = suggestion(self.availability, [*_MODELS, *_RECORDED, "turns"])
+            raise FedsweError(f"unknown availability {self.availability!r} of the gym: {hint}")
+        return dict(_MODELS[self.availability])
+
+    def experiment(self, rule: Table, rate: float, seed: int, outputs: tuple[str, ...]) -> Experiment:
+        table = self.table(outputs)
+        table["local"] = {**table["local"], "lr": rate}
+        return experiment({**table, "algorithm": dict(rule), "seed": seed})
+
+
+_MODELS: dict[str, Table] = {
+    "always": {"name": "always"},
+    "stationary": {"name": "stationary"},
+    "staircase": {"name": "staircase"},
+    "sine": {"name": "sine"},
+    "interleaved-sine": {"name": "interleaved_sine"},
+    "cyclic": {"name": "cyclic"},
+    "markov": {"name": "markov"},
+}
+
+
+def trace_folder() -> Path:
+    return Path(os.environ.get(TRACES) or "traces")
+
+
+def missing_traces(settings: list[Setting]) -> list[Setting]:
+    """The settings whose trace is not there."""
+    return [s for s in settings if s.recorded and not (trace_folder() / _RECORDED[s.availability]["file"]).is_file()]
+
+
+def settings_of(scale: Scale, tasks: tuple[str, ...] = (), availabilities: tuple[str, ...] = ()) -> list[Setting]:
+    """All settings of a scale, or those of some tasks and availabilities."""
+    for word, known, what in (
+        *((t, tuple(scale.tasks), "task") for t in tasks),
+        *((a, scale.availabilities, "availability") for a in availabilities),
+    ):
+        require(word in known, f"unknown {what} {word!r} of the gym at scale {scale.name}: {suggestion(word, known)}")
+    return [
+        Setting(scale, task, availability)
+        for task in scale.tasks
+        for availability in scale.availabilities
+        if (not tasks or task in tasks) and (not availabilities or availability in availabilities)
+    ]
+
+
+_ALL = (
+    "always", "stationary", "staircase", "sine", "interleaved-sine", "turns", "cyclic", "markov",
+    "flash-charging", "flash-battery", "fedscale",
+)  # fmt: skip
+
+SCALES: dict[ScaleName, Scale] = {
+    "ci": Scale(
+        name="ci",
+        purpose="seconds: every code path, no meaning",
+        tasks={"digits": {"name": "digits", "clients": 20, "model": "softmax"}},
+        availabilities=("sine", "turns"),
+        rounds=12,
+        local={"steps": 2, "batch_size": 16},
+        seeds=(3, 4),
+        rates=(0.1, 0.2, 0.4),
+        least_trials=3,
+        most_trials=4,
+        period=4,
+        evaluations=4,
+    ),
+    "small": Scale(
+        name="small",
+        purpose="hours on two cores: small models, every rule and every availability",
+        tasks={
+            "digits": {"name": "digits", "clients": 100, "model": "mlp"},
+            "fashion": {"name": "fashion_mnist", "clients": 100, "model": "softmax", "pool": 2, "samples": 8000},
+            "svhn": {
+                "name": "svhn",
+                "clients": 100,
+                "model": "mlp",
+                "pool": 4,
+                "samples": 8000,
+                "crop": 0,
+            },
+        },
+        availabilities=_ALL,
+        rounds=300,
+        local={"steps": 5, "batch_size": 10},
+        seeds=(3, 4, 6),
+        rates=(0.05, 0.1, 0.2, 0.4),
+        least_trials=5,
+        most_trials=12,
+        period=40,
+        evaluations=15,
+    ),
+    "full": Scale(
+        name="full",
+        purpose="the paper's networks and data, for a GPU",
+        tasks={
+            "svhn": {"name": "svhn", "clients": 100},
+            "cifar10": {"name": "cifar10", "clients": 100},
+        },
+        availabilities=("sine", "turns", "flash-charging", "fedscale"),
+        rounds=1000,
+        local={"steps": 10, "batch_size": 128},
+        seeds=(3, 4, 6),
+        rates=(0.1, 0.2, 0.4),
+        least_trials=3,
+        most_trials=6,
+        period=100,
+        evaluations=20,
+    ),
+}

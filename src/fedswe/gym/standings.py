@@ -1,0 +1,161 @@
+"""Regret: by how much a rule stays behind the best one of a setting, when each has its own best rate and served model.
+
+The rate and the served model of a rule are those with the best accuracy on held-out samples. The best rule of a setting
+is then the one with the highest test accuracy: with many rules of equal merit this is partly luck, so that regrets are
+slightly too large. Intervals are of the differences seed by seed: all rules see the same clients, data and rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fedswe.gym.measured import Measured
+from fedswe.gym.play import Gym
+from fedswe.gym.rules import Rule
+from fedswe.gym.settings import Setting
+from fedswe.gym.trials import Trials, best_rate
+
+TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds, and half the width of its 95 % confidence interval (Student's t); NaN with one seed."""
+
+    mean: float
+    half: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        from scipy.stats import t
+
+        n, mean = len(values), float(np.mean(values))
+        if n < 2:
+            return cls(mean, math.nan)
+        return cls(mean, float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / math.sqrt(n)))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A rule in a setting at one served model: its rows with the chosen rate, a row per seed. Accuracies in percent."""
+
+    rule: Rule
+    output: str
+    rate: float
+    edge: bool  # the rate is the smallest or the largest tried: a better one may lie outside
+    trials: int
+    rows: tuple[Measured, ...]
+
+    @property
+    def test(self) -> list[float]:
+        return [100 * row.test for row in self.rows]
+
+    @property
+    def held_out(self) -> float:
+        return 100 * float(np.mean([row.held_out for row in self.rows]))
+
+    def mean_of(self, name: str) -> float:
+        """A number of the rows, averaged over the seeds that have it."""
+        values = [value for row in self.rows if not math.isnan(value := getattr(row, name))]
+        return float(np.mean(values)) if values else math.nan
+
+    def rounds_to(self, accuracy: float) -> float:
+        """The mean over seeds of the first evaluation with this test accuracy; infinity if one never has it."""
+        reached = [
+            next((float(t) for t, value in zip(row.rounds, row.curve, strict=True) if value >= accuracy), math.inf)
+            for row in self.rows
+        ]
+        return float(np.mean(reached))
+
+
+def entry(rule: Rule, trials: Trials, output: str) -> Entry | None:
+    """None if nothing is measured or every rate diverged."""
+    rate = best_rate(trials, output) if trials else None
+    if rate is None:
+        return None
+    rows = tuple(row for row in trials[rate] if row.output == output)
+    return Entry(rule, output, rate, rate in (min(trials), max(trials)), len(trials), rows)
+
+
+@dataclass(frozen=True)
+class SettingResult:
+    """All rules of one setting, each at every served model, and at the one that is best on held-out samples."""
+
+    setting: Setting
+    by_output: Mapping[str, Mapping[str, Entry]]  # rule, then served model
+
+    @cached_property
+    def chosen(self) -> dict[str, Entry]:
+        """Every rule at its own best served model."""
+        return {
+            rule: max(entries.values(), key=lambda found: found.held_out)
+            for rule, entries in self.by_output.items()
+            if entries
+        }
+
+    @cached_property
+    def best(self) -> Entry:
+        """Of the rules that a user could run: no true probabilities."""
+        return max((e for e in self.chosen.values() if not e.rule.aided), key=lambda e: np.mean(e.test))
+
+    def regret(self, found: Entry) -> Interval:
+        return Interval.of([best - own for best, own in zip(self.best.test, found.test, strict=True)])
+
+
+def results(gym: Gym) -> list[SettingResult]:
+    """The settings in which something is measured."""
+    found = []
+    for setting in gym.settings:
+        by_output = {}
+        for rule in gym.rules:
+            trials = gym.trials(setting, rule)
+            entries = {output: entry(rule, trials, output) for output in labels(gym)}
+            by_output[rule.label] = {output: e for output, e in entries.items() if e is not None}
+        if any(by_output.values()):
+            found.append(SettingResult(setting, by_output))
+    return found
+
+
+def labels(gym: Gym) -> list[str]:
+    """The names of the served models in the measurements."""
+    from fedswe.experiment.experiment import output_label
+
+    return [output_label(text) for text in gym.outputs]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A rule over all settings, at its own best served model in each, or at one for all."""
+
+    rule: Rule
+    output: str  # "" = its own best in each setting
+    regrets: Mapping[str, Interval]  # by setting
+    failed: tuple[str, ...]  # settings in which every rate diverged
+
+    @property
+    def worst(self) -> tuple[str, Interval] | None:
+        return max(self.regrets.items(), key=lambda item: item[1].mean) if self.regrets and not self.failed else None
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean([r.mean for r in self.regrets.values()])) if self.regrets else math.nan
+
+
+def standings(found: Sequence[SettingResult], rules: Sequence[Rule], output: str = "") -> list[Standing]:
+    """All rules, the smallest worst-case regret first; those that failed in a setting last."""
+    rows = []
+    for rule in rules:
+        regrets, failed = {}, []
+        for result in found:
+            own = result.by_output[rule.label].get(output) if output else result.chosen.get(rule.label)
+            if own is None:
+                failed.append(result.setting.name)
+            else:
+                regrets[result.setting.name] = result.regret(own)
+        rows.append(Standing(rule, output, regrets, tuple(failed)))
+    return sorted(rows, key=lambda row: (row.worst[1].mean if row.worst else math.inf, row.mean))

@@ -1,0 +1,92 @@
+"""The directory of a gym.
+
+SCALE/SETTING.csv            the measurements of a setting: a row per rule, rate, seed and served model
+SCALE/work/SETTING/RUN.csv   those of one run, until they are put into the table of its setting
+SCALE/work/SETTING/RUN/      the run directory while the run is going on
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from fedswe.errors import require
+from fedswe.grid.cell import Cell
+from fedswe.grid.store import Store
+from fedswe.gym.measured import Measured, from_csv, measure, to_csv
+from fedswe.results.files import write_whole
+from fedswe.results.history import History
+from fedswe.results.locks import Claim
+from fedswe.results.run_directory import RunDirectory
+
+Key = tuple[str, float, int]  # rule, rate, seed
+
+
+@dataclass(frozen=True)
+class GymStore(Store):
+    """`path` is the directory of one scale. The notes of a cell are its setting, the setting's digest, and its rule."""
+
+    def work(self, cell: Cell) -> Path:
+        return self.path / "work" / cell.name
+
+    def lock_file(self, cell: Cell) -> Path:
+        return self.path / "work" / f"{cell.name}.lock"
+
+    def _result(self, cell: Cell) -> Path:
+        return self.path / "work" / f"{cell.name}.csv"
+
+    def finished(self, cell: Cell) -> bool:
+        key = str(cell.notes["rule"]), cell.experiment.local.lr, cell.experiment.seed
+        return self._result(cell).is_file() or key in self.table(
+            str(cell.notes["setting"]), str(cell.notes["settings"])
+        )
+
+    def keep(self, cell: Cell) -> None:
+        write_whole(self._result(cell), to_csv(measure(cell, RunDirectory(self.work(cell)))))
+        self.discard(cell)
+
+    def history(self, cell: Cell) -> History:
+        raise NotImplementedError("a gym keeps measurements, not histories")
+
+    def table(self, setting: str, settings: str) -> dict[Key, list[Measured]]:
+        """The published measurements of a setting by run; refuses those of other settings than the digest's."""
+        file = self.path / f"{setting}.csv"
+        try:
+            changed = file.stat().st_mtime_ns
+        except OSError:
+            return {}
+        found = _read_table(file, changed)
+        same = all(row.settings == settings for rows in found.values() for row in rows)
+        require(same, f"{file} was measured with other settings: delete it, or choose another --out")
+        return found
+
+    def publish(self, setting: str, settings: str) -> None:
+        """Put the measurements of all runs that have ended into the table of their setting."""
+        folder = self.path / "work" / setting
+        if not any(folder.glob("*.csv")):
+            return
+        claim = Claim(self.path / "work" / f"{setting}.table.lock", wait=True)
+        try:
+            files = sorted(folder.glob("*.csv"))
+            table = dict(self.table(setting, settings))
+            for file in files:
+                for key, rows in by_run(from_csv(file.read_text(), file)).items():
+                    table[key] = rows
+            write_whole(self.path / f"{setting}.csv", to_csv(row for key in sorted(table) for row in table[key]))
+            for file in files:
+                file.unlink()
+        finally:
+            claim.release()
+
+
+def by_run(rows: list[Measured]) -> dict[Key, list[Measured]]:
+    found: dict[Key, list[Measured]] = {}
+    for row in rows:
+        found.setdefault((row.rule, row.rate, row.seed), []).append(row)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _read_table(file: Path, changed: int) -> dict[Key, list[Measured]]:
+    return by_run(from_csv(file.read_text(), file))

@@ -1,0 +1,101 @@
+"""`fedswe gym` at the smallest scale, as a user runs it."""
+
+import csv
+import json
+
+import pytest
+
+from tests.cli.command import fedswe
+
+WORDS = ("gym", "--scale", "ci", "--availability", "sine", "--jobs", "1")
+OWN = """
+from dataclasses import dataclass
+from fedswe.algorithms import FedAvg
+
+@dataclass(frozen=True)
+class Half(FedAvg):
+    lr: float = 0.5
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """FedAvg alone, measured once for all tests that read."""
+    out = tmp_path_factory.mktemp("gym")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        import sys
+
+        from fedswe.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["fedswe", *WORDS, "--rules", "fedavg", "--out", str(out)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    return out
+
+
+def test_a_gym_writes_tables_and_a_page(measured):
+    rows = list(csv.DictReader((measured / "ci" / "digits-sine.csv").read_text().splitlines()))
+    runs = {(r["rate"], r["seed"]) for r in rows}
+    assert len(runs) >= 6
+    assert {r["rule"] for r in rows} == {"fedavg"}
+    page = (measured / "LEADERBOARD-ci.md").read_text()
+    assert "## digits-sine" in page
+    assert "| `fedavg` | 0.00 ± 0.00 | digits-sine |" in page
+    assert not list((measured / "ci" / "work").rglob("*.csv"))
+
+
+def test_finished_runs_are_not_repeated_and_an_own_rule_is_added(measured, monkeypatch, capsys, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    before = (measured / "ci" / "digits-sine.csv").read_text().splitlines()
+    words = ("gym", "add", "./mine.py:Half", *WORDS[1:], "--rules", "fedavg", "--out", measured, "--json")
+    code, out, err = fedswe(monkeypatch, capsys, *words)
+    assert code == 0, err
+    values = json.loads(out)
+    assert {s["rule"] for s in values["standings"]} == {"fedavg", "./mine.py:Half"}
+    after = (measured / "ci" / "digits-sine.csv").read_text().splitlines()
+    assert set(before) <= set(after)
+    (setting,) = values["settings"]
+    best = max(setting["rules"], key=lambda r: sum(r["test"]))
+    assert setting["best"] == best["rule"]
+    assert best["regret"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--scale", "huge"], "unknown scale 'huge'"),
+        (["--scale", "ci", "--rules", "mifa"], "mifa is no rule of the scale ci: add it with fedswe gym add mifa"),
+        (["--scale", "ci", "--tasks", "digit"], "unknown task 'digit' of the gym at scale ci: did you mean digits"),
+        (["--scale", "ci", "--availability", "sin"], "unknown availability 'sin'"),
+        (["remove", "fedavg"], "write fedswe gym add RULE..., not remove fedavg"),
+        (["add", "fedavgg", "--scale", "ci"], "unknown algorithm 'fedavgg'"),
+        (["--scale", "ci", "--report"], "has no measurements yet: run without --report"),
+    ],
+)
+def test_mistakes_are_one_line(words, message, monkeypatch, capsys, tmp_path):
+    code, _, err = fedswe(monkeypatch, capsys, "gym", *words, "--out", tmp_path)
+    assert code == 2
+    assert err.startswith("error: ")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_results_of_other_settings_are_refused(measured, monkeypatch, capsys, tmp_path):
+    place = tmp_path / "ci"
+    place.mkdir()
+    text = (measured / "ci" / "digits-sine.csv").read_text().splitlines()
+    place.joinpath("digits-sine.csv").write_text("\n".join([text[0], text[1][:-3] + "xyz"]) + "\n")
+    code, _, err = fedswe(monkeypatch, capsys, *WORDS, "--rules", "fedavg", "--out", tmp_path)
+    assert code == 2
+    assert "was measured with other settings: delete it, or choose another --out" in err
+
+
+def test_missing_traces_are_left_out_with_a_warning(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path / "nowhere"))
+    words = ("gym", "--scale", "small", "--availability", "fedscale", "--report", "--out", tmp_path)
+    code, _, err = fedswe(monkeypatch, capsys, *words)
+    assert code == 2
+    assert "left out: fedscale; their traces are not in" in err
+    assert "set FEDSWE_TRACES to the folder that has them" in err

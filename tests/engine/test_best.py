@@ -1,0 +1,107 @@
+"""The choice among outputs by their scores on held-out samples."""
+
+import math
+
+import pytest
+
+from fedswe import Evaluate, FedsweError
+from fedswe.algorithms import FedAvg
+from fedswe.engine.best import Best
+from fedswe.engine.outputs import Outputs, ServerModel, Window
+from tests import problems
+
+NAMES = ["a", "a_b", "c"]
+
+
+def rows(score, **values):
+    count = len(next(iter(values.values())))
+    return [{f"{name}_{score}": series[i] for name, series in values.items()} for i in range(count)]
+
+
+def test_the_highest_accuracy_or_the_lowest_loss():
+    found = rows("held_out_accuracy", a=[0.5], a_b=[0.7], c=[0.6])
+    assert Best().choice(NAMES, found) == "a_b"
+    found = rows("held_out_loss", a=[0.5], a_b=[0.7], c=[0.4])
+    assert Best(by="loss").choice(NAMES, found) == "c"
+
+
+def test_equal_ones_go_to_the_first():
+    assert Best().choice(NAMES, rows("held_out_accuracy", a=[0.5], a_b=[0.7], c=[0.7])) == "a_b"
+    assert Best().choice(NAMES, []) == "a"
+
+
+def test_the_mean_over_the_last_evaluations_decides():
+    found = rows("held_out_accuracy", a=[0.9, 0.2, 0.2, 0.6], a_b=[0.1, 0.5, 0.5, 0.5], c=[0.0] * 4)
+    assert Best(over=1).choice(NAMES, found) == "a"
+    assert Best(over=3).choice(NAMES, found) == "a_b"
+    assert Best(over=4).choice(NAMES, found) == "a"
+    assert Best(over=99).choice(NAMES, found) == "a"
+
+
+@pytest.mark.parametrize("last", [math.nan, math.inf, -math.inf])
+def test_a_model_that_diverged_is_not_chosen(last):
+    for best, score in ((Best(), "held_out_accuracy"), (Best(by="loss"), "held_out_loss")):
+        assert best.choice(["a", "c"], rows(score, a=[0.5, last], c=[0.5, 0.4])) == "c"
+        assert best.choice(["a", "c"], rows(score, a=[last, 0.5], c=[last, 0.4])) == ("c" if best.by == "loss" else "a")
+        assert best.choice(["a", "c"], rows(score, a=[last], c=[last])) == "a"
+
+
+def test_rows_of_another_configuration_do_not_count():
+    """In a deployment other models may be evaluated after a restart."""
+    found = rows("held_out_accuracy", a=[0.9, 0.8]) + rows("held_out_accuracy", a=[0.1], c=[0.5])
+    assert Best().choice(["a", "c"], found) == "a"
+    assert Best(over=1).choice(["a", "c"], found) == "c"
+    assert Best().choice(["a", "c"], rows("held_out_accuracy", a=[0.1, 0.2])) == "a"
+
+
+def test_training_and_test_scores_play_no_part():
+    found = {f"{name}_{score}": value for name, value in (("a", 0.9), ("c", 0.1)) for score in ("test_accuracy",)}
+    found |= {"a_held_out_accuracy": 0.1, "c_held_out_accuracy": 0.2, "a_train_accuracy": 0.9, "c_train_accuracy": 0.1}
+    assert Best().choice(["a", "c"], [found]) == "c"
+
+
+def test_columns_are_those_of_the_chosen_model():
+    engine = problems.engine("batched", FedAvg(), problems.quadratic(4), problems.mask(40, 4))
+    outputs = Outputs(engine, {"best": Best(over=1), "server": ServerModel(), "server_x": Window(3)})
+    worth = iter([0.3, 0.4, 0.9, 0.1])
+
+    def evaluate(x):
+        value = next(worth)
+        return {"held_out_accuracy": value, "test_accuracy": -value}
+
+    first = outputs.columns(evaluate, [])
+    assert (first["best_choice"], first["best_held_out_accuracy"], first["best_test_accuracy"]) == (2, 0.4, -0.4)
+    second = outputs.columns(evaluate, [first])
+    assert (second["best_choice"], second["best_test_accuracy"]) == (1, -0.9)
+    assert outputs.chosen([first, second]) == {"best": "server"}
+    assert list(outputs.models([first])) == ["best", "server", "server_x"]
+    assert outputs.models([first])["best"].equal(outputs.computed()["server_x"])
+    assert "best_x_test_accuracy" not in first
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ({"test_accuracy": 0.5}, "best needs held-out samples: set task.hold_out"),
+        ({"held_out_loss": 0.5}, "the task has no score held_out_accuracy: write best:by=loss"),
+    ],
+)
+def test_a_task_without_the_score(scores, message):
+    engine = problems.engine("batched", FedAvg(), problems.quadratic(4), problems.mask(40, 4))
+    with pytest.raises(FedsweError, match=message) as caught:
+        Outputs(engine, {"server": ServerModel(), "best": Best()}).columns(lambda _: scores, [])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        (["best"], "best needs other models to choose from"),
+        (["best", "best:by=loss"], "best needs other models to choose from"),
+        (["server", "best:0"], "over must be at least 1"),
+        (["server", "best:by=test_accuracy"], "by must be one of accuracy, loss"),
+    ],
+)
+def test_choices_that_cannot_be_made(models, message):
+    with pytest.raises(FedsweError, match=message):
+        Evaluate(model=models)

@@ -1,0 +1,85 @@
+"""What is kept of a run."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedswe.errors import FedsweError
+from fedswe.experiment.experiment import populate
+from fedswe.experiment.runner import run
+from fedswe.grid.cell import Cell
+from fedswe.gym.measured import from_csv, measure, to_csv
+from fedswe.gym.rules import Rule
+from fedswe.gym.settings import SCALES, Setting
+from fedswe.results.run_directory import RunDirectory
+from tests.gym.rows import row
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A run of the smallest scale, and what is kept of it."""
+    setting = Setting(SCALES["ci"], "digits", "sine")
+    experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server", "client_mean"))
+    place = tmp_path_factory.mktemp("gym") / "run"
+    result = run(experiment, out=place)
+    cell = Cell("x", experiment, {"rule": "fedavg", "settings": "abc", "setting": setting.name})
+    return experiment, result, measure(cell, RunDirectory(place))
+
+
+def test_scores_are_means_over_the_last_rounds(kept):
+    experiment, result, rows = kept
+    assert [r.output for r in rows] == ["server", "client_mean"]
+    last = [r for r in result.history.rows if r["round"] > experiment.rounds - experiment.evaluate.tail]
+    for r in rows:
+        assert r.test == pytest.approx(np.mean([h[f"{r.output}_test_accuracy"] for h in last]))
+        assert r.held_out == pytest.approx(np.mean([h[f"{r.output}_held_out_accuracy"] for h in last]))
+
+
+def test_accuracies_by_client_are_those_of_its_labels(kept):
+    """Counted sample by sample: each client's test set has its own label shares."""
+    experiment, result, rows = kept
+    problem, schedule = populate(experiment)
+    x = result.models["server"]
+    with torch.no_grad():
+        right = (problem.network.logits(x, problem.data.x_test).argmax(1) == problem.data.y_test).numpy()
+    labels = problem.data.y_test.numpy()
+    accuracy = []
+    for shares in problem.realised:
+        weight = np.array([shares[c] / (labels == c).sum() for c in labels])
+        accuracy.append((weight * right).sum())
+    present = np.array([[schedule.sample(t)[i] for t in range(experiment.rounds)] for i in range(problem.m)])
+    share = present.mean(1)
+    few = problem.m // 10
+    assert rows[0].worst_tenth == pytest.approx(np.mean(sorted(accuracy)[:few]))
+    assert rows[0].correlation == pytest.approx(np.corrcoef(share, accuracy)[0, 1])
+    assert rows[0].reports == present.sum()
+    seen = [i for i in np.argsort(share, kind="stable") if share[i] > 0][:few]
+    assert rows[0].rare == pytest.approx(np.mean([accuracy[i] for i in seen]))
+    if (share == 0).any():
+        assert rows[0].never == pytest.approx(np.mean([a for a, s in zip(accuracy, share, strict=True) if s == 0]))
+
+
+def test_a_table_reads_back_as_it_was_written(kept):
+    rows = [*kept[2], row(never=math.nan, curve=(), rounds=(), rule="./a b,c.py:X:k=1")]
+    again = from_csv(to_csv(rows), "here")
+    assert to_csv(again) == to_csv(rows)
+    assert again[-1].rule == "./a b,c.py:X:k=1"
+    assert again[0].rounds == rows[0].rounds
+
+
+@pytest.mark.parametrize("damage", [lambda t: t[:200], lambda t: t.replace("rule,", "rul,"), lambda t: t + "x,y\n"])
+def test_a_damaged_table_is_one_line(damage):
+    with pytest.raises(FedsweError, match=r"table\.csv is damaged .*: delete it"):
+        from_csv(damage(to_csv([row(), row(seed=4)])), "table.csv")
+
+
+def test_the_digest_of_a_setting_does_not_depend_on_where_traces_are(monkeypatch):
+    setting = Setting(replace(SCALES["ci"], availabilities=("fedscale",)), "digits", "fedscale")
+    monkeypatch.setenv("FEDSWE_TRACES", "/a")
+    here = setting.digest(("server",))
+    monkeypatch.setenv("FEDSWE_TRACES", "/b")
+    assert setting.digest(("server",)) == here
+    assert Setting(replace(setting.scale, rounds=13), "digits", "fedscale").digest(("server",)) != here

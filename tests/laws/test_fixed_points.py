@@ -1,0 +1,94 @@
+"""Where algorithms end on quadratics of different curvature, with clients that come in every 1st, 2nd and 4th round.
+
+With a small rate, an algorithm that gives client i the weight w_i over a period ends near the minimum of sum_i w_i F_i.
+"""
+
+import numpy as np
+import pytest
+
+from fedswe.availability.mask import Rows
+from fedswe.core.local import Local
+from fedswe.engine import BatchedEngine
+from fedswe.tasks import Quadratic
+from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit
+from tests import problems
+from tests.algorithms import ALGORITHMS
+
+U, CURVATURE = np.array([0.0, 1.0, 3.0]), np.array([1.0, 0.5, 0.8])
+EVERY = np.array([1, 2, 4])
+RATE, ROUNDS = 0.02, 800
+PRESENT = (np.arange(ROUNDS)[:, None] + 1) % EVERY == 0
+SHARE = (PRESENT[:4] / PRESENT[:4].sum(axis=1, keepdims=True)).mean(axis=0)  # of the steps of FedAvg
+STALENESS = 1.0 * EVERY - 1  # all clients step the server in every round, and client i missed so many
+# One weight per client; the memory methods, whose last updates add up to 0 only at the optimum, are exact.
+WEIGHTS = {
+    "fedavg": SHARE,
+    "gfedavg": SHARE,
+    "fedavg_all": 1 / EVERY,
+    "fedbuff": SHARE * (1 + STALENESS) ** -0.5,
+    "fedasync": SHARE * (1 + STALENESS) ** -0.5,
+}
+UNBIASED = [
+    "fedavg_known",
+    "fedau",
+    "f3ast",
+    "fedawe",
+    "fedpbc",
+    "echo",
+    "debiased_fedavg",
+    "fedstale",
+    "fedstale_known",
+]
+DRIFTLESS = ["scaffold", "amplified_scaffold", "focus"]
+EXACT = ["mifa", "fedvarp", "fedlaavg", "mimic", "ace", "ca2fl", *DRIFTLESS]
+PARAMETERS = {
+    "fedbuff": {"buffer": 1},
+    "gfedavg": {"amplification": 2.0, "period": 4},
+    "amplified_scaffold": {"period": 4},
+    "f3ast": {"budget": 0, "beta": 0.02},
+}
+
+
+def last_period(name, steps=1, curvature=CURVATURE, lr=RATE):
+    """The models of the last period of four rounds."""
+    task = Quadratic(centers=U[:, None].tolist(), curvature=curvature.tolist(), start=-1.0)
+    algorithm = ALGORITHMS[name](**PARAMETERS.get(name, {}))
+    local = Local(steps=steps, lr=lr, schedule="constant")
+    schedule = Rows(PRESENT, np.broadcast_to(1 / EVERY, PRESENT.shape))
+    engine = BatchedEngine(algorithm, task.build(problems.setting()), schedule, local, problems.SEED)
+    return problems.trajectory(engine, ROUNDS)[-4:, 0]
+
+
+def minimum(weights):
+    return (weights * CURVATURE * U).sum() / (weights * CURVATURE).sum()
+
+
+OPTIMUM = minimum(np.ones(3))
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_biased(name):
+    bias = minimum(WEIGHTS[name]) - OPTIMUM
+    assert bias < -0.3
+    assert last_period(name).mean() - OPTIMUM == pytest.approx(bias, rel=0.05)
+
+
+@pytest.mark.parametrize("name", UNBIASED)
+def test_unbiased_in_the_mean(name):
+    assert last_period(name).mean() == pytest.approx(OPTIMUM, abs=0.03)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact(name):
+    """Not only in the mean, and also with several local steps where they leave no bias of their own."""
+    assert np.abs(last_period(name) - OPTIMUM).max() < 1e-4
+    if name in DRIFTLESS:
+        assert np.abs(last_period(name, steps=5) - OPTIMUM).max() < 1e-4
+
+
+def test_the_limits_of_the_theory():
+    """For equal curvatures, the theory has the exact cycle."""
+    curvature = np.ones(3)
+    for name, limit in (("fedavg", fedavg_active_limit), ("fedavg_all", fedavg_all_limit)):
+        cycle = limit(PRESENT[:4].astype(float), RATE).server @ U
+        np.testing.assert_allclose(last_period(name, curvature=curvature), cycle, atol=1e-3)

@@ -1,0 +1,103 @@
+"""Algorithms that are others for some parameters, and FOCUS as it was published."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedswe.availability.mask import Rows
+from fedswe.core import keys
+from fedswe.core.local import Local
+from fedswe.engine import BatchedEngine
+from tests import problems
+from tests.algorithms import ALGORITHMS
+
+ROUNDS, M = 30, 6
+PRESENT = problems.mask(ROUNDS, M)
+SOMEBODY = PRESENT | (~PRESENT.any(axis=1, keepdims=True) & (np.arange(M) == 0))  # no empty rounds
+
+
+def models(name, present=PRESENT, prob=None, steps=4, **parameters):
+    prob = problems.probabilities(ROUNDS, M) if prob is None else prob
+    local = Local(steps=steps, batch_size=16, lr=0.05)
+    algorithm = ALGORITHMS[name](lr=0.8, **parameters)
+    engine = BatchedEngine(algorithm, problems.quadratic(M), Rows(present, prob), local, problems.SEED)
+    return problems.trajectory(engine, ROUNDS)
+
+
+def assert_same(one, other):
+    assert np.ptp(one, axis=0).max() > 0.05
+    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_fedstale():
+    assert_same(models("fedstale_known", beta=0.0), models("fedavg_known"))
+    assert_same(models("fedstale", beta=0.0, cutoff=6), models("fedau", cutoff=6))
+    shares = np.broadcast_to(PRESENT.mean(axis=1, keepdims=True), PRESENT.shape).clip(0.01)
+    assert_same(models("fedstale_known", prob=shares, beta=1.0), models("fedvarp"))
+    # With beta = 1 and p = 1 it is MIFA, which uses the new memory of those who report, but for empty rounds.
+    assert_same(models("fedstale_known", SOMEBODY, np.ones((1, M)), beta=1.0), models("mifa", SOMEBODY))
+
+
+def test_fedlaavg_is_mifa_with_updates_over_the_rate():
+    assert_same(models("fedlaavg"), models("mifa", store="delta_over_lr"))
+
+
+def test_echo_with_a_cap_of_1_is_fedavg_over_all():
+    assert_same(models("echo", cap=1.0), models("fedavg_all"))
+    assert np.abs(models("echo") - models("echo", cap=2.0)).max() > 1e-3
+
+
+def test_focus_with_one_local_step_averages_the_latest_gradients():
+    assert_same(models("focus", SOMEBODY, steps=1), models("fedlaavg", SOMEBODY, steps=1))
+
+
+def test_focus_with_one_local_step_is_the_published_one():
+    """The published loop: u collects differences of gradients, the server's y their sum, and a step is eta y."""
+    u_i, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
+    x, y, g_prev = np.full(3, 0.3), np.zeros(3), np.zeros((M, 3))
+    want = [x.copy()]
+    for t in range(ROUNDS):
+        rate = 0.05 / np.sqrt(t / 10 + 1)
+        for i in np.flatnonzero(SOMEBODY[t]):
+            z, u = x.copy(), np.zeros(3)
+            for step in range(1):
+                if step > 0:
+                    z = z - rate * u
+                noise = 0.1 * keys.normal(problems.SEED, "gradient noise", int(i), t, step, torch.arange(3)).numpy()
+                g = a[i] * (z - u_i[i]) + noise
+                u, g_prev[i] = u + g - g_prev[i], g
+            y = y + u
+        x = x - rate * y
+        want.append(x.copy())
+    engine = BatchedEngine(
+        ALGORITHMS["focus"](lr=float(M)), problems.quadratic(M), problems.schedule(SOMEBODY), Local(steps=1, lr=0.05), 5
+    )
+    assert_same(problems.trajectory(engine, ROUNDS), np.stack(want))
+
+
+def test_a_buffer_is_emptied_when_it_is_full():
+    """With two clients that come in turns and a buffer of 2, the model moves in every other round."""
+    turns = np.arange(ROUNDS)[:, None] % 2 == np.arange(2)
+    engine = problems.engine("batched", ALGORITHMS["fedbuff"](buffer=2), problems.quadratic(2), turns)
+    moved = np.abs(np.diff(problems.trajectory(engine, ROUNDS), axis=0)).max(axis=1)
+    assert (moved[0::2] == 0).all()
+    assert (moved[1::2] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("weighting", "weights"),
+    [
+        ("constant", [1, 1, 1, 1, 1]),
+        ("polynomial", [1, 2**-0.5, 3**-0.5, 4**-0.5, 5**-0.5]),
+        ("hinge", [1, 1, 1, 1 / 11, 1 / 21]),
+    ],
+)
+def test_staleness_weights(weighting, weights):
+    """Xie and others: (1 + u)^-a, and 1 up to b, then 1 / (a (u - b) + 1)."""
+    from fedswe.algorithms.asynchronous import Version, VersionedModel
+
+    algorithm = ALGORITHMS["fedasync"](weighting=weighting, grace=2.0)
+    client = VersionedModel(torch.zeros(5, 3), version=torch.tensor([[7.0], [6.0], [5.0], [4.0], [3.0]]))
+    found = algorithm.weight(client, Version(torch.tensor([7.0])))
+    assert found.shape == (5, 1)
+    np.testing.assert_allclose(found.flatten(), weights, rtol=1e-6)
