@@ -103,6 +103,14 @@ KINDS = {
             "intervals": "fedswe.availability.intervals:Intervals",
         },
     ),
+    "clock": Kind(
+        "fedswe.clock.model:Clock",
+        "fedswe.clocks",
+        {
+            "rounds": "fedswe.clock.model:Rounds",
+            "seconds": "fedswe.clock.seconds:Seconds",
+        },
+    ),
     "task": Kind(
         "fedswe.tasks.problem:Task",
         "fedswe.tasks",

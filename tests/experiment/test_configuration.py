@@ -197,7 +197,7 @@ def test_the_rounds_of_a_mask_are_the_default(tmp_path):
         (["k=3"], "unknown key k: did you mean algorithm.k?"),
         (["cutoff=3", "algorithm.name=fedau"], "unknown key cutoff: did you mean algorithm.cutoff?"),
         (["stpes=3"], "unknown key stpes: did you mean local.steps?"),
-        (["name=fedavg"], "did you mean algorithm.name or availability.name or task.name?"),
+        (["name=fedavg"], "did you mean algorithm.name or availability.name or clock.name or task.name?"),
         (["xyzzy=3"], "unknown key xyzzy: known are rounds, seed"),
         (["algorithm.kk=1"], "unknown key algorithm.kk of fedswe: did you mean k?"),
         (["algorithm.name=fedsw"], "unknown algorithm 'fedsw': did you mean fedswe?"),

@@ -101,7 +101,7 @@ def test_losses_of_several_orders_are_logarithmic(tmp_path):
     [
         ({"y": "test_acuracy"}, "did you mean test_accuracy"),
         ({"models": ["sever"]}, "did you mean server"),
-        ({"x": "hours"}, "choose rounds, seconds, bytes"),
+        ({"x": "hours"}, "choose rounds, seconds, simulated, bytes"),
         ({"kind": "bars"}, "choose curves, final"),
         ({"size": "huge"}, "choose single, double"),
         ({"out": "a.jpg"}, "must end in"),

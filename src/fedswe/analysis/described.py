@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,10 @@ from fedswe.availability.log_statistics import log_statistics
 from fedswe.availability.runs import Runs
 from fedswe.availability.schedule import Bools
 from fedswe.availability.statistics import DAY, Record
+from fedswe.clock import Seconds
 from fedswe.errors import require
+from fedswe.experiment.configuration import load_text
+from fedswe.results.run_directory import RunDirectory
 
 _ROUNDS, _DEVICES = 2_000_000, 5_000_000  # at most
 _GAPS = 0.1  # share of the numbers up to the largest id that may be missing and are then taken as devices
@@ -80,6 +84,18 @@ def of_scenario(clients: Scenario) -> Described:
     require(bool(record.available.count.any()), f"{clients.name}: no client is available in {horizon} rounds")
     known = clients.prob if clients.known == "probabilities" else None
     return Described(clients.name, record, probabilities=known)
+
+
+def slots_of_run(directory: Path) -> int | None:
+    """How many rounds of its availability a run with simulated time has seen; None for another run."""
+    run = RunDirectory(directory)
+    value = load_text(run.config(), str(directory / "config.toml"))
+    if not isinstance(value.clock, Seconds) or not (directory / "history.csv").is_file():
+        return None
+    known = value.availability.rounds()
+    length = value.availability.round_seconds if isinstance(value.availability, Intervals) else value.clock.slot_seconds
+    seen = max(1, math.ceil(run.history().last["simulated_seconds"] / length))
+    return seen if known is None else min(seen, known)
 
 
 def of_table(name: str, available: Bools) -> Described:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,8 +14,10 @@ from fedswe.availability import interval_log, timestamps
 from fedswe.availability.log import Log
 from fedswe.availability.model import Population
 from fedswe.availability.recorded import Recorded
+from fedswe.availability.round_times import RoundTimes
 from fedswe.availability.runs import Runs
 from fedswe.availability.schedule import Bools, Floats, Schedule
+from fedswe.availability.sessions import LogSessions
 from fedswe.core import keys
 from fedswe.errors import FedsweError, require
 
@@ -71,7 +73,7 @@ class Intervals(Recorded):
         log = self.log()
         origin, length = self._window(log)
         device = self._devices(log, who.m, seed)
-        record = Online(log, device, Clock(origin, self.round_seconds), length, self.during, self.wrap)
+        record = Online(log, device, RoundTimes(origin, self.round_seconds), length, self.during, self.wrap)
         return self._checked(record, log.name)
 
     def runs(self, m: int, seed: int) -> tuple[Runs, Runs | None]:
@@ -79,9 +81,9 @@ class Intervals(Recorded):
         log = self.log()
         origin, length = self._window(log)
         device = self._devices(log, m, seed)
-        clock = Clock(origin, self.round_seconds)
+        times = RoundTimes(origin, self.round_seconds)
         available, *observed = (
-            Online(part, device, clock, length, self.during, self.wrap).runs
+            Online(part, device, times, length, self.during, self.wrap).runs
             for part in (log, log.observed)
             if part is not None
         )
@@ -102,14 +104,14 @@ class Intervals(Recorded):
         last = float(known.end.max())
         end = self._time("end", self.end, log, last)
         require(end <= last, f"availability.end is after the last end in {log.name}: leave it out")
-        clock = Clock(origin, self.round_seconds)
+        times = RoundTimes(origin, self.round_seconds)
         require(
             end - origin >= self.round_seconds,
             f"{log.name}: from availability.start to the end are {end - origin:g} s, less than a round of "
             f"{self.round_seconds:g} s: lower availability.round_seconds",
         )
         require((end - origin) / self.round_seconds < 1e9, f"{log.name} has over 1e9 rounds: raise round_seconds")
-        return origin, int(clock.ended_by(np.array([end]))[0])
+        return origin, int(times.ended_by(np.array([end]))[0])
 
     def _time(self, key: str, given: float | str, log: Log, default: float) -> float:
         if given == "":
@@ -155,33 +157,6 @@ def _by_id(log: Log, m: int) -> Integers:
     return device
 
 
-@dataclass(frozen=True)
-class Clock:
-    """Round t begins at origin + t * length, in floating-point arithmetic as it is written here."""
-
-    origin: float
-    length: float
-
-    def begin(self, t: npt.NDArray[Any]) -> Floats:
-        return np.asarray(self.origin + t * self.length)
-
-    def first_from(self, time: Floats) -> npt.NDArray[Any]:
-        """The first round that begins at this time or later."""
-        t = np.ceil((time - self.origin) / self.length)
-        t -= self.begin(t - 1) >= time  # the quotient is rounded
-        t += self.begin(t) < time
-        return t
-
-    def first_middle_from(self, time: Floats) -> npt.NDArray[Any]:
-        """The first round whose middle is at this time or later."""
-        return Clock(self.origin + self.length / 2, self.length).first_from(time)
-
-    def ended_by(self, time: Floats) -> npt.NDArray[Any]:
-        """The number of rounds that have ended at this time."""
-        t = self.first_from(time)
-        return t - (self.begin(t) > time)
-
-
 class Online:
     """The rounds in which each client is available, as intervals of rounds.
 
@@ -189,15 +164,14 @@ class Online:
     sorted search then finds the interval of every client.
     """
 
-    def __init__(self, log: Log, device: Integers, clock: Clock, length: int, during: During, wrap: bool) -> None:
+    def __init__(self, log: Log, device: Integers, times: RoundTimes, length: int, during: During, wrap: bool) -> None:
         self.m, self.length, self.rounds = len(device), length, None if wrap else length
         self._home = np.arange(self.m) * (length + 1)
-        device = np.minimum(device, log.devices)  # the number after the last is a device without intervals
-        offset = np.append(log.offset, log.offset[-1])
-        count = offset[device + 1] - offset[device]
-        chosen = np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count)
-        began = clock.first_middle_from if during == "middle" else clock.first_from
-        ended = clock.ended_by if during == "whole" else began
+        self._sessions = partial(LogSessions, log, device, times, length, wrap)
+        self._during = during
+        chosen, count = log.of_devices(device)
+        began = times.first_middle_from if during == "middle" else times.first_from
+        ended = times.ended_by if during == "whole" else began
         first = began(log.start[chosen]).clip(0, length)
         after = ended(log.end[chosen]).clip(0, length)
         kept = after > first
@@ -211,6 +185,15 @@ class Online:
 
     def prob(self, t: int) -> Floats:
         return np.full(self.m, np.nan)
+
+    def sessions(self) -> LogSessions:
+        """The same in seconds."""
+        require(
+            self._during == "start",
+            f'availability.during = "{self._during}" is for rounds of one length: leave it out with clock.name = '
+            '"seconds", where clients are available in their intervals',
+        )
+        return self._sessions()
 
     @cached_property
     def runs(self) -> Runs:

@@ -45,6 +45,16 @@ class Log:
     def devices(self) -> int:
         return len(self.offset) - 1
 
+    def of_devices(self, device: Integers) -> tuple[Integers, Integers]:
+        """Which intervals belong to these devices, one device after the other, and how many to each.
+
+        The number after the last is a device without intervals.
+        """
+        device = np.minimum(device, self.devices)
+        offset = np.append(self.offset, self.offset[-1])
+        count = offset[device + 1] - offset[device]
+        return np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count), count
+
     def digest(self) -> str:
         content = hashlib.sha256(f"{self.dated} {self.ids is not None}".encode())
         for part in (self.offset, self.start, self.end, *([] if self.ids is None else [self.ids])):

@@ -72,17 +72,17 @@ class Estimated:
     """
 
     def __init__(self, record: Record, window: int) -> None:
-        self.m, self.rounds, self._record, self._window = record.m, record.rounds, record, window
+        self.m, self.rounds, self.record, self._window = record.m, record.rounds, record, window
         self._overall = self._share(0, record.length)
 
     def sample(self, t: int) -> Bools:
-        return self._record.sample(t)
+        return self.record.sample(t)
 
     def prob(self, t: int) -> Floats:
         if self._window == 0:
             return self._overall
-        first = t % self._record.length - (self._window - 1) // 2
-        return self._share(max(first, 0), min(first + self._window, self._record.length))
+        first = t % self.record.length - (self._window - 1) // 2
+        return self._share(max(first, 0), min(first + self._window, self.record.length))
 
     def _share(self, first: int, after: int) -> Floats:
-        return (1.0 + self._record.available_rounds(first, after)) / (2.0 + after - first)
+        return (1.0 + self.record.available_rounds(first, after)) / (2.0 + after - first)

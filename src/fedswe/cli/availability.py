@@ -176,7 +176,7 @@ def _time(text: str) -> float | str:
 
 def _of_run(path: Path, horizon: int | None) -> Described:
     """The clients of a simulated run, or those whose reports a deployment merged."""
-    from fedswe.analysis.described import of_scenario, of_table
+    from fedswe.analysis.described import of_scenario, of_table, slots_of_run
     from fedswe.deploy import ledger
     from fedswe.deploy.stored_run import stored_deployment
 
@@ -185,4 +185,4 @@ def _of_run(path: Path, horizon: int | None) -> Described:
         require(contents.entries, f"{path} has no committed round yet")
         mask = ledger.merged_mask(contents.entries, stored_deployment(path, contents).problem().m)
         return of_table(path.name, mask[:horizon])
-    return of_scenario(named_scenario([str(path / "config.toml")], horizon))
+    return of_scenario(named_scenario([str(path / "config.toml")], horizon or slots_of_run(path)))

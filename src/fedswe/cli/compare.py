@@ -17,7 +17,7 @@ from rich.table import Table
 
 from fedswe import registry
 from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
-from fedswe.cli.console import RoundProgress, console, print_json
+from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import FedsweError
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ def compare_command(
     tune_by: Annotated[
         str, typer.Option(help="The score that rates are chosen by; default: train_loss; max:SCORE for other scores")
     ] = "",
+    target: Annotated[
+        float | None,
+        typer.Option(help="Also print after how many rounds (and simulated seconds) the score reached this"),
+    ] = None,
     jobs: Jobs = 0,
     on: On = "local",
     out: Out = None,
@@ -59,13 +63,15 @@ def compare_command(
                 experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
                 jobs=jobs, on=on, watch=watch,
             )  # fmt: skip
-        rounds = next(iter(experiments.values())).rounds
         if result.headline is not None:
             draw_comparison(place)
         if as_json:
-            print_json({**result.to_json(), "directory": str(place)})
+            reached = {} if target is None else {"target": target, "to_target": _to_target(result, target)}
+            print_json({**result.to_json(), **reached, "directory": str(place)})
             return
-        _print(result, chosen_seeds, rounds, rates, tune_by)
+        _print(result, chosen_seeds, rates, tune_by)
+        if target is not None and result.headline is not None:
+            _print_target(result, target)
         console.print(
             f"results   {place}/compare.csv, compare_summary.csv, compare.png, compare_final.png (and .svg), runs/"
         )
@@ -100,7 +106,7 @@ def _continuable(place: Path, out: Path | None) -> Iterator[None]:
         raise
 
 
-def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float], tune_by: str) -> None:
+def _print(result: Comparison, seeds: list[int], rates: list[float], tune_by: str) -> None:
     from fedswe.comparison.table import TAIL
 
     score = result.headline
@@ -129,11 +135,44 @@ def _print(result: Comparison, seeds: list[int], rounds: int, rates: list[float]
     width = Measurement.get(console, console.options.update(max_width=1000), table).maximum
     Console(width=max(width, console.width)).print(table)
     by = tune_by or "training loss"
+    ended = sorted(int(history.last["round"]) for row in result.rows for history in row.histories)
+    rounds = " to ".join(dict.fromkeys(map(str, (ended[0], ended[-1]))))  # simulated time may end some runs early
     console.print(
         ("mean ± std over seeds" if len(seeds) > 1 else "mean for seed")
-        + f" {', '.join(map(str, seeds))} of the last {min(TAIL, rounds)} of {rounds} rounds"
+        + f" {', '.join(map(str, seeds))} of the last {min(TAIL, ended[-1])} of {rounds} rounds"
         + (f"; local rate chosen from {', '.join(f'{r:g}' for r in rates)} by {by} on another seed" if rates else "")
     )
+
+
+def _to_target(result: Comparison, target: float) -> list[dict[str, Any]]:
+    """For each algorithm and model, the rounds and simulated seconds of each seed."""
+    if result.headline is None:
+        return []
+    found = []
+    for row in result.rows:
+        rounds, seconds = row.to_target(result.headline, target)
+        found.append({"algorithm": row.label, "model": row.model, "rounds": rounds, "simulated_seconds": seconds})
+    return found
+
+
+def _print_target(result: Comparison, target: float) -> None:
+    found = _to_target(result, target)
+    timed = any(row["simulated_seconds"] for row in found)
+    columns = ("algorithm", "model", "rounds", *(["simulated seconds"] if timed else []))
+    rows = [
+        (row["algorithm"], row["model"].replace("_", " "), _mean(row["rounds"], ".1f"))
+        + ((_mean(row["simulated_seconds"], ".0f"),) if timed else ())
+        for row in found
+    ]
+    print_table(f"until {str(result.headline).replace('_', ' ')} {target:g}, mean over seeds", columns, rows)
+
+
+def _mean(values: list[float | None], form: str) -> str:
+    """The mean over seeds, if all of them reached the target."""
+    reached = [value for value in values if value is not None]
+    if len(reached) < len(values):
+        return "not reached" if not reached else f"{len(reached)} of {len(values)} seeds"
+    return format(sum(reached) / len(reached), form)
 
 
 def _score(row: ComparisonRow, score: str, percent: bool) -> str:

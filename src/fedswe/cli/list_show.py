@@ -29,7 +29,7 @@ def _complete(incomplete: str) -> list[tuple[str, str]]:
 
 
 def list_command(as_json: Json = False) -> None:
-    """List algorithms, availability models, tasks, transforms, outputs and history columns."""
+    """List algorithms, availability models, clocks, tasks, transforms, outputs and history columns."""
     titles = {kind: registry.titles(kind) for kind in registry.KINDS}
     if as_json:
         print_json(titles)

@@ -15,7 +15,7 @@ def plot_command(
         list[Path], typer.Argument(metavar="DIR...", help="Directories of runs or of comparisons", show_default=False)
     ],
     x: Annotated[
-        str, typer.Option("--x", help="rounds, seconds or bytes (sent by all clients, up and down)")
+        str, typer.Option("--x", help="rounds, seconds, simulated (time) or bytes (sent by all clients, up and down)")
     ] = "rounds",
     y: Annotated[
         str, typer.Option("--y", help="A score or another column of the history; default: test_accuracy or a loss")

@@ -14,6 +14,7 @@ import typer
 
 from fedswe.cli.arguments import Out, Settings, directory, split
 from fedswe.cli.console import RoundProgress, console
+from fedswe.clock.timed import COLUMNS
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def run_command(
         else:
             table = read(file, overrides)
             value = experiment(table)
-            names = (_in_a_folder(table.get(section, {}).get("name", name)) for section, name in DEFAULT.items())
+            parts = {section: table.get(section, {}).get("name", name) for section, name in DEFAULT.items()}
+            names = [_in_a_folder(name) for section, name in parts.items() if section != "clock"]
             place = opened.enter_context(directory(out, "-".join(names)))
         with _resumable(place), _Watch(value.rounds, quiet) as watch:
             if resume is not None:
@@ -134,7 +136,7 @@ def headline(row: Row) -> str:
         if found:
             texts = (f"{name.replace('_', ' ')} {form.format(value)}" for name, value in found.items())
             return "  ".join(texts).replace("%", " %")
-    return "  ".join(f"{key} {value:.4g}" for key, value in row.items() if key not in _NOT_SCORES)
+    return "  ".join(f"{key} {value:.4g}" for key, value in row.items() if key not in (*_NOT_SCORES, *COLUMNS))
 
 
 def _report(history: History, place: Path) -> None:
@@ -147,4 +149,17 @@ def _report(history: History, place: Path) -> None:
             f"clients   {np.mean(available):.1f} available on average in the evaluated rounds, "
             f"longest echo {int(history['echo_max'].max())} rounds"
         )
+    if "simulated_seconds" in history.columns:
+        console.print(f"time      {_times(history.last)}")
     console.print(f"results   {place}")
+
+
+def _times(row: Row) -> str:
+    """How long a run with simulated time took, and what became of the selected clients."""
+    left = [f"{row[f'total_dropped_{when}']:.0f} {when}" for when in ("before", "during", "after")]
+    share = row["wasted_seconds"] / row["work_seconds"] if row["work_seconds"] else 0.0
+    return (
+        f"{row['simulated_seconds']:.0f} simulated seconds; {row['total_selected']:.0f} selected, "
+        f"{row['total_reported']:.0f} reported, dropped {', '.join(left)} training, {row['total_late']:.0f} late; "
+        f"{share:.1%} of the clients' time wasted".replace("%", " %")
+    )

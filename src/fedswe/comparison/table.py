@@ -70,6 +70,16 @@ class ComparisonRow:
         """A score of each seed, averaged over the last rounds."""
         return [tail_score(history, f"{self.model}_{score}") for history in self.histories]
 
+    def to_target(self, score: str, target: float) -> tuple[list[float | None], list[float | None]]:
+        """For each seed the round, and the simulated seconds, after which the score first reached a target.
+
+        None where it never did; without seconds where the runs have no simulated time.
+        """
+        column = f"{self.model}_{score}"
+        timed = [history for history in self.histories if "simulated_seconds" in history.columns]
+        rounds = [history.rounds_to(column, target) for history in self.histories]
+        return rounds, [history.seconds_to(column, target) for history in timed]
+
     def diverged(self, score: str) -> int:
         """In how many runs the model diverged, or the score is not finite."""
         prefix = f"{self.model}_"

@@ -14,6 +14,7 @@ import torch
 
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
+from fedswe.clock import Rounds
 from fedswe.errors import require
 from fedswe.experiment import configuration
 from fedswe.experiment.experiment import Experiment, device_named, require_held_out
@@ -61,6 +62,11 @@ class Deployment:
         require(
             not (isinstance(availability, Probabilistic) and availability.stream == "legacy"),
             "availability.stream=legacy is one generator for all clients: a deployment needs availability.stream=keyed",
+        )
+        require(
+            isinstance(self.experiment.clock, Rounds),
+            "the clock simulates time, and a deployment has its own: leave out [clock], and set deploy.deadline, "
+            "deploy.min_clients and deploy.min_reports",
         )
         require(
             self.simulate_absence or not self.experiment.algorithm.needs_probabilities,

@@ -1,4 +1,4 @@
-"""What both engines share: the clock, the server, selection, and the models a run is evaluated at."""
+"""What both engines share: the round, the server, selection, and the models a run is evaluated at."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from fedswe.availability.schedule import Bools, Schedule, require_probabilities
+from fedswe.clock.model import Timeline, Untimed
 from fedswe.core import aggregation, keys
 from fedswe.core.algorithm import Algorithm, ClientView, ServerView, empty_report
 from fedswe.core.local import Local
@@ -32,9 +33,20 @@ class Attendance:
 
 
 class Engine(ABC):
-    """Runs rounds of one algorithm on one problem. ``state`` and ``load`` carry it across processes."""
+    """Runs rounds of one algorithm on one problem. ``state`` and ``load`` carry it across processes.
 
-    def __init__(self, algorithm: Algorithm, problem: Problem, schedule: Schedule, local: Local, seed: int) -> None:
+    Without a timeline, round t of the run is round t of the schedule, and all selected clients report.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        schedule: Schedule,
+        local: Local,
+        seed: int,
+        timeline: Timeline | None = None,
+    ) -> None:
         require(
             schedule.m == problem.m,
             f"the availability is for {schedule.m} clients, the task has {problem.m}",
@@ -42,6 +54,7 @@ class Engine(ABC):
         require_probabilities(schedule, algorithm)
         self.algorithm, self.problem, self.schedule, self.local = algorithm, problem, schedule, local
         self.seed, self.m, self.t = seed, problem.m, 0
+        self.timeline = timeline or Untimed(schedule)
         self.server = aggregation.begin(algorithm, problem.start)
         self.last: Ids = np.full(self.m, -1)  # tau_i: for statistics and ties, whatever the algorithm keeps
         self._empty = empty_report(algorithm, problem.start)
@@ -53,17 +66,19 @@ class Engine(ABC):
     # one round -----------------------------------------------------------------------------------------
     @abstractmethod
     def step(self) -> Attendance:
-        """Run round t and advance the clock."""
+        """Run round t and advance to the next."""
 
     def _select(self) -> tuple[int, Ids]:
-        """How many clients are available in round t, and which of them report."""
-        available = self.schedule.sample(self.t)
-        return int(available.sum()), self._seated(np.flatnonzero(available))
+        """How many clients are available in round t, and which of them are selected and report."""
+        available = self.timeline.available(self.t)
+        selected = self._seated(np.flatnonzero(available))
+        return int(available.sum()), self.timeline.reporting(self.t, selected, self.last >= 0)
 
     def _advance(self, available: int, chosen: Ids) -> Attendance:
         echoes = self.t - self.last[chosen]
         self.last[chosen] = self.t
         self.t += 1
+        self.timeline.advance()
         return Attendance(available, len(chosen), echoes)
 
     @abstractmethod
@@ -75,7 +90,7 @@ class Engine(ABC):
 
     def _at_clients(self, ids: Ids) -> ClientView:
         """The view of n clients: one round index for all, one probability each."""
-        prob = to_device(self.schedule.prob(self.t)[ids, None], self.problem.start.device)
+        prob = to_device(self.timeline.prob(self.t)[ids, None], self.problem.start.device)
         return ClientView(t=self._scalar(self.t), p=prob.to(self.problem.start.dtype))
 
     def _scalar(self, value: float) -> Scalar:
@@ -115,7 +130,9 @@ class Engine(ABC):
     def state(self) -> dict[str, torch.Tensor]:
         """All that the next round depends on. Random streams are functions of the round, so t stands for them."""
         named = {f"server.{n}": v for n, v in self.server.tensors().items()}
-        return {**named, "last": torch.as_tensor(self.last), **self._clients_out()}
+        timeline = torch.as_tensor(self.timeline.state())
+        timed = {"timeline": timeline} if timeline.numel() else {}
+        return {**named, "last": torch.as_tensor(self.last), **timed, **self._clients_out()}
 
     def load(self, state: Mapping[str, torch.Tensor], t: int) -> None:
         """Continue at round t from what ``state`` gave there."""
@@ -123,6 +140,8 @@ class Engine(ABC):
         device = self.problem.start.device
         self.server = self.server.with_tensors({n: state[f"server.{n}"].to(device) for n in self.server.tensors()})
         self.last = state["last"].numpy().copy()
+        if len(self.timeline.state()):
+            self.timeline.load(state["timeline"].numpy(), t)
         self._clients_in(state)
 
     @abstractmethod

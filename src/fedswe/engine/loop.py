@@ -45,7 +45,7 @@ class LoopEngine(Engine):
         return self._advance(available, chosen)
 
     def _at_client(self, i: int) -> ClientView:
-        return ClientView(t=self._scalar(self.t), p=self._scalar(self.schedule.prob(self.t)[i]))
+        return ClientView(t=self._scalar(self.t), p=self._scalar(self.timeline.prob(self.t)[i]))
 
     def _client_state(self, ids: Ids) -> Any:
         return self._stacked([self.clients[i] for i in ids])

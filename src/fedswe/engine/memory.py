@@ -29,7 +29,7 @@ def estimate(engines: Sequence[Engine], rounds: int) -> int | None:
     total: int = sum(x.nbytes for x in vars(first.data).values())
     at_work = 0
     for engine in engines:
-        present = availability_of(engine.schedule, min(rounds, _LOOK))
+        present = availability_of(engine.schedule, min(rounds, _LOOK, engine.schedule.rounds or rounds))
         at_work += int(present.sum(1).max())
         needed = distinct_rows(present) + private_columns(engine.algorithm) * engine.m
         total += (1 << max(0, needed - 1).bit_length()) * row  # the table of rows grows by doubling

@@ -24,7 +24,8 @@ from fedswe.experiment.experiment import Evaluate, Experiment, Record
 T = TypeVar("T")
 Table = dict[str, Any]
 
-DEFAULT = {"algorithm": "fedswe", "availability": "sine", "task": "digits"}  # sections with a name, by kind
+# Sections with a name, by kind.
+DEFAULT = {"algorithm": "fedswe", "availability": "sine", "clock": "rounds", "task": "digits"}
 _VARIANT = {"echo_cap": 0.0, "progress_over": "all"}  # were parameters of fedswe, now of fedswe_variant
 PLAIN: Mapping[str, type[Any]] = {"local": Local, "evaluate": Evaluate, "record": Record}
 

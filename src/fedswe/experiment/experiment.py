@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,8 +14,11 @@ from fedswe.algorithms import FedSWE
 from fedswe.availability import Availability, Sine
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
+from fedswe.clock import Clock, Rounds
+from fedswe.clock.model import Work
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.checked import Checked, check_types
+from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.core.transforms import Clip
 from fedswe.engine.best import NO_HELD_OUT
@@ -141,6 +145,7 @@ class Experiment:
     threads: int = 0  # 0: one for small work, all cores for large; results depend on it by rounding only
     algorithm: Algorithm = field(default_factory=FedSWE)
     availability: Availability = field(default_factory=Sine)
+    clock: Clock = field(default_factory=Rounds)
     task: Task = field(default_factory=Digits)
     local: Local = field(default_factory=Local)
     evaluate: Evaluate = field(default_factory=Evaluate)
@@ -148,10 +153,10 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_types(self, "")
-        for section in ("algorithm", "availability", "task", "local", "evaluate", "record"):
+        for section in ("algorithm", "availability", "clock", "task", "local", "evaluate", "record"):
             check_types(getattr(self, section), f"{section}.")
         if isinstance(self.rounds, _NotGiven):
-            object.__setattr__(self, "rounds", self.availability.rounds() or int(self.rounds))
+            object.__setattr__(self, "rounds", self.clock.rounds(self.availability) or int(self.rounds))
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
         require(0 <= self.threads <= _MOST_THREADS, f"threads must be 0 (chosen for the work) to {_MOST_THREADS}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
@@ -183,14 +188,18 @@ def assemble(experiment: Experiment) -> Engine:
 
     require_held_out(experiment)
     problem, schedule = populate(experiment)
-    require(
-        schedule.rounds is None or schedule.rounds >= experiment.rounds,
-        f"the availability has {schedule.rounds} rounds but rounds = {experiment.rounds}: lower rounds, or give "
-        "more rounds (a log of intervals can be repeated: availability.wrap=true)",
-    )
+    experiment.clock.check(schedule, experiment.rounds)
     engine = ENGINES[experiment.engine]
     local = experiment.local.over(experiment.rounds)
-    return engine(experiment.algorithm, problem, schedule, local, experiment.seed)
+    timeline = experiment.clock.timeline(schedule, partial(_work, experiment, problem.start), experiment.seed)
+    return engine(experiment.algorithm, problem, schedule, local, experiment.seed, timeline)
+
+
+def _work(experiment: Experiment, start: torch.Tensor) -> Work:
+    """What every client does in a round."""
+    sent = footprint(experiment.algorithm, start.numel())
+    down, up, reply = (start.element_size() * count for count in (sent.down, sent.up, sent.reply))
+    return Work(experiment.local.steps, down, up, reply)
 
 
 def populate(experiment: Experiment) -> tuple[Problem, Schedule]:

@@ -134,7 +134,7 @@ def resume(out: str | Path, watch: Watch | None = None) -> Result:
         history = directory.history()
         ended, rounds = int(history.last["round"]), experiment.rounds
         require(
-            ended == rounds,
+            ended == rounds or (ended < rounds and experiment.clock.may_end_early),
             f"{out} is finished, but its history.csv ends with round {ended} and its config.toml says {rounds}: "
             "start a new run",
         )
@@ -189,7 +189,7 @@ class Runner:
 
     @property
     def going(self) -> bool:
-        return self.engine.t < self.experiment.rounds
+        return self.engine.t < self.experiment.rounds and not self.engine.timeline.over
 
     def memory(self) -> int | None:
         """Bytes of GPU memory this run will need, where it can be estimated."""
@@ -206,12 +206,15 @@ class Runner:
         self.outputs.after_round()
         self._log_model()
         t, rounds, every = self.engine.t, self.experiment.rounds, self.experiment.record.checkpoint
-        row = self._evaluate() if self.experiment.evaluate.due(t, rounds) else None
-        if every and t % every == 0 and t < rounds:
+        row = self._evaluate() if self.experiment.evaluate.due(t, rounds) or not self.going else None
+        if every and t % every == 0 and self.going:
             self.save()
         return row
 
     def end(self) -> None:
+        t, rounds, why = self.engine.t, self.experiment.rounds, self.engine.timeline.shortened
+        if why and t < rounds:
+            warn(f"the run ends after {t} of {rounds} rounds: {why}")
         if self._rows is not None:
             self._rows.sync()
         self.close()
@@ -235,7 +238,7 @@ class Runner:
                 file.close()
 
     def _evaluate(self) -> Row:
-        row: Row = {"round": self.engine.t, **self._tally.columns()}
+        row: Row = {"round": self.engine.t, **self._tally.columns(), **self.engine.timeline.columns()}
         self._tally = Tally()
         row |= self.outputs.columns(self.engine.evaluate, self.history.rows)
         for name in self.experiment.record.columns:

@@ -17,8 +17,9 @@ def with_defaults(config: dict[str, Any]) -> dict[str, Any]:
 
     Classes of the user keep the keys that they have: to draw a run, none of its own files is needed.
     """
-    complete = {**_defaults(Experiment), **config}
-    for section, part in config.items():
+    named = {section: {"name": name} for section, name in DEFAULT.items()}
+    complete = {**_defaults(Experiment), **named, **config}
+    for section, part in list(complete.items()):
         if not isinstance(part, dict):
             continue
         if section in PLAIN:

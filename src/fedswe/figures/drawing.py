@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from fedswe.clock.timed import COLUMNS
 from fedswe.comparison.table import TAIL, has_diverged, headline, tail_score
 from fedswe.errors import require, suggestion, warn
 from fedswe.figures.groups import Group, groups_of
@@ -22,15 +23,16 @@ from fedswe.results.history import History, Tally
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Abscissa = Literal["rounds", "seconds", "bytes"]
+Abscissa = Literal["rounds", "seconds", "simulated", "bytes"]
 Kind = Literal["curves", "final"]
 Column = Callable[[MeasuredRun], npt.NDArray[np.float64]]
 
+_SPANS = ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (0.0, 1.0, "seconds"))  # from, unit, name
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 _OF_COMPARISONS: dict[Kind, str] = {"curves": "compare", "final": "compare_final"}
 _LARGEST = 1e100
 _LOGARITHMIC = 10.0  # losses that differ by a larger factor are drawn on a logarithmic axis
-_OF_ANY_MODEL = ("round", "seconds", *Tally().columns())  # columns that a diverged model does not change
+_OF_ANY_MODEL = ("round", "seconds", *Tally().columns(), *COLUMNS)  # columns that a diverged model does not change
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def plot(
     for path in paths:
         check_format(path)
     for option, value, known in (
-        ("x", x, ("rounds", "seconds", "bytes")),
+        ("x", x, get_args(Abscissa)),
         ("kind", kind, ("curves", "final")),
         ("size", size, tuple(WIDTHS)),
     ):
@@ -185,7 +187,7 @@ def _curves(per_model: dict[str, _Drawn], score: str, x: Abscissa, facts: str, w
         facts += " Bytes count both directions"
         facts += "; they are estimated from the reports in evaluated rounds." if "estimated" in x_name else "."
     if x != "rounds" and any(len(group.runs) > 1 for drawn in per_model.values() for group in drawn.groups):
-        facts += f" The {x} are means over seeds."
+        facts += f" The {'times' if x == 'simulated' else x} are means over seeds."
     if _any_diverged(per_model):
         facts += " A curve ends where one of its seeds diverged."
     return curves(panels, note=facts, width=width, y_range=late_range(panels))
@@ -209,6 +211,13 @@ def _abscissa(x: Abscissa, runs: Sequence[MeasuredRun]) -> tuple[Column, str]:
         unit, name = next((u, n) for u, n in _UNITS if largest >= u or u == 1.0)
         how = "" if all(map(is_exact, runs)) else " (estimated)"
         return lambda run: bytes_sent(run) / unit, f"{name} sent by all clients{how}"
+    if x == "simulated":
+        for run in runs:
+            timed = "simulated_seconds" in run.history.columns
+            require(timed, f'{run.source}: the run has no simulated time (clock.name = "seconds"): use --x rounds')
+        longest = max(float(run.history["simulated_seconds"][-1]) for run in runs)
+        unit, name = next((u, n) for least, u, n in _SPANS if longest >= least)
+        return lambda run: run.history["simulated_seconds"] / unit, f"simulated {name}"
     if x == "seconds":
         for run in runs:
             require("seconds" in run.history.columns, f"{run.source}: the history has no seconds: use --x rounds")

@@ -68,7 +68,7 @@ def _name(own: dict[str, Any], all_: Sequence[dict[str, Any]]) -> str:
     parts = [own["algorithm.name"].rpartition(":")[2]]
     for key, value in own.items():
         section = key.rpartition(".")[0]
-        owner = f"{section}.name" if section in ("availability", "task") else "algorithm.name"
+        owner = f"{section}.name" if section in ("availability", "clock", "task") else "algorithm.name"
         if key == "algorithm.name":
             continue
         if key == owner:  # another task or availability is named without its parameters

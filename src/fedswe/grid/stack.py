@@ -75,7 +75,7 @@ def run_stack(
 
 
 def _position(cells: Sequence[Cell], runners: Sequence[Runner]) -> int:
-    return rounds_of(cells) - sum(runner.experiment.rounds - runner.engine.t for runner in runners)
+    return rounds_of(cells) - sum(runner.experiment.rounds - runner.engine.t for runner in runners if runner.going)
 
 
 def _runners(cells: Sequence[Cell]) -> list[Runner]:

@@ -85,6 +85,23 @@ class History:
         before = max(self.last["round"] - rounds, 0)
         return float(np.mean([row[column] for row in self.rows if row["round"] > before]))
 
+    def rounds_to(self, column: str, target: float, lowest: bool | None = None) -> float | None:
+        """The first evaluated round in which a column has reached the target; None if none has.
+
+        A loss, an error or a distance reaches it from above, anything else from below, unless `lowest` says which.
+        """
+        return self._first("round", column, target, lowest)
+
+    def seconds_to(self, column: str, target: float, lowest: bool | None = None) -> float | None:
+        """The same in simulated seconds, which a run has with clock.name = "seconds"."""
+        return self._first("simulated_seconds", column, target, lowest)
+
+    def _first(self, of: str, column: str, target: float, lowest: bool | None) -> float | None:
+        values, places = self[column], self[of]
+        falls = column.endswith(("loss", "error", "distance")) if lowest is None else lowest
+        reached = np.flatnonzero(values <= target if falls else values >= target)
+        return float(places[reached[0]]) if len(reached) else None
+
     def to_csv(self, digits: int = 0) -> str:
         """With all digits, or with so many significant ones."""
         text = io.StringIO()

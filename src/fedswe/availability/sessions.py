@@ -1,0 +1,191 @@
+"""When clients are available in seconds: how long the session of each lasts, and when enough of them are there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.availability.log import Log
+from fedswe.availability.recorded import Estimated
+from fedswe.availability.round_times import RoundTimes
+from fedswe.availability.schedule import Bools, Floats, Schedule
+from fedswe.errors import FedsweError, require
+
+Integers = npt.NDArray[np.int64]
+
+_MOST_SLOTS = 100_000  # that one look goes ahead: beyond it, the settings are a mistake
+
+
+class Sessions(Protocol):
+    """Availability in seconds from the beginning of a run. A session contains its beginning and not its end."""
+
+    m: int
+    end: float  # of the record: no round is opened from then on; infinite if there is none
+    devices: list[Any] | None  # the device of each client, None for one that was never online; None: there are none
+
+    def until(self, now: float, horizon: float, clients: Integers) -> Floats:
+        """When each of the clients leaves that are available now; for others it is now.
+
+        Infinite if nothing is known of its leaving until the horizon. A session that lasts to the end of the record is
+        taken to go on.
+        """
+
+    def opening(self, now: float, clients: int) -> float:
+        """The first time from now on at which so many clients are available; infinite if there is none."""
+
+    def round_at(self, now: float) -> int:
+        """The round of the schedule whose probabilities hold now."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A schedule that knows more than rounds."""
+
+    def sessions(self) -> Sessions:
+        """Its availability in seconds."""
+
+
+def sessions_of(schedule: Schedule, slot_seconds: float) -> Sessions:
+    """Those of a log; the rounds of any other schedule become slots of so many seconds."""
+    record = schedule.record if isinstance(schedule, Estimated) else schedule
+    return record.sessions() if isinstance(record, Timed) else Slots(schedule, slot_seconds)
+
+
+class Slots:
+    """A client that is available in a round of a schedule is available in the whole slot; neighbouring slots join."""
+
+    devices: list[Any] | None = None
+
+    def __init__(self, schedule: Schedule, seconds: float) -> None:
+        self.m, self._schedule, self._times = schedule.m, schedule, RoundTimes(0.0, seconds)
+        self.end = math.inf if schedule.rounds is None else float(self._times.begin(np.array(schedule.rounds)))
+        self._rows: dict[int, Bools] = {}  # from the present on: some schedules can only go forward fast
+
+    def until(self, now: float, horizon: float, clients: Integers) -> Floats:
+        slot = self.round_at(now)
+        slots = (horizon - now) / self._times.length
+        require(
+            slots <= _MOST_SLOTS,
+            f"a round of {horizon - now:g} s has {slots:.3g} slots of {self._times.length:g} s, over {_MOST_SLOTS}: "
+            "raise clock.slot_seconds, or set clock.deadline",
+        )
+        there = self._row(slot)[clients]
+        found = np.where(there, math.inf, now)
+        while there.any() and (begin := float(self._times.begin(np.array(slot + 1)))) <= horizon:
+            slot += 1
+            stays = self._row(slot)[clients]
+            found[there & ~stays] = begin
+            there = there & stays
+        return found
+
+    def opening(self, now: float, clients: int) -> float:
+        if now >= self.end:
+            return math.inf
+        first = self.round_at(now)
+        self._rows = {slot: row for slot, row in self._rows.items() if slot >= first}
+        for slot in range(first, first + _MOST_SLOTS):
+            if float(self._times.begin(np.array(slot))) >= self.end:
+                return math.inf
+            if int(self._row(slot).sum()) >= clients:
+                return max(now, float(self._times.begin(np.array(slot))))
+            self._rows.pop(slot)
+        raise FedsweError(
+            f"fewer than {clients} clients are available in {_MOST_SLOTS} slots one after the other: lower "
+            "clock.min_clients"
+        )
+
+    def round_at(self, now: float) -> int:
+        return int(self._times.ended_by(np.array([now]))[0])
+
+    def _row(self, slot: int) -> Bools:
+        if self._schedule.rounds is not None:
+            slot = min(slot, self._schedule.rounds - 1)  # a session goes on at the end of the record
+        if slot not in self._rows:
+            self._rows[slot] = self._schedule.sample(slot)
+        return self._rows[slot]
+
+
+class LogSessions:
+    """The intervals of the clients' devices as the log has them, from the first round to the last whole one.
+
+    A repeated log is one lap after the other. Times of a lap are those of the log plus the beginning of the lap, in
+    floating-point arithmetic as it is written here, so that a time that was given is found again.
+    """
+
+    def __init__(self, log: Log, device: Integers, times: RoundTimes, rounds: int, wrap: bool) -> None:
+        self.m, self._times, self._rounds, self._wrap = len(device), times, rounds, wrap
+        self._lap = rounds * times.length
+        self.end = math.inf if wrap else self._lap
+        self._log, self._device = log, device
+        place, count = log.of_devices(device)
+        start, end = ((x[place] - times.origin).clip(0, self._lap) for x in (log.start, log.end))
+        kept = end > start
+        self._owner = np.repeat(np.arange(self.m), count)[kept]
+        self._end = end[kept]
+        # Intervals by the rank of their start: clients lie one after the other on a line of whole numbers.
+        order = np.argsort(start[kept], kind="stable")
+        self._starts = start[kept][order]
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        self._line = self._owner * (len(order) + 1) + rank
+        self._again = np.full(self.m, np.nan)  # end of the interval with which a client begins a lap
+        first = start[kept] == 0
+        self._again[self._owner[first]] = self._end[first]
+        # The number of clients that are available at each start: only there it grows.
+        self._ends = np.sort(self._end)
+        begun, ended = (np.searchsorted(times, self._starts, side="right") for times in (self._starts, self._ends))
+        self._count = begun - ended
+
+    @property
+    def devices(self) -> list[Any] | None:
+        names = self._log.names
+        return [names[k] if k < len(names) else None for k in self._device.tolist()]
+
+    def until(self, now: float, horizon: float, clients: Integers) -> Floats:
+        base, following = self._laps(now)
+        begun = _up_to(self._starts, base, now)
+        last = np.searchsorted(self._line, clients * (len(self._starts) + 1) + begun) - 1
+        inside = (last >= 0) & (self._owner[last] == clients)
+        found = np.where(inside, base + self._end[last], now)
+        to_the_end = inside & (self._end[last] >= self._lap)
+        again = self._again[clients]
+        if not self._wrap:
+            found[to_the_end] = math.inf
+        else:
+            on = to_the_end & ~np.isnan(again)
+            found[on] = np.where(again[on] >= self._lap, math.inf, following + again[on])
+        return np.maximum(found, now)
+
+    def opening(self, now: float, clients: int) -> float:
+        if now >= self.end:
+            return math.inf
+        base, following = self._laps(now)
+        if clients <= _up_to(self._starts, base, now) - _up_to(self._ends, base, now):
+            return now
+        enough = self._starts[self._count >= clients]
+        passed = _up_to(enough, base, now)
+        if passed < len(enough):
+            return base + float(enough[passed])
+        return following + float(enough[0]) if self._wrap and len(enough) else math.inf
+
+    def round_at(self, now: float) -> int:
+        at = RoundTimes(0.0, self._times.length).ended_by(np.array([now - self._laps(now)[0]]))
+        return min(int(at[0]), self._rounds - 1)
+
+    def _laps(self, now: float) -> tuple[float, float]:
+        """The beginnings of the present lap and of the next one."""
+        lap = int(RoundTimes(0.0, self._lap).ended_by(np.array([now]))[0]) if self._wrap else 0
+        return lap * self._lap, (lap + 1) * self._lap
+
+
+def _up_to(times: Floats, base: float, now: float) -> int:
+    """How many of the sorted times, counted from base, are now or before."""
+    found = int(np.searchsorted(times, now - base, side="right"))
+    while found < len(times) and base + times[found] <= now:  # differences are rounded, and this is what is meant
+        found += 1
+    while found and base + times[found - 1] > now:
+        found -= 1
+    return found
