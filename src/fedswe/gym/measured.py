@@ -20,6 +20,7 @@ from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import Experiment, populate
 from fedswe.grid.cell import Cell
 from fedswe.results.run_directory import RunDirectory
+from fedswe.tasks.data_set import chunks
 
 if TYPE_CHECKING:
     from fedswe.core.records import Vector
@@ -93,12 +94,14 @@ class _ClientFacts:
         data, shares = problem.data, problem.realised
         assert data is not None
         assert shares is not None
+        right, count = (torch.zeros(shares.shape[1], device=data.y_test.device) for _ in range(2))
         with torch.no_grad():
-            right = problem.network.logits(x.to(problem.start), data.x_test).argmax(-1) == data.y_test
-        labels = data.y_test.cpu().numpy()
-        classes = np.arange(shares.shape[1])
-        by_class = np.array([right.cpu().numpy()[labels == c].mean() if (labels == c).any() else 0 for c in classes])
-        return np.asarray(shares @ by_class)
+            for part in chunks(len(data.y_test), data.y_test.device):
+                labels = data.y_test[part]
+                found = problem.network.logits(x.to(problem.start), data.x_test[part]).argmax(-1)
+                count += torch.bincount(labels, minlength=len(count))
+                right += torch.bincount(labels[found == labels], minlength=len(count))
+        return np.asarray(shares @ (right / count.clamp(min=1)).cpu().numpy())
 
     def summary(self, accuracy: Floats | None) -> dict[str, float]:
         """worst_tenth, rare, never, correlation; NaN of a model that diverged."""
@@ -125,7 +128,7 @@ def _client_facts(experiment: Experiment) -> _ClientFacts:
     from fedswe.algorithms import FedAvg
 
     # One entry for all rules and rates.
-    same = replace(experiment, algorithm=FedAvg(), local=replace(experiment.local, lr=1.0), device="cpu")
+    same = replace(experiment, algorithm=FedAvg(), local=replace(experiment.local, lr=1.0))
     return _facts_of(dump(same), same.rounds)
 
 
