@@ -53,6 +53,18 @@ READINGS = {
         "weight |A| / (|A| + k), and a larger global rate makes up for it without longer local steps",
     ),
     "eta-g4": Reading("fedswe", "global rate 4", {"algorithm.lr": 4.0}, "eta_g = 4, for the same reason"),
+    "eta-g1.5": Reading(
+        "fedswe", "global rate 1.5", {"algorithm.lr": 1.5}, "eta_g = 1.5, which is in the paper's grid of global rates"
+    ),
+    "eta-g5": Reading(
+        "fedswe", "global rate 5", {"algorithm.lr": 5.0}, "eta_g = 5, which is in the paper's grid of global rates"
+    ),
+    "constant-rate": Reading(
+        "fedswe",
+        "constant rate",
+        {"local.schedule": "constant"},
+        "the local rate stays at eta_0, as in the experiments in turns of groups, where it decays in those of Table 2",
+    ),
     "clipped": Reading(
         "fedavg",
         "clipped",

@@ -17,6 +17,7 @@ from fedswe.errors import FedsweError, require
 from fedswe_paper.claims import CLAIMS
 from fedswe_paper.recipes.accuracy_tables import ALPHAS, GAMMAS
 from fedswe_paper.recipes.motivating import GAMMAS as DEPTHS
+from fedswe_paper.recipes.motivating import PROBABILITIES
 from fedswe_paper.recipes.periodic import BASELINES
 from fedswe_paper.recipes.slowdown import targets_of
 from fedswe_paper.scale import PAPER_SEEDS, SCALES
@@ -31,6 +32,7 @@ _K_READINGS = (
     ("k = 100, global rate 2", "k100 eta-g2"),
     ("k = 100, progress over active", "k100 active-progress"),
 )
+_GRID_RATES = ("k100 eta-g1.5", "k100 eta-g5")  # global rates above 1 in the paper's grid
 
 
 def template_names(stored: StoredNumbers) -> dict[str, Any]:
@@ -58,8 +60,8 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "ks": [int(k) for k in SCALES["full"].ks],
         "unaided": [name for name, _ in CONFERENCE if name not in ("fedswe", *AIDED)],
         "baselines": [name for name, _ in BASELINES],
-        "k_readings": _K_READINGS, "readings": [words for _, words in _K_READINGS[1:]],
-        "fig3_seeds": ((0.1, (3, 4, 6)), (0.3, (3, 4)), (0.5, (3, 4)), (1, (3,))),
+        "k_readings": _K_READINGS, "grid_rates": _GRID_RATES, "readings": [words for _, words in _K_READINGS[1:]],
+        "probabilities": [f"{p:g}" for p in PROBABILITIES],
         "targets": {dataset: targets_of(dataset) for dataset in _SETS},
     }  # fmt: skip
 

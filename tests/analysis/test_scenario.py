@@ -67,3 +67,12 @@ def test_populate_is_what_assemble_uses():
     engine = assemble(value)
     np.testing.assert_array_equal(problem.start, engine.problem.start)
     np.testing.assert_array_equal(schedule.sample(3), engine.schedule.sample(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "basis"),
+    [("daily_markov", "trace"), ("outages", "trace"), ("markov", "chains"), ("adversarial", "probabilities")],
+)
+def test_one_draw_is_analysed_where_rounds_or_clients_depend_on_each_other(name, basis, values):
+    found = values("staleness", name, *DIGITS, "--horizon", 400)
+    assert found["basis"] == basis

@@ -32,6 +32,8 @@ from fedswe.availability.daily_markov import DailyChains
 from fedswe.availability.model import Population
 from fedswe.engine.base import availability_of
 from fedswe.errors import FedsweError
+from fedswe.experiment.configuration import load
+from fedswe.experiment.experiment import populate
 from fedswe.theory.assumption import delta_profile, realised_staleness, smallest_period, window_delta
 
 RECORDS = ("mask", "intervals")
@@ -252,7 +254,8 @@ def test_a_sample_of_the_available():
     chosen = rows[crowded][:, :6].mean(axis=0)
     assert np.abs(chosen - 0.8).max() < 5 * 0.4 / math.sqrt(crowded.sum())
     assert np.isnan(schedule.prob(0)).all()
-    assert Sampled(Always(), number=3).schedule(Population(2), 1).prob(0).tolist() == [1, 1]
+    assert Sampled(Always(), number=1).schedule(Population(4), 1).prob(0).tolist() == [0.25] * 4
+    assert Sampled(base, number=15).schedule(Population(15), 1).prob(0).tolist() == base.p
 
 
 def test_empty_rounds_are_filled_with_one_client():
@@ -293,6 +296,15 @@ def test_probabilities_of_labels_and_sizes():
     assert inside[:, 0].all()
     assert np.flatnonzero(inside[:, 1]).tolist() == [7, 31]
     assert np.flatnonzero(inside[:24, 2]).tolist() == list(range(7, 16))
+
+
+def test_the_number_of_samples_is_that_of_the_task():
+    problem, schedule = populate(
+        load(None, ["availability.name=data_size", "task.clients=6", "availability.exponent=1"])
+    )
+    sizes = problem.samples.sizes(np.arange(6))
+    np.testing.assert_array_equal(problem.sizes, sizes)
+    np.testing.assert_allclose(schedule.prob(0), sizes / sizes.max())
 
 
 def test_the_day_of_24_rounds_is_that_of_the_released_codes():

@@ -29,6 +29,7 @@ def test_it_knows_what_its_base_knows():
     present = np.array([[1, 0, 0], [0, 0, 0], [1, 1, 1]])
     control = UniformControl(Mask.from_array(present))
     assert (control.rounds(), control.clients(), UniformControl(Sine(period=8)).cycle()) == (3, 3, 8)
+    assert UniformControl(Sine()).dependence() == "clients"
     schedule = control.schedule(Population(3), 0)
     assert [int(schedule.sample(t).sum()) for t in range(3)] == [1, 0, 3]
     assert np.isnan(schedule.prob(0)).all()

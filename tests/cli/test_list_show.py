@@ -43,7 +43,7 @@ def test_show_as_json(monkeypatch, capsys):
     assert shown["numbers"]["kept at the server"] == "2d + 1"
     assert "numbers" not in json.loads(fedswe(monkeypatch, capsys, "show", "sine", "--json")[1])
     (base,) = json.loads(fedswe(monkeypatch, capsys, "show", "uniform_control", "--json")[1])["parameters"]
-    assert base["default"] == "sine"  # another part is shown by its name
+    assert base["default"] == "stationary"  # another part is shown by its name
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

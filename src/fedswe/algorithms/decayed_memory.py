@@ -56,6 +56,7 @@ class DecayedMemory(Algorithm):
     power: float = 1.0  # of the correction u_i: 0 leaves it out
     cutoff: int = 50  # K, rounds after which an absence is recorded as an interval
 
+    members_change: ClassVar[bool] = True  # the last update of a client that left fades
     title: ClassVar[str] = "last updates of all clients, with weights that decay with their age"
     citation: ClassVar[str] = (
         "This project; memory as in MIFA (Gu and others, NeurIPS 2021), intervals as in FedAU (Wang and Ji, ICLR 2024)."

@@ -19,7 +19,8 @@ from fedswe.errors import require
 class Sampled(Composed):
     """In each round, `number` of the clients that another model has available, drawn without replacement.
 
-    If fewer are available, all of them. With base = "always", p_i^t = number / m; otherwise p_i^t is not known.
+    If fewer are available, all of them. With base = "always", p_i^t = number / m; with number >= m it is that of the
+    base; otherwise it is not known.
     """
 
     number: int = 10  # S, clients drawn in each round
@@ -38,7 +39,9 @@ class Sampled(Composed):
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         base, sampling = self.base.schedule(who, seed), keys.stream_key(seed, "sample of the available")
-        share = min(1.0, self.number / who.m) if isinstance(self.base, Always) else np.nan
+        if self.number >= who.m:
+            return base
+        share = self.number / who.m if isinstance(self.base, Always) else np.nan
 
         def sample(t: int) -> Bools:
             available = np.flatnonzero(base.sample(t))

@@ -14,15 +14,14 @@ from fedswe.errors import require
 from fedswe.experiment.configuration import experiment, override
 
 # Served models: every rule may choose among them, on held-out data.
-OUTPUTS = ("server", "client_mean", "ema")
-AVERAGE_DECAY = 0.97  # of the averages over rounds
+OUTPUTS = ("server", "client_mean", "ema", "ema:of=client_mean")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """An algorithm with its parameters, named by its label."""
+    """An algorithm with its parameters, named by its label; local.chain=... after a space changes the gradients."""
 
-    label: str  # fedswe:k=100, ./mine.py:Mine
+    label: str  # fedswe:k=100, ./mine.py:Mine, "fedavg local.chain=[prox:0.01]"
 
     @property
     def file_name(self) -> str:
@@ -30,21 +29,24 @@ class Rule:
 
     @cached_property
     def table(self) -> dict[str, Any]:
-        """The section `algorithm`."""
-        name, parameters = parse_label(self.label)
-        table = override({}, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)])
+        """The section `algorithm`, and the section `local` if it is changed."""
+        label, *others = self.label.split(" ")
+        for word in others:
+            chain = word.startswith("local.chain=")
+            require(chain, f"{self.label}: after a space only local.chain=... may follow, the same for all is the rest")
+        name, parameters = parse_label(label)
+        table = override({}, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters), *others])
         experiment(table)  # refuses what is wrong with it
-        section: dict[str, Any] = table["algorithm"]
-        return section
+        return table
 
     @property
     def footprint(self) -> Footprint:
-        return footprint(experiment({"algorithm": self.table}).algorithm, d=FOOTPRINT_D)
+        return footprint(experiment(self.table).algorithm, d=FOOTPRINT_D)
 
     @property
     def aided(self) -> bool:
         """Whether it needs the true probabilities, which no real client knows."""
-        return bool(registry.resolve("algorithm", self.table["name"]).needs_probabilities)
+        return bool(registry.resolve("algorithm", self.table["algorithm"]["name"]).needs_probabilities)
 
 
 FOOTPRINT_D = 1000  # parameters of the model that footprints are counted for
@@ -52,29 +54,51 @@ FOOTPRINT_D = 1000  # parameters of the model that footprints are counted for
 RULES: dict[str, tuple[str, ...]] = {
     "ci": ("fedavg", "fedau", "fedswe:k=10"),
     "small": (
+        # blind to availability
         "fedavg",
         "fedavg:clip=0.5",
+        "fedavg local.chain=[prox:0.01]",
         "fedavg:chain=[momentum:0.9]",
-        "fedavg_all",
+        "fedavg:lr=0.03:chain=[adam:beta2=0.99:eps=0.001:correct_bias=false]",
         "fedavg_known",
+        # weights from the client's own intervals
         "fedau",
-        "interval_weights:power=0.25",
-        "interval_weights",
-        "interval_weights:power=0.75",
-        "interval_weights:power=1",
+        "debiased_fedavg",
         "f3ast:budget=0",
-        "fedawe",
+        "interval_weights",
+        "interval_weights:power=1",
+        "interval_weights:chain=[momentum:0.9]",
+        "echo:clip=0.5",
+        # FedSWE
         "fedawe:clip=0.5",
-        "fedswe:k=10",
         "fedswe:k=100",
         "fedswe:k=100:clip=0.5",
         "fedswe_variant:k=30:echo_cap=10:clip=0.5",
-        "fedswe_variant:k=100:clip=0.5",
+        # a vector at every client
         "mifa",
         "fedvarp",
+        "fedstale",
+        "mimic",
+        "ace",
+        "ca2fl",
+        "focus",
         "scaffold",
+        "decayed_memory:decay=0.8",
+        "decayed_memory",
+        "decayed_memory:decay=0.97",
+        # asynchronous, in rounds
+        "fedbuff",
+        "fedasync",
     ),
-    "full": ("fedavg", "fedau", "mifa", "fedawe:clip=0.5", "fedswe:k=100:clip=0.5", "interval_weights"),
+    "full": (
+        "fedavg",
+        "fedau",
+        "mifa",
+        "fedawe:clip=0.5",
+        "fedswe:k=100:clip=0.5",
+        "interval_weights",
+        "decayed_memory",
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fedswe.errors import FedsweError, require, suggestion
+from fedswe.errors import require, suggestion
 from fedswe.experiment.configuration import experiment
 from fedswe.experiment.experiment import Experiment
 
@@ -44,6 +44,7 @@ class Scale:
     most_trials: int  # where the grid is not extended further
     period: int  # of the groups that take turns
     evaluations: int  # over the run, evenly; the curve of a run
+    decay: float  # of the averages over rounds that may be served
 
     @property
     def tail(self) -> int:
@@ -95,6 +96,7 @@ class Setting:
             },
             "evaluate": {
                 "model": list(outputs),
+                "ema_decay": scale.decay,
                 "every": max(scale.rounds // scale.evaluations, 1),
                 "tail": scale.tail,
                 "tail_every": max(scale.tail // 10, 1),
@@ -106,29 +108,33 @@ class Setting:
         if self.availability in _RECORDED:
             table = dict(_RECORDED[self.availability])
             file = trace_folder() / table.pop("file")
-            return {"name": "intervals", "file": str(file), "during": "middle", "wrap": True, **table}
-        if self.availability == "turns":
-            return {"name": "alternating", "period": self.scale.period}
-        if self.availability not in _MODELS:
-            hint = suggestion(self.availability, [*_MODELS, *_RECORDED, "turns"])
-            raise FedsweError(f"unknown availability {self.availability!r} of the gym: {hint}")
-        return dict(_MODELS[self.availability])
+            return {
+                "name": "intervals",
+                "file": str(file),
+                "during": "middle",
+                "wrap": True,
+                "prob": "estimate",
+                **table,
+            }
+        period, rounds = self.scale.period, self.scale.rounds
+        models: dict[str, dict[str, Any]] = {
+            "always": {"name": "always"},
+            "stationary": {"name": "stationary"},
+            "sine": {"name": "sine"},
+            "turns": {"name": "alternating", "period": period},
+            "cyclic": {"name": "cyclic"},
+            "markov": {"name": "markov"},
+            "daily": {"name": "daily_markov", "alpha": 1.0, "beta": 3.0, "never": 0.02},
+            "outages": {"name": "outages", "regions": 5, "share": 0.3, "length": float(period)},
+            "join-leave": {"name": "join_leave", "join_rounds": rounds // 2, "stay_rounds": rounds / 2},
+        }
+        return models[self.availability]
 
     def experiment(self, rule: Table, rate: float, seed: int, outputs: tuple[str, ...]) -> Experiment:
+        """The run of a rule, which may also change the chain of the gradients."""
         table = self.table(outputs)
-        table["local"] = {**table["local"], "lr": rate}
-        return experiment({**table, "algorithm": dict(rule), "seed": seed})
-
-
-_MODELS: dict[str, Table] = {
-    "always": {"name": "always"},
-    "stationary": {"name": "stationary"},
-    "staircase": {"name": "staircase"},
-    "sine": {"name": "sine"},
-    "interleaved-sine": {"name": "interleaved_sine"},
-    "cyclic": {"name": "cyclic"},
-    "markov": {"name": "markov"},
-}
+        table["local"] = {**table["local"], **rule.get("local", {}), "lr": rate}
+        return experiment({**table, "algorithm": dict(rule["algorithm"]), "seed": seed})
 
 
 def trace_folder() -> Path:
@@ -156,7 +162,7 @@ def settings_of(scale: Scale, tasks: tuple[str, ...] = (), availabilities: tuple
 
 
 _ALL = (
-    "always", "stationary", "staircase", "sine", "interleaved-sine", "turns", "cyclic", "markov",
+    "always", "stationary", "sine", "turns", "cyclic", "markov", "daily", "outages", "join-leave",
     "flash-charging", "flash-battery", "fedscale",
 )  # fmt: skip
 
@@ -174,6 +180,7 @@ SCALES: dict[ScaleName, Scale] = {
         most_trials=4,
         period=4,
         evaluations=4,
+        decay=0.8,
     ),
     "small": Scale(
         name="small",
@@ -191,14 +198,15 @@ SCALES: dict[ScaleName, Scale] = {
             },
         },
         availabilities=_ALL,
-        rounds=300,
+        rounds=200,
         local={"steps": 5, "batch_size": 10},
         seeds=(3, 4, 6),
-        rates=(0.05, 0.1, 0.2, 0.4),
-        least_trials=5,
+        rates=(0.1, 0.2, 0.4),
+        least_trials=4,
         most_trials=12,
         period=40,
-        evaluations=15,
+        evaluations=10,
+        decay=0.97,
     ),
     "full": Scale(
         name="full",
@@ -216,5 +224,6 @@ SCALES: dict[ScaleName, Scale] = {
         most_trials=6,
         period=100,
         evaluations=20,
+        decay=0.99,
     ),
 }

@@ -28,11 +28,24 @@ _TRIED: tuple[tuple[Row, str, tuple[float, ...]], ...] = (
     (("fedswe", 100.0), "active-progress", (0.0,)),
     (("fedswe", 100.0), "eta-g2", (0.0,)),
     (("fedswe", 100.0), "eta-g4", (0.0,)),
+    (("fedswe", 100.0), "eta-g1.5", (0.0,)),
+    (("fedswe", 100.0), "eta-g5", (0.0,)),
+    (("fedswe", 100.0), "constant-rate", (0.0,)),
     (("gfedavg", 0.0), "", (0.0, 0.002, 0.001, 0.0005)),
     (("gfedavg", 0.0), "every-round", (0.0,)),
 )
-# Those that come closest to the published rows under the sine, and the defaults beside them, also under other dynamics.
-_EVERYWHERE = ("", "from-mean-rate", "active-progress", "eta-g2", "every-round")
+# Those that come closest to the published rows under the sine, the defaults beside them, and what the paper's text and
+# grid suggest for k = 100, also under other dynamics.
+_EVERYWHERE = (
+    "",
+    "from-mean-rate",
+    "active-progress",
+    "eta-g2",
+    "eta-g1.5",
+    "eta-g5",
+    "constant-rate",
+    "every-round",
+)
 
 
 def _differs(cell: PaperCell) -> bool:

@@ -1,0 +1,92 @@
+"""Each client's expected share of a step whose weights are divided by their sum, for independent availability.
+
+Client i is available in every round with probability p_i, independently of other clients and rounds. A step is
+Σ_i X_i U_i / Σ_i X_i with weights X_i that are independent over clients:
+
+    interval weights   X_i = p_i^-power 1{i∈A}
+    decayed memory     X_i = decay^(age of i's last update) (decay + (1 - decay)/p_i)^power
+
+(the participation intervals of the algorithms are estimates of 1/p_i, exact in the long run). The age is geometric,
+P(age = n) = p(1-p)^n. From 1/Σ X = ∫ exp(-s Σ X) ds over s > 0,
+
+    E[X_i/Σ_j X_j] = ∫ E[X_i exp(-s X_i)] Π_{j≠i} E[exp(-s X_j)] ds.
+
+With s = e^z the integrand is analytic and decays exponentially on both sides: the trapezoidal rule converges faster
+than any power. Rounds without reports make no step; given such a round all ages are one larger, which multiplies all X
+by decay and changes no ratio, so that the shares of decayed memory are the same with and without them.
+
+With rates that tend to 0, an algorithm ends at the minimiser of Σ_i share_i F_i. Unbiased means shares of 1/m.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from fedswe.errors import require
+from fedswe.theory.assumption import FloatArray, probability_matrix
+
+_STEP = 0.05  # of the trapezoidal rule in z
+_NEGLIGIBLE = 1e-17
+
+
+def interval_shares(prob: npt.ArrayLike, power: float) -> FloatArray:
+    """[m], interval weights with this power, given that somebody reports; power = 0 is FedAvg over active clients."""
+    p = _positive(prob)
+    weights = p**-power
+    if len(p) == 1:
+        return np.ones(1)
+    # The factors of the absent do not vanish for s → ∞; that of the client itself falls faster than any power.
+    z = _nodes(weights.min(), weights.max(), tail=1.0)
+    decayed = np.exp(-np.exp(z)[:, None] * weights)
+    absent_or = 1.0 - p + p * decayed
+    own = p * weights * decayed
+    return _integral(z, own, absent_or) / (1.0 - np.prod(1.0 - p))
+
+
+def memory_shares(prob: npt.ArrayLike, decay: float, power: float = 1.0) -> FloatArray:
+    """[m], decayed memory; decay = 0 is interval weights, decay = 1 gives all clients the same share."""
+    p = _positive(prob)
+    require(0 <= decay <= 1, f"decay must be within [0, 1], not {decay:g}")
+    if decay == 0:
+        return interval_shares(prob, power)
+    if decay == 1:
+        return np.full(len(p), 1 / len(p))
+    first = (decay + (1 - decay) / p) ** power  # the weight of an update of this round
+    if len(p) == 1:
+        return np.ones(1)
+    # The product of the E[exp(-s X_j)] falls like s^-tail, with tail = Σ_j log(1-p_j)/log(decay).
+    missed = np.minimum(-np.log1p(-np.minimum(p, 1 - 1e-16)), 40.0)
+    z = _nodes(first.min(), first.max(), tail=min(missed.sum() / -np.log(decay), 1.0))
+    s = np.exp(z)
+    product, own = np.empty((len(z), len(p))), np.empty((len(z), len(p)))
+    for i, (chance, weight) in enumerate(zip(p, first, strict=True)):
+        total, moment, left, x = np.zeros_like(s), np.zeros_like(s), 1.0, weight
+        while left > _NEGLIGIBLE and s[-1] * x > _NEGLIGIBLE:
+            term = chance * left * np.exp(-s * x)
+            total += term
+            moment += x * term
+            left *= 1.0 - chance
+            x *= decay
+        product[:, i], own[:, i] = total + left, moment  # of the remaining ages exp(-s X) is 1, and X is 0
+    return _integral(z, own, product)
+
+
+def _integral(z: FloatArray, own: FloatArray, product: FloatArray) -> FloatArray:
+    """∫ own_i Π_{j≠i} product_j ds with s = e^z, for every client; logarithms, because products may underflow."""
+    logs = np.log(np.maximum(product, 1e-300))
+    others = np.exp(logs.sum(axis=1, keepdims=True) - logs)
+    shares: FloatArray = _STEP * (np.exp(z)[:, None] * own * others).sum(axis=0)
+    return shares
+
+
+def _nodes(smallest: float, largest: float, tail: float) -> FloatArray:
+    """Values of z outside of which the integrand is negligible: it grows like e^z, and falls like e^(-tail z)."""
+    low = np.log(_NEGLIGIBLE / largest)
+    high = np.log(1 / smallest) + min(-np.log(_NEGLIGIBLE) / max(tail, 0.02), 700.0)
+    return np.arange(low, high, _STEP)
+
+
+def _positive(prob: npt.ArrayLike) -> FloatArray:
+    table = probability_matrix(np.atleast_2d(np.asarray(prob, np.float64)))
+    require(len(table) == 1, "shares are for probabilities that do not change: give one row")
+    require((table > 0).all(), "a client that is never available has no share: leave it out")
+    return np.asarray(table[0])

@@ -1,0 +1,98 @@
+"""Expected shares against enumeration, known cases, and runs."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fedswe.core.local import Local
+from fedswe.engine import BatchedEngine
+from fedswe.errors import FedsweError
+from fedswe.tasks import Quadratic
+from fedswe.theory.aggregation_weights import aggregation_weights
+from fedswe.theory.step_shares import interval_shares, memory_shares
+from tests import problems
+from tests.algorithms import ALGORITHMS
+
+P = np.array([0.3, 0.6, 0.9])
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+def test_interval_shares_by_enumeration(power):
+    expected, somebody = np.zeros(3), 0.0
+    for there in itertools.product((0, 1), repeat=3):
+        there = np.array(there)
+        if there.any():
+            chance = np.prod(np.where(there, P, 1 - P))
+            weights = there * P**-power
+            expected += chance * weights / weights.sum()
+            somebody += chance
+    np.testing.assert_allclose(interval_shares(P, power), expected / somebody, atol=1e-12)
+
+
+@pytest.mark.parametrize(("decay", "power"), [(0.5, 0.0), (0.5, 1.0), (0.9, 1.0), (0.97, 0.5)])
+def test_memory_shares_by_enumeration(decay, power):
+    """All triples of ages; the rest of the probability is below 1e-9."""
+    ages = [np.arange(60), np.arange(25), np.arange(12)]
+    chances = [p * (1 - p) ** n for p, n in zip(P, ages, strict=True)]
+    weights = [decay**n * (decay + (1 - decay) / p) ** power for p, n in zip(P, ages, strict=True)]
+    x = np.stack(np.meshgrid(*weights, indexing="ij"))
+    chance = np.prod(np.stack(np.meshgrid(*chances, indexing="ij")), axis=0)
+    expected = (chance * x / x.sum(0)).sum(axis=(1, 2, 3))
+    np.testing.assert_allclose(memory_shares(P, decay, power), expected, atol=1e-8)
+
+
+def test_known_cases():
+    fedavg = aggregation_weights(P[None])[0]
+    np.testing.assert_allclose(interval_shares(P, 0.0), fedavg / fedavg.sum(), atol=1e-12)
+    np.testing.assert_allclose(memory_shares(P, 0.0, 0.5), interval_shares(P, 0.5))
+    np.testing.assert_allclose(memory_shares(P, 1.0), np.ones(3) / 3)
+    np.testing.assert_allclose(memory_shares([1.0, 1.0], 0.7), [0.5, 0.5], atol=1e-12)
+    np.testing.assert_allclose(memory_shares([0.2], 0.7), [1.0])
+
+
+@pytest.mark.parametrize("decay", [0.3, 0.9, 0.99])
+def test_shares_add_up_and_memory_is_less_biased(decay):
+    p = np.linspace(0.02, 0.9, 40)
+    shares = memory_shares(p, decay)
+    assert shares.sum() == pytest.approx(1, abs=1e-10)
+    of = {"fedavg": interval_shares(p, 0.0), "intervals": interval_shares(p, 1.0), "memory": shares}
+    bias = {name: np.abs(40 * value - 1).max() for name, value in of.items()}
+    assert bias["memory"] < bias["intervals"] < bias["fedavg"]
+
+
+def test_with_many_clients_the_correction_is_complete():
+    few, many = (np.tile([0.1, 0.5], n) for n in (3, 100))
+    for shares in (lambda p: interval_shares(p, 1.0), lambda p: memory_shares(p, 0.8)):
+        bias = [np.abs(len(p) * shares(p) - 1).max() for p in (few, many)]
+        assert bias[1] < bias[0] / 10
+        assert bias[1] < 0.03
+
+
+@pytest.mark.parametrize(("decay", "power"), [(0.0, 1.0), (0.8, 1.0), (0.8, 0.0)])
+def test_a_run_with_a_small_rate_ends_where_the_shares_say(decay, power):
+    from fedswe.availability.schedule import Bernoulli
+
+    u, rounds = np.array([0.0, 1.0, 3.0]), 12_000
+    task = Quadratic(centers=u[:, None].tolist(), curvature=[1.0] * 3, start=1.0)
+    algorithm = ALGORITHMS["decayed_memory"](decay=decay, power=power, cutoff=1000)
+    schedule = Bernoulli(3, 5, lambda t: P)
+    local = Local(steps=1, lr=0.01, schedule="constant")
+    engine = BatchedEngine(algorithm, task.build(problems.setting()), schedule, local, problems.SEED)
+    models = problems.trajectory(engine, rounds)[:, 0]
+    # Standard error of the mean over the second half: about 0.02, from 60 relaxation times.
+    assert models[rounds // 2 :].mean() == pytest.approx(memory_shares(P, decay, power) @ u, abs=0.06)
+    assert abs(memory_shares(P, 0.0, 0.0) @ u - u.mean()) > 0.25  # FedAvg's bias, for comparison
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: interval_shares([0.0, 1.0], 1.0), "never available"),
+        (lambda: memory_shares([0.5], 1.5), "decay must be within"),
+        (lambda: interval_shares([[0.5], [0.6]], 1.0), "do not change"),
+    ],
+)
+def test_mistakes(call, message):
+    with pytest.raises(FedsweError, match=message):
+        call()
