@@ -14,7 +14,6 @@ import typer
 
 from fedswe.cli.arguments import Out, Settings, directory, split
 from fedswe.cli.console import RoundProgress, console
-from fedswe.clock.timed import COLUMNS
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
@@ -136,6 +135,8 @@ def headline(row: Row) -> str:
         if found:
             texts = (f"{name.replace('_', ' ')} {form.format(value)}" for name, value in found.items())
             return "  ".join(texts).replace("%", " %")
+    from fedswe.clock.timed import COLUMNS
+
     return "  ".join(f"{key} {value:.4g}" for key, value in row.items() if key not in (*_NOT_SCORES, *COLUMNS))
 
 
