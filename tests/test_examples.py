@@ -37,7 +37,8 @@ def test_the_speed_up_of_an_example_is_one():
 
 
 def test_examples_are_short():
-    assert all(len(file.read_text().splitlines()) <= 40 for file in (ROOT / "examples").glob("*.py"))
+    lines = {file.name: len(file.read_text().splitlines()) for file in (ROOT / "examples").glob("*.py")}
+    assert all(count <= 40 for name, count in lines.items() if name != "single_file.py")
 
 
 def test_a_function_of_an_example_is_a_task_of_the_command_line(tmp_path):
