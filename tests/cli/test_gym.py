@@ -2,10 +2,11 @@
 
 import csv
 import json
+import subprocess
 
 import pytest
 
-from tests.cli.command import fedswe
+from tests.cli.command import fedswe, process
 
 WORDS = ("gym", "--scale", "ci", "--availability", "sine", "--jobs", "1")
 OWN = """
@@ -53,18 +54,45 @@ def test_finished_runs_are_not_repeated_and_an_own_rule_is_added(measured, monke
     code, out, err = fedswe(monkeypatch, capsys, *words)
     assert code == 0, err
     values = json.loads(out)
-    assert {s["rule"] for s in values["standings"]} == {"fedavg", "./mine.py:Half"}
+    assert {s["rule"] for s in values["standings"] if not s["missing"]} == {"fedavg", "./mine.py:Half"}
     after = (measured / "ci" / "digits-sine.csv").read_text().splitlines()
     assert set(before) <= set(after)
+    text = (measured / "LEADERBOARD-ci.md").read_text()
+    assert "| `fedau` |  | not completely measured in digits-sine |" in text
+    assert "`./mine.py:Half`" in text
     (setting,) = values["settings"]
     best = max(setting["rules"], key=lambda r: sum(r["test"]))
     assert setting["best"] == best["rule"]
     assert best["regret"] == 0
 
 
+def test_a_rule_that_has_changed_is_measured_again(tmp_path):
+    """Each command is a process of its own, as a user's are: it reads the file again."""
+    found = []
+    for lr in ("0.5", "1e-6"):
+        (tmp_path / "mine.py").write_text(OWN.replace("0.5", lr))
+        words = ("gym", "add", "./mine.py:Half", *WORDS[1:], "--rules", "fedavg", "--out", "here", "--json")
+        command = process(*words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        out, _ = command.communicate()
+        assert command.returncode == 0
+        rules = json.loads(out)["settings"][0]["rules"]
+        found.append(next(r["test"] for r in rules if r["rule"] == "./mine.py:Half"))
+    assert found[0] != found[1]
+
+
+def test_another_precision_is_not_mixed_in(measured, monkeypatch, capsys):
+    words = (*WORDS, "--rules", "fedavg", "--precision", "bf16", "--out", measured)
+    code, _, err = fedswe(monkeypatch, capsys, *words)
+    assert code == 2
+    assert "was measured with --device cpu --precision fp32: give these, or another --out" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--scale", "ci", "--rules", "fedavgg"], "fedavgg is no rule of the scale ci: did you mean fedavg?"),
+        (["add", "fedavg", "--scale", "ci"], "fedavg is named twice, or is a rule of the scale already"),
+        (["add", "mifa local.lr=3", "--scale", "ci"], "only local.chain may be changed"),
         (["--scale", "huge"], "unknown scale 'huge'"),
         (["--scale", "ci", "--rules", "mifa"], "mifa is no rule of the scale ci: add it with fedswe gym add mifa"),
         (["--scale", "ci", "--tasks", "digit"], "unknown task 'digit' of the gym at scale ci: did you mean digits"),
@@ -86,16 +114,21 @@ def test_results_of_other_settings_are_refused(measured, monkeypatch, capsys, tm
     place = tmp_path / "ci"
     place.mkdir()
     text = (measured / "ci" / "digits-sine.csv").read_text().splitlines()
-    place.joinpath("digits-sine.csv").write_text("\n".join([text[0], text[1][:-3] + "xyz"]) + "\n")
+    other = next(line for line in text if line.startswith("fedavg")).replace(
+        ",,cpu fp32", "x,,cpu fp32"
+    )  # the digest before the two last columns
+    place.joinpath("digits-sine.csv").write_text(f"{text[0]}\n{other}\n")
     code, _, err = fedswe(monkeypatch, capsys, *WORDS, "--rules", "fedavg", "--out", tmp_path)
     assert code == 2
     assert "was measured with other settings: delete it, or choose another --out" in err
 
 
+@pytest.mark.filterwarnings("always::fedswe.errors.FedsweWarning")
 def test_missing_traces_are_left_out_with_a_warning(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path / "nowhere"))
     words = ("gym", "--scale", "small", "--availability", "fedscale", "--report", "--out", tmp_path)
     code, _, err = fedswe(monkeypatch, capsys, *words)
     assert code == 2
-    assert "left out: fedscale; their traces are not in" in err
+    assert err.startswith("warning: left out: fedscale; their traces are not in")
+    assert "error: no setting is left" in err
     assert "set FEDSWE_TRACES to the folder that has them" in err

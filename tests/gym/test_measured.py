@@ -11,9 +11,10 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import populate
 from fedswe.experiment.runner import run
 from fedswe.grid.cell import Cell
-from fedswe.gym.measured import from_csv, measure, to_csv
+from fedswe.gym.measured import diverged, from_csv, measure, to_csv
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import SCALES, Setting
+from fedswe.results.history import History
 from fedswe.results.run_directory import RunDirectory
 from tests.gym.rows import row
 
@@ -25,7 +26,8 @@ def kept(tmp_path_factory):
     experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server", "client_mean"))
     place = tmp_path_factory.mktemp("gym") / "run"
     result = run(experiment, out=place)
-    cell = Cell("x", experiment, {"rule": "fedavg", "settings": "abc", "setting": setting.name})
+    notes = {"rule": "fedavg", "settings": "abc", "setting": setting.name, "source": "", "arithmetic": "cpu fp32"}
+    cell = Cell("x", experiment, notes)
     return experiment, result, measure(cell, RunDirectory(place))
 
 
@@ -62,6 +64,19 @@ def test_accuracies_by_client_are_those_of_its_labels(kept):
         assert rows[0].never == pytest.approx(np.mean([a for a, s in zip(accuracy, share, strict=True) if s == 0]))
 
 
+def test_a_model_is_judged_by_its_own_columns():
+    """The name of one served model may begin with that of another."""
+    scores = {"held_out_loss": 1.0, "held_out_accuracy": 0.5, "test_loss": 1.0, "test_accuracy": 0.5}
+    healthy = {f"{model}_{name}": value for model in ("ema", "ema_client_mean") for name, value in scores.items()}
+    history = History([{"round": 0, **healthy}, {"round": 1, **healthy, "ema_client_mean_test_loss": 1e4}])
+    assert not diverged(history, "ema")
+    assert diverged(history, "ema_client_mean")
+
+
+def test_a_small_rate_reads_back_exactly():
+    assert from_csv(to_csv([row(rate=0.000390625)]), "here")[0].rate == 0.000390625
+
+
 def test_a_table_reads_back_as_it_was_written(kept):
     rows = [*kept[2], row(never=math.nan, curve=(), rounds=(), rule="./a b,c.py:X:k=1")]
     again = from_csv(to_csv(rows), "here")
@@ -70,16 +85,20 @@ def test_a_table_reads_back_as_it_was_written(kept):
     assert again[0].rounds == rows[0].rounds
 
 
-@pytest.mark.parametrize("damage", [lambda t: t[:200], lambda t: t.replace("rule,", "rul,"), lambda t: t + "x,y\n"])
+@pytest.mark.parametrize("damage", [lambda t: t[:-40], lambda t: t.replace("rule,", "rul,"), lambda t: t + "x,y\n"])
 def test_a_damaged_table_is_one_line(damage):
     with pytest.raises(FedsweError, match=r"table\.csv is damaged .*: delete it"):
         from_csv(damage(to_csv([row(), row(seed=4)])), "table.csv")
 
 
-def test_the_digest_of_a_setting_does_not_depend_on_where_traces_are(monkeypatch):
+def test_a_trace_is_known_by_its_content_wherever_it_is(monkeypatch, tmp_path):
     setting = Setting(replace(SCALES["ci"], availabilities=("fedscale",)), "digits", "fedscale")
-    monkeypatch.setenv("FEDSWE_TRACES", "/a")
-    here = setting.digest(("server",))
-    monkeypatch.setenv("FEDSWE_TRACES", "/b")
-    assert setting.digest(("server",)) == here
+    digests = []
+    for name, end in (("a", 9), ("b", 9), ("c", 8)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "fedscale300_48h.csv").write_text(f"client,start,end\n0,0,{end}\n")
+        monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path / name))
+        digests.append(setting.digest(("server",)))
+    here = digests[-1]
+    assert digests[0] == digests[1] != digests[2]
     assert Setting(replace(setting.scale, rounds=13), "digits", "fedscale").digest(("server",)) != here

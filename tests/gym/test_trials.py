@@ -35,6 +35,14 @@ def test_it_is_extended_until_the_best_lies_inside(scores, wanted):
     assert next_rates(tried(scores), SCALE) == wanted
 
 
+def test_one_trial_is_left_and_two_are_wanted():
+    trials = {
+        rate: [row(rate=rate, held_out=-rate), row(rate=rate, held_out=rate, output="ema")]
+        for rate in (0.1, 0.2, 0.4, 0.8, 1.6)
+    }
+    assert next_rates(trials, SCALE) == [0.05]
+
+
 def test_it_is_not_extended_for_ever():
     scores = {0.1 * 2**i: 0.1 * i for i in range(6)}
     assert next_rates(tried(scores), SCALE) == []

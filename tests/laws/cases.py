@@ -22,7 +22,6 @@ CASES = {
     "interval_weights": ("interval_weights", {"lr": 0.8, "power": 0.7, "cutoff": 6}),
     "decayed_memory": ("decayed_memory", {"lr": 0.8, "decay": 0.8, "power": 0.7, "cutoff": 6}),
     "decayed_memory, this round only": ("decayed_memory", {"lr": 0.8, "decay": 0.0, "cutoff": 6}),
-    "decayed_memory, kept for ever": ("decayed_memory", {"lr": 0.8, "decay": 1.0, "cutoff": 6}),
     "f3ast": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 3, "initial_rate": 0.7}),
     "f3ast no budget": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 0, "initial_rate": 0.7}),
     "mifa": ("mifa", {"lr": 0.8}),

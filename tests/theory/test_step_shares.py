@@ -46,7 +46,7 @@ def test_known_cases():
     fedavg = aggregation_weights(P[None])[0]
     np.testing.assert_allclose(interval_shares(P, 0.0), fedavg / fedavg.sum(), atol=1e-12)
     np.testing.assert_allclose(memory_shares(P, 0.0, 0.5), interval_shares(P, 0.5))
-    np.testing.assert_allclose(memory_shares(P, 1.0), np.ones(3) / 3)
+    np.testing.assert_allclose(memory_shares(P, 0.9999), np.ones(3) / 3, atol=1e-3)
     np.testing.assert_allclose(memory_shares([1.0, 1.0], 0.7), [0.5, 0.5], atol=1e-12)
     np.testing.assert_allclose(memory_shares([0.2], 0.7), [1.0])
 
@@ -89,7 +89,8 @@ def test_a_run_with_a_small_rate_ends_where_the_shares_say(decay, power):
     ("call", "message"),
     [
         (lambda: interval_shares([0.0, 1.0], 1.0), "never available"),
-        (lambda: memory_shares([0.5], 1.5), "decay must be within"),
+        (lambda: memory_shares([1e-4, 1e-4], 0.9), "converges too slowly"),
+        (lambda: memory_shares([0.5], 1.5), "decay must be at least 0"),
         (lambda: interval_shares([[0.5], [0.6]], 1.0), "do not change"),
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedswe.algorithms.fedau import Client as Intervals
-from fedswe.algorithms.fedau import check_cutoff, mean_interval
+from fedswe.algorithms.fedau import check_cutoff, mean_interval, no_intervals
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.errors import require
@@ -44,9 +44,9 @@ class DecayedMemory(Algorithm):
         x   = x + lr (sum_i decay^(t - tau_i) u_i U_i) / (sum_i decay^(t - tau_i) u_i)    over all clients seen so far
 
     tau_i is the last round of client i, and omega_i is FedAU's estimate of 1/p_i. With decay = 0 only the updates of
-    this round count: FedAvg for power = 0, and interval weights for other powers. With decay = 1 updates are kept for
-    ever: MIFA, divided by the number of clients seen. In between, a client that is away for a while still counts, and
-    one that is away for long does not pull the model with an outdated update.
+    this round count: FedAvg for power = 0, and interval weights for other powers. With decay near 1 updates are
+    kept for long, as MIFA keeps them for ever. In between, a client that is absent for a while still counts, and one
+    that is absent for long does not pull the model with an outdated update.
 
     With availability p_i, independent in every round, the mean of decay^age is p_i / (1 - decay (1 - p_i)), so that u_i
     with power = 1 gives every client the same weight on average. Without reports the server keeps its model.
@@ -59,12 +59,13 @@ class DecayedMemory(Algorithm):
     members_change: ClassVar[bool] = True  # the last update of a client that left fades
     title: ClassVar[str] = "last updates of all clients, with weights that decay with their age"
     citation: ClassVar[str] = (
-        "This project; memory as in MIFA (Gu and others, NeurIPS 2021), intervals as in FedAU (Wang and Ji, ICLR 2024)."
+        "This project. Memory as in MIFA (Gu and others, NeurIPS 2021), weights that fall with inactivity as in FedAR "
+        "(Jiang and others, 2024), intervals as in FedAU (Wang and Ji, ICLR 2024)."
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.decay <= 1, f"decay must be within [0, 1], not {self.decay:g}")
+        require(0 <= self.decay < 1, f"decay must be at least 0 and below 1, not {self.decay:g}; mifa never forgets")
         require(0 <= self.power < math.inf, f"power must be 0 or more, not {self.power:g}")
         check_cutoff(self.cutoff)
 
@@ -72,8 +73,8 @@ class DecayedMemory(Algorithm):
         return Server(x0, update=x0.new_zeros(x0.shape), weight=x0.new_zeros((*x0.shape[:-1], 1)))
 
     def client_init(self, x0: Vector) -> Client:
-        zero = x0.new_zeros((*x0.shape[:-1], 1))
-        return Client(update=x0.new_zeros(x0.shape), weight=zero, last=zero - 1, intervals=zero)
+        none = no_intervals(x0)
+        return Client(update=x0.new_zeros(x0.shape), weight=none.intervals, last=none.last, intervals=none.intervals)
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Change]:
         after, omega = mean_interval(Intervals(c.last, c.intervals), at, self.cutoff)

@@ -37,7 +37,6 @@ class MimiC(Algorithm):
     Updates are differences of models: with a decaying rate, a correction from a round with a larger one keeps its size.
     """
 
-    members_change: ClassVar[bool] = True
     title: ClassVar[str] = "MimiC: mimicking the central update"
     citation: ClassVar[str] = (
         "Sun, Mao, Zhang. MimiC: Combating Client Dropouts in Federated Learning by Mimicking Central Updates. IEEE "

@@ -12,11 +12,12 @@ from fedswe.availability.log import Log
 from fedswe.availability.recorded import Estimated
 from fedswe.availability.round_times import RoundTimes
 from fedswe.availability.schedule import Bools, Floats, Schedule
-from fedswe.errors import FedsweError, require
+from fedswe.errors import require
 
 Integers = npt.NDArray[np.int64]
 
-_MOST_SLOTS = 100_000  # that one look goes ahead: beyond it, the settings are a mistake
+_MOST_SLOTS = 100_000  # of one round: beyond it, the settings are a mistake
+_LOOK_AHEAD = 10_000  # slots without enough clients, after which there is no other round
 
 
 class Sessions(Protocol):
@@ -86,16 +87,13 @@ class Slots:
             return math.inf
         first = self.round_at(now)
         self._rows = {slot: row for slot, row in self._rows.items() if slot >= first}
-        for slot in range(first, first + _MOST_SLOTS):
+        for slot in range(first, first + _LOOK_AHEAD):
             if float(self._times.begin(np.array(slot))) >= self.end:
                 return math.inf
             if int(self._row(slot).sum()) >= clients:
                 return max(now, float(self._times.begin(np.array(slot))))
             self._rows.pop(slot)
-        raise FedsweError(
-            f"fewer than {clients} clients are available in {_MOST_SLOTS} slots one after the other: lower "
-            "clock.min_clients"
-        )
+        return math.inf  # most likely all clients have left for good
 
     def round_at(self, now: float) -> int:
         return int(self._times.ended_by(np.array([now]))[0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -13,7 +15,9 @@ from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import FedsweError, require, suggestion, warn
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
-    from fedswe.gym.play import Gym
+    from fedswe.gym.gym import Gym
+    from fedswe.gym.rules import Rule
+    from fedswe.gym.settings import Setting
     from fedswe.gym.standings import SettingResult
 
 OUT = Path("experiments/gym")  # in a checkout: where the measurements of this repository are
@@ -46,7 +50,10 @@ def gym_command(
     known = RULES[scale]
     chosen = split_labels(rules)
     for label in chosen:
-        require(label in known, f"{label} is no rule of the scale {scale}: add it with fedswe gym add {label}")
+        if label not in known:
+            close = get_close_matches(label, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"add it with fedswe gym add {label}"
+            raise FedsweError(f"{label} is no rule of the scale {scale}: {hint}")
     gym = _gym(
         cast("ScaleName", scale), [*(chosen or known), *own], tasks, availability, out, device,
         precision_named(precision, device),
@@ -56,7 +63,7 @@ def gym_command(
 
         with ExitStack() as opened:
             watch = None if as_json else opened.enter_context(RoundProgress())
-            gym.play(opened.enter_context(executor(on, jobs, device)), watch)
+            gym.run(opened.enter_context(executor(on, jobs, device)), watch)
     _publish(gym, as_json)
 
 
@@ -68,7 +75,7 @@ def _added(words: list[str]) -> list[str]:
 
 
 def _gym(scale: str, labels: list[str], tasks: str, availability: str, out: Path, device: str, precision: str) -> Gym:
-    from fedswe.gym.play import Gym
+    from fedswe.gym.gym import Gym
     from fedswe.gym.rules import rules_named
     from fedswe.gym.settings import SCALES, TRACES, missing_traces, settings_of, trace_folder
 
@@ -84,26 +91,54 @@ def _gym(scale: str, labels: list[str], tasks: str, availability: str, out: Path
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in text.split(",") if word]
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _publish(gym: Gym, as_json: bool) -> None:
+    """The page has all rules and settings that are measured, whatever part this command has run."""
     from fedswe.gym.page import markdown, to_json
     from fedswe.gym.standings import labels, results
     from fedswe.results.files import write_whole
 
     gym.publish()
-    found = results(gym)
+    whole = replace(gym, settings=_whole_scale(gym), rules=_all_rules(gym))
+    found = results(whole)
     if not found:
         raise FedsweError(f"{gym.store.path} has no measurements yet: run without --report")
-    values = to_json(gym.scale, found, gym.rules)
     page = gym.out / f"LEADERBOARD-{gym.scale.name}.md"
-    write_whole(page, markdown(gym.scale, found, gym.rules, labels(gym)))
+    write_whole(page, markdown(gym.scale, found, whole.rules, labels(gym)))
     if as_json:
-        print_json(values)
+        print_json(to_json(gym.scale, found, whole.rules))
         return
-    _print(gym, found)
+    _print(whole, found)
     console.print(f"results   {page}, {gym.store.path}/*.csv")
+
+
+def _whole_scale(gym: Gym) -> list[Setting]:
+    """All settings of the scale; without its trace a setting cannot be told from another."""
+    from fedswe.gym.settings import missing_traces, settings_of
+
+    settings = settings_of(gym.scale)
+    gone = missing_traces(settings)
+    return [setting for setting in settings if setting not in gone]
+
+
+def _all_rules(gym: Gym) -> list[Rule]:
+    """Those of the scale and of this command, and the user's own in the tables; what cannot be loaded is left out."""
+    from fedswe.gym.rules import RULES, Rule
+
+    labels = dict.fromkeys([*RULES[gym.scale.name], *(rule.label for rule in gym.rules)])
+    for setting in _whole_scale(gym):
+        labels |= dict.fromkeys(label for label, _, _ in gym.table(setting))
+    rules = []
+    for label in labels:
+        rule = Rule(label)
+        try:
+            rule.table  # noqa: B018
+            rules.append(rule)
+        except FedsweError as error:
+            warn(f"{label} is measured, but left out of the page: {error}")
+    return rules
 
 
 def _print(gym: Gym, found: list[SettingResult]) -> None:
@@ -112,8 +147,8 @@ def _print(gym: Gym, found: list[SettingResult]) -> None:
     rows = []
     for row in standings(found, gym.rules):
         worst = row.worst
-        shown = (f"{worst[1].mean:.2f}", worst[0]) if worst else ("diverged", ", ".join(row.failed[:2]))
-        rows.append((row.rule.label, *shown, f"{row.mean:.2f}"))
+        shown = (f"{worst[1].mean:.2f}", worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
+        rows.append((row.rule.label, *shown))
     print_table(
         f"regret, points of test accuracy, {len(found)} settings",
         ("rule", "worst", "in", "mean"),

@@ -215,6 +215,9 @@ class Runner:
         t, rounds, why = self.engine.t, self.experiment.rounds, self.engine.timeline.shortened
         if why and t < rounds:
             warn(f"the run ends after {t} of {rounds} rounds: {why}")
+        if t and not (self.engine.last >= 0).any():
+            late = ", or raise clock.deadline" if self.history.last.get("total_selected") else ""
+            warn(f"no client reported in any round, so the model is the initial one: check the availability{late}")
         if self._rows is not None:
             self._rows.sync()
         self.close()

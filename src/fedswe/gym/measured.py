@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedswe.availability.schedule import Floats
-from fedswe.comparison.table import has_diverged
 from fedswe.core.checked import check_types
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import Experiment, populate
 from fedswe.grid.cell import Cell
+from fedswe.results.divergence import divergence
+from fedswe.results.history import History
 from fedswe.results.run_directory import RunDirectory
 from fedswe.tasks.data_set import chunks
 
@@ -47,7 +48,9 @@ class Measured:
     reports: int  # of all clients and rounds
     curve: tuple[float, ...]  # test accuracy at the evaluations of the run
     rounds: tuple[int, ...]  # of these evaluations
-    settings: str  # digest of everything but rule, rate and seed
+    settings: str  # digest of everything but rule, rate, seed and arithmetic
+    source: str  # digest of the files of a rule that is not built in; empty: it is
+    arithmetic: str  # kind of device and precision: results depend on them by rounding
 
 
 def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
@@ -57,7 +60,7 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
     found = _client_facts(experiment)
     rows = []
     for output, x in models.vectors.items():
-        lost = has_diverged(history, f"{output}_", f"{output}_test_accuracy")
+        lost = diverged(history, output)
         by_client = None if lost else found.accuracies(x)
         curve = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0]
         rows.append(
@@ -74,9 +77,18 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
                 curve=tuple(round(row[f"{output}_test_accuracy"], 4) for row in curve),
                 rounds=tuple(int(row["round"]) for row in curve),
                 settings=str(cell.notes["settings"]),
+                source=str(cell.notes["source"]),
+                arithmetic=str(cell.notes["arithmetic"]),
             )
         )
     return rows
+
+
+def diverged(history: History, output: str) -> bool:
+    """By the columns of this model only: ema_client_mean_test_loss begins with ema_ too."""
+    columns = [f"{output}_{part}_{score}" for part in ("held_out", "test") for score in ("loss", "accuracy")]
+    own = History([{column: row[column] for column in columns} for row in (history.rows[0], history.last)])
+    return bool(divergence(own))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +164,7 @@ def to_csv(rows: Iterable[Measured]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for row in rows:
-        writer.writerow([_written(value) for value in asdict(row).values()])
+        writer.writerow(_row(row))
     return text.getvalue()
 
 
@@ -171,6 +183,12 @@ def _written(value: Any) -> str:
     if isinstance(value, bool):
         return str(int(value))
     return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def _row(measured: Measured) -> list[str]:
+    """Scores with five digits, the rate with all: it is a name."""
+    values = asdict(measured)
+    return [repr(value) if name == "rate" else _written(value) for name, value in values.items()]
 
 
 def _read(row: dict[str, str]) -> Measured:

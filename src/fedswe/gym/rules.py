@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +14,7 @@ from fedswe.comparison.labels import file_name, parse_label
 from fedswe.core.footprint import Footprint, footprint
 from fedswe.errors import require
 from fedswe.experiment.configuration import experiment, override
+from fedswe.sources import sources
 
 # Served models: every rule may choose among them, on held-out data.
 OUTPUTS = ("server", "client_mean", "ema", "ema:of=client_mean")
@@ -33,11 +36,17 @@ class Rule:
         label, *others = self.label.split(" ")
         for word in others:
             chain = word.startswith("local.chain=")
-            require(chain, f"{self.label}: after a space only local.chain=... may follow, the same for all is the rest")
+            require(chain, f"{self.label}: only local.chain may be changed; all other settings are those of the gym")
         name, parameters = parse_label(label)
         table = override({}, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters), *others])
         experiment(table)  # refuses what is wrong with it
         return table
+
+    @cached_property
+    def source(self) -> str:
+        """A digest of the user's files it is made of; empty for a built-in rule."""
+        digests = sources(experiment(self.table))
+        return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:12] if digests else ""
 
     @property
     def footprint(self) -> Footprint:
@@ -59,6 +68,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "fedavg:clip=0.5",
         "fedavg local.chain=[prox:0.01]",
         "fedavg:chain=[momentum:0.9]",
+        # FedAdam: its global rate is fixed, only the local rate is tuned, as for all
         "fedavg:lr=0.03:chain=[adam:beta2=0.99:eps=0.001:correct_bias=false]",
         "fedavg_known",
         # weights from the client's own intervals
@@ -106,6 +116,7 @@ def rules_named(labels: Sequence[str]) -> list[Rule]:
     rules = [Rule(label) for label in labels]
     names = [rule.file_name for rule in rules]
     for rule in rules:
-        require(names.count(rule.file_name) == 1, f"{rule.label!r} gives no file name of its own: rename it")
+        require(labels.count(rule.label) == 1, f"{rule.label} is named twice, or is a rule of the scale already")
+        require(names.count(rule.file_name) == 1, f"{rule.label!r} has the file name of another rule: rename it")
         rule.table  # noqa: B018  refuses what is wrong with it, before anything runs
     return rules

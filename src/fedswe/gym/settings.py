@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,11 +69,11 @@ class Setting:
         return self.availability in _RECORDED
 
     def digest(self, outputs: tuple[str, ...]) -> str:
-        """Of everything that results depend on besides rule, rate and seed; a trace is known by its file's name."""
+        """Of everything that results depend on besides rule, rate, seed and arithmetic; of a trace, its content."""
         table = self.table(outputs)
         availability = table["availability"]
         if "file" in availability:
-            availability["file"] = Path(availability["file"]).name
+            availability["file"] = _content(availability["file"])
         return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 
     def table(self, outputs: tuple[str, ...]) -> dict[str, Any]:
@@ -99,7 +100,8 @@ class Setting:
                 "ema_decay": scale.decay,
                 "every": max(scale.rounds // scale.evaluations, 1),
                 "tail": scale.tail,
-                "tail_every": max(scale.tail // 10, 1),
+                # 7 of 100 rounds or 3 of 40: no divisor of a period, so that all its phases are seen
+                "tail_every": max(scale.tail // 13, 1),
             },
             "record": {"checkpoint": 0},
         }
@@ -124,7 +126,8 @@ class Setting:
             "turns": {"name": "alternating", "period": period},
             "cyclic": {"name": "cyclic"},
             "markov": {"name": "markov"},
-            "daily": {"name": "daily_markov", "alpha": 1.0, "beta": 3.0, "never": 0.02},
+            # Rounds of an hour: the last rounds, which are scored, are longer than a day.
+            "daily": {"name": "daily_markov", "alpha": 1.0, "beta": 3.0, "never": 0.02, "round_seconds": 3600.0},
             "outages": {"name": "outages", "regions": 5, "share": 0.3, "length": float(period)},
             "join-leave": {"name": "join_leave", "join_rounds": rounds // 2, "stay_rounds": rounds / 2},
         }
@@ -135,6 +138,11 @@ class Setting:
         table = self.table(outputs)
         table["local"] = {**table["local"], **rule.get("local", {}), "lr": rate}
         return experiment({**table, "algorithm": dict(rule["algorithm"]), "seed": seed})
+
+
+@cache
+def _content(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def trace_folder() -> Path:

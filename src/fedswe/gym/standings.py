@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
+from fedswe.gym.gym import Gym
 from fedswe.gym.measured import Measured
-from fedswe.gym.play import Gym
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import Setting
 from fedswe.gym.trials import Trials, best_rate
@@ -65,7 +65,7 @@ class Entry:
         return float(np.mean(values)) if values else math.nan
 
     def rounds_to(self, accuracy: float) -> float:
-        """The mean over seeds of the first evaluation with this test accuracy; infinity if one never has it."""
+        """The mean over seeds of the first evaluation with this test accuracy; infinity if one seed never has it."""
         reached = [
             next((float(t) for t, value in zip(row.rounds, row.curve, strict=True) if value >= accuracy), math.inf)
             for row in self.rows
@@ -87,7 +87,8 @@ class SettingResult:
     """All rules of one setting, each at every served model, and at the one that is best on held-out samples."""
 
     setting: Setting
-    by_output: Mapping[str, Mapping[str, Entry]]  # rule, then served model
+    by_output: Mapping[str, Mapping[str, Entry]]  # rule, then served model; empty for a rule that always diverged
+    incomplete: frozenset[str] = frozenset()  # rules that have not had all their trials here
 
     @cached_property
     def chosen(self) -> dict[str, Entry]:
@@ -100,24 +101,33 @@ class SettingResult:
 
     @cached_property
     def best(self) -> Entry:
-        """Of the rules that a user could run: no true probabilities."""
-        return max((e for e in self.chosen.values() if not e.rule.aided), key=lambda e: np.mean(e.test))
+        """Of the rules that a user could run: no true probabilities, unless nothing else is measured."""
+        usable = [e for e in self.chosen.values() if not e.rule.aided]
+        return max(usable or self.chosen.values(), key=lambda e: np.mean(e.test))
 
     def regret(self, found: Entry) -> Interval:
         return Interval.of([best - own for best, own in zip(self.best.test, found.test, strict=True)])
+
+    @property
+    def target(self) -> float:
+        """The accuracy, as a fraction, that the rounds to a target are counted to."""
+        return TARGET * float(np.mean(self.best.test)) / 100
 
 
 def results(gym: Gym) -> list[SettingResult]:
     """The settings in which something is measured."""
     found = []
     for setting in gym.settings:
-        by_output = {}
+        by_output, incomplete = {}, set()
         for rule in gym.rules:
             trials = gym.trials(setting, rule)
-            entries = {output: entry(rule, trials, output) for output in labels(gym)}
-            by_output[rule.label] = {output: e for output, e in entries.items() if e is not None}
+            if trials:
+                entries = {output: entry(rule, trials, output) for output in labels(gym)}
+                by_output[rule.label] = {output: e for output, e in entries.items() if e is not None}
+            if not gym.complete(setting, rule):
+                incomplete.add(rule.label)
         if any(by_output.values()):
-            found.append(SettingResult(setting, by_output))
+            found.append(SettingResult(setting, by_output, frozenset(incomplete)))
     return found
 
 
@@ -136,26 +146,42 @@ class Standing:
     output: str  # "" = its own best in each setting
     regrets: Mapping[str, Interval]  # by setting
     failed: tuple[str, ...]  # settings in which every rate diverged
+    missing: tuple[str, ...] = ()  # settings in which it is not measured, or has not had all its trials
 
     @property
     def worst(self) -> tuple[str, Interval] | None:
-        return max(self.regrets.items(), key=lambda item: item[1].mean) if self.regrets and not self.failed else None
+        """None if there is none to compare: it diverged somewhere, or was not measured."""
+        whole = self.regrets and not self.failed and not self.missing
+        return max(self.regrets.items(), key=lambda item: item[1].mean) if whole else None
 
     @property
     def mean(self) -> float:
-        return float(np.mean([r.mean for r in self.regrets.values()])) if self.regrets else math.nan
+        """NaN unless all settings are in it."""
+        return float(np.mean([r.mean for r in self.regrets.values()])) if self.worst else math.nan
+
+    @property
+    def problem(self) -> str:
+        """Why it has no worst regret."""
+        for what, names in (("diverged in", self.failed), ("not completely measured in", self.missing)):
+            if names:
+                return f"{what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        return ""
 
 
 def standings(found: Sequence[SettingResult], rules: Sequence[Rule], output: str = "") -> list[Standing]:
-    """All rules, the smallest worst-case regret first; those that failed in a setting last."""
+    """All rules, the smallest worst-case regret first; those without one last."""
     rows = []
     for rule in rules:
-        regrets, failed = {}, []
+        regrets, failed, missing = {}, [], []
         for result in found:
-            own = result.by_output[rule.label].get(output) if output else result.chosen.get(rule.label)
-            if own is None:
-                failed.append(result.setting.name)
-            else:
-                regrets[result.setting.name] = result.regret(own)
-        rows.append(Standing(rule, output, regrets, tuple(failed)))
-    return sorted(rows, key=lambda row: (row.worst[1].mean if row.worst else math.inf, row.mean))
+            name = result.setting.name
+            entries = result.by_output.get(rule.label)
+            own = None if entries is None else entries.get(output) if output else result.chosen.get(rule.label)
+            if entries is None or rule.label in result.incomplete:
+                missing.append(name)
+            elif own is None:
+                failed.append(name)
+            if own is not None:
+                regrets[name] = result.regret(own)
+        rows.append(Standing(rule, output, regrets, tuple(failed), tuple(missing)))
+    return sorted(rows, key=lambda row: (row.worst[1].mean, row.mean) if row.worst else (math.inf, len(row.missing)))

@@ -25,7 +25,7 @@ Key = tuple[str, float, int]  # rule, rate, seed
 
 @dataclass(frozen=True)
 class GymStore(Store):
-    """`path` is the directory of one scale. The notes of a cell are its setting, the setting's digest, and its rule."""
+    """`path` is the directory of one scale. The notes of a cell are those of its measurements, and its setting."""
 
     def work(self, cell: Cell) -> Path:
         return self.path / "work" / cell.name
@@ -37,10 +37,13 @@ class GymStore(Store):
         return self.path / "work" / f"{cell.name}.csv"
 
     def finished(self, cell: Cell) -> bool:
-        key = str(cell.notes["rule"]), cell.experiment.local.lr, cell.experiment.seed
-        return self._result(cell).is_file() or key in self.table(
-            str(cell.notes["setting"]), str(cell.notes["settings"])
-        )
+        """A rule of the user that has changed since is measured again."""
+        if self._result(cell).is_file():
+            return True
+        notes = {name: str(value) for name, value in cell.notes.items()}
+        found = self.table(notes["setting"], notes["settings"])
+        rows = found.get((notes["rule"], cell.experiment.local.lr, cell.experiment.seed), [])
+        return any(row.source == notes["source"] for row in rows)
 
     def keep(self, cell: Cell) -> None:
         write_whole(self._result(cell), to_csv(measure(cell, RunDirectory(self.work(cell)))))

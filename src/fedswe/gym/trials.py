@@ -28,7 +28,7 @@ def next_rates(trials: Trials, scale: Scale) -> list[float]:
     edges = at_edge(trials)
     wanted = [rate for edge, rate in ((low, low / _STEP), (high, high * _STEP)) if edge in edges]
     if wanted and len(trials) < scale.most_trials:
-        return [_rounded(rate) for rate in wanted]
+        return [_rounded(rate) for rate in wanted][: scale.most_trials - len(trials)]
     if len(trials) < scale.least_trials:
         # Inside the grid already: the side whose edge is better, for all served models together.
         better = max((low, high), key=lambda rate: sum(max(v, -1.0) for v in _held_out(trials, rate).values()))

@@ -39,17 +39,15 @@ def interval_shares(prob: npt.ArrayLike, power: float) -> FloatArray:
     decayed = np.exp(-np.exp(z)[:, None] * weights)
     absent_or = 1.0 - p + p * decayed
     own = p * weights * decayed
-    return _integral(z, own, absent_or) / (1.0 - np.prod(1.0 - p))
+    return _integral(z, own, absent_or, complete=False) / (1.0 - np.prod(1.0 - p))
 
 
 def memory_shares(prob: npt.ArrayLike, decay: float, power: float = 1.0) -> FloatArray:
-    """[m], decayed memory; decay = 0 is interval weights, decay = 1 gives all clients the same share."""
+    """[m], decayed memory; decay = 0 is interval weights. As decay tends to 1, all shares tend to 1/m."""
     p = _positive(prob)
-    require(0 <= decay <= 1, f"decay must be within [0, 1], not {decay:g}")
+    require(0 <= decay < 1, f"decay must be at least 0 and below 1, not {decay:g}")
     if decay == 0:
         return interval_shares(prob, power)
-    if decay == 1:
-        return np.full(len(p), 1 / len(p))
     first = (decay + (1 - decay) / p) ** power  # the weight of an update of this round
     if len(p) == 1:
         return np.ones(1)
@@ -67,14 +65,21 @@ def memory_shares(prob: npt.ArrayLike, decay: float, power: float = 1.0) -> Floa
             left *= 1.0 - chance
             x *= decay
         product[:, i], own[:, i] = total + left, moment  # of the remaining ages exp(-s X) is 1, and X is 0
-    return _integral(z, own, product)
+    return _integral(z, own, product, complete=True)
 
 
-def _integral(z: FloatArray, own: FloatArray, product: FloatArray) -> FloatArray:
-    """∫ own_i Π_{j≠i} product_j ds with s = e^z, for every client; logarithms, because products may underflow."""
+def _integral(z: FloatArray, own: FloatArray, product: FloatArray, complete: bool) -> FloatArray:
+    """∫ own_i Π_{j≠i} product_j ds with s = e^z, for every client; logarithms, because products may underflow.
+
+    `complete`: somebody always has a weight, so that the shares add up to 1.
+    """
     logs = np.log(np.maximum(product, 1e-300))
     others = np.exp(logs.sum(axis=1, keepdims=True) - logs)
     shares: FloatArray = _STEP * (np.exp(z)[:, None] * own * others).sum(axis=0)
+    require(
+        abs(shares.sum() - 1) < 1e-6 or not complete,
+        "the shares cannot be computed for so few and so rare clients: the integral converges too slowly",
+    )
     return shares
 
 
