@@ -31,7 +31,8 @@ def test_one_client_and_few_rounds_can_be_fitted():
         assert fitted(of_table("small", rng.random(shape) < 0.5), 600.0).values["clients"] == shape[1]
 
 
-def test_a_statistic_that_neither_has_is_met():
+def test_a_statistic_that_the_trace_does_not_have_is_not_missed():
     assert Compared("outage", float("nan"), float("nan"), 1.0).met
-    assert not Compared("outage", float("nan"), 3.0, 1.0).met
-    assert Compared("echo", 10.0, 12.0, 2.0).met
+    assert Compared("outage", float("nan"), 3.0, 1.0).met
+    assert not Compared("outage", 5.0, 3.0, 1.0).met
+    assert not Compared("outage", 5.0, float("nan"), 1.0).met

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from fedswe.algorithms.fedau import Client, mean_interval, no_intervals
+from fedswe.algorithms.fedau import Client, check_cutoff, mean_interval, no_intervals
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.errors import require
@@ -107,7 +107,7 @@ class FedStale(Stale):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.cutoff >= 1, f"cutoff must be at least 1 round, not {self.cutoff}")
+        check_cutoff(self.cutoff)
 
     def client_init(self, x0: Vector) -> CountedMemory:
         none = no_intervals(x0)

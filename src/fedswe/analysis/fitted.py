@@ -18,6 +18,7 @@ from fedswe.availability.statistics import DAY, QUANTILES, Record, Statistics, g
 CLIENTS = 1000  # generated to check a fit
 _SEED = 20_000  # of the check; the fit draws with other seeds
 _EDGES = 0.1  # how much more of the unavailable time may lie before the first and after the last session
+_FEW = 30  # clients or sessions, below which the fit is a guess
 _DAYS = 3  # of which a daily rhythm can be told from chance
 
 
@@ -32,8 +33,8 @@ class Compared:
 
     @property
     def met(self) -> bool:
-        alike = abs(self.trace - self.generated) <= self.tolerance + 1e-12
-        return alike or (math.isnan(self.trace) and math.isnan(self.generated))
+        """A statistic that the trace does not have is not missed."""
+        return math.isnan(self.trace) or abs(self.trace - self.generated) <= self.tolerance + 1e-12
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,9 @@ def _verdict(trace: Record, copy: Record, rows: list[Compared], round_seconds: f
             f"{at_edges[1]:.0%} of those generated: devices may have been observed for a part of the time only. Say "
             "when with --observed; else the model takes the rest as long outages"
         )
+    sessions = int(statistics(trace).sessions.sum())
+    if min(trace.m, sessions) < _FEW:
+        notes.append(f"{trace.m} clients with {sessions} sessions in all are few: take the parameters as a guess")
     if trace.rounds * round_seconds < _DAYS * DAY:
         notes.append("the trace is shorter than three days: its daily rhythm cannot be told from chance")
     return notes

@@ -42,7 +42,7 @@ class Sessions(Protocol):
 
 
 @runtime_checkable
-class Timed(Protocol):
+class HasSessions(Protocol):
     """A schedule that knows more than rounds."""
 
     def sessions(self) -> Sessions:
@@ -52,7 +52,7 @@ class Timed(Protocol):
 def sessions_of(schedule: Schedule, slot_seconds: float) -> Sessions:
     """Those of a log; the rounds of any other schedule become slots of so many seconds."""
     record = schedule.record if isinstance(schedule, Estimated) else schedule
-    return record.sessions() if isinstance(record, Timed) else Slots(schedule, slot_seconds)
+    return record.sessions() if isinstance(record, HasSessions) else Slots(schedule, slot_seconds)
 
 
 class Slots:
