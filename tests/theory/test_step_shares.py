@@ -1,9 +1,12 @@
 """Expected shares against enumeration, known cases, and runs."""
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from fedswe.core.local import Local
 from fedswe.engine import BatchedEngine
@@ -83,6 +86,28 @@ def test_a_run_with_a_small_rate_ends_where_the_shares_say(decay, power):
     # Standard error of the mean over the second half: about 0.02, from 60 relaxation times.
     assert models[rounds // 2 :].mean() == pytest.approx(memory_shares(P, decay, power) @ u, abs=0.06)
     assert abs(memory_shares(P, 0.0, 0.0) @ u - u.mean()) > 0.25  # FedAvg's bias, for comparison
+
+
+def test_the_table_of_the_documentation():
+    page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
+    rows = [
+        line.strip("|").split("|") for line in page.splitlines() if re.match(r"\| .* \| \d\.\d\d \| \d\.\d\d \| ", line)
+    ]
+    p = beta(1.0, 5.2).ppf((np.arange(100) + 0.5) / 100)
+    expected = {
+        "`fedavg`": interval_shares(p, 0.0),
+        "`interval_weights` (power 0.5)": interval_shares(p, 0.5),
+        "`interval_weights:power=1`": interval_shares(p, 1.0),
+        "`decayed_memory:power=0`": memory_shares(p, 0.9, 0.0),
+        "`decayed_memory:decay=0.8`": memory_shares(p, 0.8),
+        "`decayed_memory` (decay 0.9)": memory_shares(p, 0.9),
+        "`decayed_memory:decay=0.97`": memory_shares(p, 0.97),
+    }
+    shown = {name.strip(): tuple(map(float, numbers)) for name, *numbers in rows}
+    assert shown.keys() == expected.keys()
+    for name, share in expected.items():
+        found = 100 * share.max(), 100 * share.min(), np.abs(share - 0.01).sum() / 2
+        np.testing.assert_allclose(found, shown[name], atol=0.0051)
 
 
 @pytest.mark.parametrize(
