@@ -11,10 +11,9 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import populate
 from fedswe.experiment.runner import run
 from fedswe.grid.cell import Cell
-from fedswe.gym.measured import diverged, from_csv, measure, to_csv
+from fedswe.gym.measured import from_csv, measure, to_csv
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import SCALES, Setting
-from fedswe.results.history import History
 from fedswe.results.run_directory import RunDirectory
 from tests.gym.rows import row
 
@@ -62,15 +61,6 @@ def test_accuracies_by_client_are_those_of_its_labels(kept):
     assert rows[0].rare == pytest.approx(np.mean([accuracy[i] for i in seen]))
     if (share == 0).any():
         assert rows[0].never == pytest.approx(np.mean([a for a, s in zip(accuracy, share, strict=True) if s == 0]))
-
-
-def test_a_model_is_judged_by_its_own_columns():
-    """The name of one served model may begin with that of another."""
-    scores = {"held_out_loss": 1.0, "held_out_accuracy": 0.5, "test_loss": 1.0, "test_accuracy": 0.5}
-    healthy = {f"{model}_{name}": value for model in ("ema", "ema_client_mean") for name, value in scores.items()}
-    history = History([{"round": 0, **healthy}, {"round": 1, **healthy, "ema_client_mean_test_loss": 1e4}])
-    assert not diverged(history, "ema")
-    assert diverged(history, "ema_client_mean")
 
 
 def test_a_small_rate_reads_back_exactly():

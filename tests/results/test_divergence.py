@@ -21,3 +21,13 @@ from fedswe.results.history import History
 )
 def test_a_model_diverged_when_a_score_is_not_finite_or_a_loss_exploded(first, last, sign):
     assert divergence(History([{"round": 0, **first}, {"round": 9, **last}]), "server_") == sign
+
+
+def test_a_model_is_judged_by_its_own_columns():
+    """The name of one model may begin with that of another."""
+    models = ("server", "ema", "ema_client_mean")
+    healthy = {"round": 0} | {f"{model}_test_loss": 1.0 for model in models}
+    history = History([healthy, {**healthy, "round": 1, "ema_client_mean_test_loss": 1e4}])
+    assert divergence(history, "ema_", models) == ""
+    assert divergence(history, "ema_client_mean_", models)
+    assert divergence(history)

@@ -143,13 +143,13 @@ class _Criterion:
                 f"rates are chosen by {self.score}: the test data are then no longer unseen, and their scores too good"
             )
 
-    def best(self, tried: Mapping[float, History], model: str) -> float:
+    def best(self, tried: Mapping[float, History], model: str, models: Sequence[str]) -> float:
         """The best rate for a model; one with which it diverged is never chosen, unless it did so with all of them."""
 
         def order(rate: float) -> tuple[bool, float]:
             value = tail_score(tried[rate], f"{model}_{self.score}")
             worth = (-value if self.highest else value) if math.isfinite(value) else math.inf
-            return has_diverged(tried[rate], f"{model}_", f"{model}_{self.score}"), worth
+            return has_diverged(tried[rate], f"{model}_", f"{model}_{self.score}", models), worth
 
         return min(tried, key=order)
 
@@ -209,7 +209,9 @@ class _Plan:
             tried = {key: store.history(cell) for key, cell in trials.items()}
             runs += [ComparedRun(label, self.tuning_seed, rate, True, h) for (label, rate), h in tried.items()]
             for label, model in chosen:
-                chosen[label, model] = self._criterion.best({rate: tried[label, rate] for rate in self.rates}, model)
+                chosen[label, model] = self._criterion.best(
+                    {rate: tried[label, rate] for rate in self.rates}, model, models
+                )
             self._warn_at_the_edge(chosen)
         cells = {
             (label, rate, seed): _cell(label, self.algorithms[label], rate, seed)
@@ -220,7 +222,9 @@ class _Plan:
         histories = {key: store.history(cell) for key, cell in cells.items()}
         runs += [ComparedRun(label, seed, rate, False, h) for (label, rate, seed), h in histories.items()]
         rows = [
-            ComparisonRow(label, model, rate, self.seeds, [histories[label, rate, seed] for seed in self.seeds])
+            ComparisonRow(
+                label, model, rate, self.seeds, [histories[label, rate, seed] for seed in self.seeds], tuple(models)
+            )
             for (label, model), rate in chosen.items()
         ]
         return Comparison(runs, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +25,13 @@ def tail_score(history: History, column: str) -> float:
         return history.tail_mean(column, TAIL)
 
 
-def has_diverged(history: History, prefix: str, column: str) -> bool:
-    """Whether columns that begin with `prefix` show that a model diverged, or this column is not finite at the end.
+def has_diverged(history: History, prefix: str, column: str, models: Iterable[str] = ()) -> bool:
+    """Whether columns that begin with `prefix`, and are of no other of the `models`, show that a model diverged, or this
+    column is not finite at the end.
 
     Such a run is in no mean.
     """
-    return bool(divergence(history, prefix)) or not math.isfinite(tail_score(history, column))
+    return bool(divergence(history, prefix, models)) or not math.isfinite(tail_score(history, column))
 
 
 def headline(scores: Sequence[str]) -> str | None:
@@ -59,6 +60,7 @@ class ComparisonRow:
     rate: float
     seeds: tuple[int, ...]
     histories: list[History]  # one per seed
+    models: tuple[str, ...] = ()  # all that the runs evaluated
 
     @property
     def scores(self) -> list[str]:
@@ -83,7 +85,7 @@ class ComparisonRow:
     def diverged(self, score: str) -> int:
         """In how many runs the model diverged, or the score is not finite."""
         prefix = f"{self.model}_"
-        return sum(has_diverged(history, prefix, f"{prefix}{score}") for history in self.histories)
+        return sum(has_diverged(history, prefix, f"{prefix}{score}", self.models) for history in self.histories)
 
     def score(self, name: str) -> tuple[float, float]:
         """Mean and standard deviation over seeds; NaN is the deviation of one, and both if a run diverged."""

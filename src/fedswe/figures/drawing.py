@@ -52,7 +52,7 @@ class _Drawn:
         values = _drawable(run.history[self.column])
         if self.diverged(run):
             first, rows = run.history.rows[0], run.history.rows
-            signs = np.array([bool(divergence(History([first, row]), self.prefix)) for row in rows])
+            signs = np.array([bool(divergence(History([first, row]), self.prefix, run.models)) for row in rows])
             values[np.argmax(signs | ~np.isfinite(values)) :] = np.inf
         return np.where(np.isfinite(values), values, np.inf)
 
@@ -66,8 +66,8 @@ class _Drawn:
     def diverged(self, run: MeasuredRun) -> bool:
         """By the rule of the table of a comparison; a run that has only begun has no mean over its last rounds."""
         if run.history.last["round"] <= 0:
-            return bool(divergence(run.history, self.prefix))
-        return has_diverged(run.history, self.prefix, self.column)
+            return bool(divergence(run.history, self.prefix, run.models))
+        return has_diverged(run.history, self.prefix, self.column, run.models)
 
 
 def plot(

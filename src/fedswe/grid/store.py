@@ -48,10 +48,6 @@ class Store(ABC):
         """Store the result of a claimed cell whose run has ended."""
 
     @abstractmethod
-    def history(self, cell: Cell) -> History:
-        """The history of a finished cell."""
-
-    @abstractmethod
     def lock_file(self, cell: Cell) -> Path:
         """The file that is locked while a process runs the cell."""
 
@@ -127,6 +123,7 @@ class RunStore(Store):
         """Nothing is left to do: model.safetensors, which a run writes last, marks the end."""
 
     def history(self, cell: Cell) -> History:
+        """The history of a finished cell."""
         return RunDirectory(self.work(cell)).history()
 
 

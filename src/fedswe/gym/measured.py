@@ -19,7 +19,6 @@ from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import Experiment, populate
 from fedswe.grid.cell import Cell
 from fedswe.results.divergence import divergence
-from fedswe.results.history import History
 from fedswe.results.run_directory import RunDirectory
 from fedswe.tasks.data_set import chunks
 
@@ -60,7 +59,7 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
     found = _client_facts(experiment)
     rows = []
     for output, x in models.vectors.items():
-        lost = diverged(history, output)
+        lost = bool(divergence(history, f"{output}_", models.vectors))
         by_client = None if lost else found.accuracies(x)
         curve = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0]
         rows.append(
@@ -82,13 +81,6 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
             )
         )
     return rows
-
-
-def diverged(history: History, output: str) -> bool:
-    """By the columns of this model only: ema_client_mean_test_loss begins with ema_ too."""
-    columns = [f"{output}_{part}_{score}" for part in ("held_out", "test") for score in ("loss", "accuracy")]
-    own = History([{column: row[column] for column in columns} for row in (history.rows[0], history.last)])
-    return bool(divergence(own))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
-"""The directory of a gym.
+"""The directory of one scale of a gym.
 
-SCALE/SETTING.csv            the measurements of a setting: a row per rule, rate, seed and served model
-SCALE/work/SETTING/RUN.csv   those of one run, until they are put into the table of its setting
-SCALE/work/SETTING/RUN/      the run directory while the run is going on
+SETTING.csv            the measurements of a setting: a row per rule, rate, seed and served model
+work/SETTING/RUN.csv   those of one run, until they are put into the table of its setting
+work/SETTING/RUN/      the run directory while the run is going on
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from fedswe.grid.cell import Cell
 from fedswe.grid.store import Store
 from fedswe.gym.measured import Measured, from_csv, measure, to_csv
 from fedswe.results.files import write_whole
-from fedswe.results.history import History
 from fedswe.results.locks import Claim
 from fedswe.results.run_directory import RunDirectory
 
@@ -48,9 +47,6 @@ class GymStore(Store):
     def keep(self, cell: Cell) -> None:
         write_whole(self._result(cell), to_csv(measure(cell, RunDirectory(self.work(cell)))))
         self.discard(cell)
-
-    def history(self, cell: Cell) -> History:
-        raise NotImplementedError("a gym keeps measurements, not histories")
 
     def table(self, setting: str, settings: str) -> dict[Key, list[Measured]]:
         """The published measurements of a setting by run; refuses those of other settings than the digest's."""
