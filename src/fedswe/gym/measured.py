@@ -59,7 +59,10 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
     found = _client_facts(experiment)
     rows = []
     for output, x in models.vectors.items():
-        lost = bool(divergence(history, f"{output}_", models.vectors))
+        held_out, test = (
+            history.tail_mean(f"{output}_{part}_accuracy", experiment.evaluate.tail) for part in ("held_out", "test")
+        )
+        lost = bool(divergence(history, f"{output}_", models.vectors)) or not math.isfinite(held_out + test)
         by_client = None if lost else found.accuracies(x)
         curve = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0]
         rows.append(
@@ -68,8 +71,8 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
                 rate=experiment.local.lr,
                 seed=experiment.seed,
                 output=output,
-                held_out=history.tail_mean(f"{output}_held_out_accuracy", experiment.evaluate.tail),
-                test=history.tail_mean(f"{output}_test_accuracy", experiment.evaluate.tail),
+                held_out=held_out,
+                test=test,
                 diverged=lost,
                 **found.summary(by_client),
                 reports=found.reports(experiment.algorithm.seats()),
