@@ -26,8 +26,8 @@ def tail_score(history: History, column: str) -> float:
 
 
 def has_diverged(history: History, prefix: str, column: str, models: Iterable[str] = ()) -> bool:
-    """Whether columns that begin with `prefix`, and are of no other model, show that a model diverged, or this column is
-    not finite at the end.
+    """Whether columns that begin with `prefix`, and are of no other model, show that a model diverged, or this column
+    is not finite at the end.
 
     Such a run is in no mean.
     """
