@@ -106,7 +106,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "mifa",
         "fedawe:clip=0.5",
         "fedswe:k=100:clip=0.5",
-        "interval_weights",
+        "interval_weights:power=1",
         "decayed_memory",
     ),
 }

@@ -218,14 +218,14 @@ SCALES: dict[ScaleName, Scale] = {
     ),
     "full": Scale(
         name="full",
-        purpose="the paper's networks and data, for a GPU",
+        purpose="the paper's networks and data, for a GPU; half its batches, fewer rounds",
         tasks={
             "svhn": {"name": "svhn", "clients": 100},
             "cifar10": {"name": "cifar10", "clients": 100},
         },
         availabilities=("sine", "turns", "flash-charging", "fedscale"),
-        rounds=1000,
-        local={"steps": 10, "batch_size": 128},
+        rounds=500,
+        local={"steps": 10, "batch_size": 64},
         seeds=(3, 4, 6),
         rates=(0.1, 0.2, 0.4),
         least_trials=3,
