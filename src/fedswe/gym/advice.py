@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from fedswe.analysis.description import Described, describe
+from fedswe.availability.runs import Runs
+from fedswe.availability.statistics import Record
+from fedswe.experiment.experiment import populate
+from fedswe.gym.settings import Setting
+
 Values = Mapping[str, Any]  # of a description
 SUMMARY = "summary.json"  # beside this module: the measurements of the gym at small scale
 
@@ -36,6 +42,14 @@ def features(values: Values) -> dict[str, float]:
     """Of a description; 0 where a statistic is not known."""
     found = {name: float(feature.of(values)) for name, feature in FEATURES.items()}
     return {name: value if math.isfinite(value) else 0.0 for name, value in found.items()}
+
+
+def features_of(setting: Setting) -> dict[str, float]:
+    """Of a setting of the gym: of the clients and rounds of its first seed."""
+    experiment = setting.experiment({"algorithm": {"name": "fedavg"}}, 1.0, setting.scale.seeds[0], ("server",))
+    problem, schedule = populate(experiment)
+    record = Record(Runs.drawn(schedule.sample, problem.m, experiment.rounds), None, None)
+    return features(describe(Described(setting.name, record)).values)
 
 
 def distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:
