@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
     from fedswe.analysis.description import Described
+    from fedswe.analysis.report import Report
 
 _ROUND_SECONDS = 600.0
 
@@ -68,7 +70,17 @@ def describe_command(
         from fedswe.analysis.described import of_scenario
 
         given = of_scenario(named_scenario(what, horizon))
-    deliver(describe(given, confidence), as_json, plot)
+    deliver(_advised(describe(given, confidence)), as_json, plot)
+
+
+def _advised(report: Report) -> Report:
+    """With what the gym says about the availability that is most alike."""
+    from fedswe.gym.advice import advise
+
+    found = advise(report.values)
+    if found is None:
+        return report
+    return replace(report, values={**report.values, "advice": asdict(found)}, notes=[*report.notes, *found.sentences()])
 
 
 def fit_command(

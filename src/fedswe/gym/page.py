@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedswe.core.footprint import in_d
+from fedswe.gym.advice import features_of
 from fedswe.gym.rules import FOOTPRINT_D, Rule
 from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
 from fedswe.gym.standings import Entry, Interval, SettingResult, Standing, standings
@@ -108,6 +109,7 @@ def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule])
     return {
         "scale": scale.name,
         "seeds": list(scale.seeds),
+        "recommended": next((r.rule.label for r in standings(found, rules) if r.worst and not r.rule.aided), None),
         "standings": [
             {
                 "rule": row.rule.label,
@@ -122,6 +124,9 @@ def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule])
         "settings": [
             {
                 "setting": result.setting.name,
+                "task": result.setting.task,
+                "availability": result.setting.availability,
+                "features": {name: _finite(value) for name, value in features_of(result.setting).items()},
                 "best": result.best.rule.label,
                 "rules": [_entry_json(result, e) for e in result.chosen.values()],
             }

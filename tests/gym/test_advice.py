@@ -1,0 +1,70 @@
+"""The nearest setting, and what is advised from it."""
+
+import pytest
+
+from fedswe.gym.advice import FEATURES, advise, distance, features, features_of
+from fedswe.gym.settings import SCALES, Setting
+
+
+def values(mean=0.3, gini=0.2, lag=0.1, pairs=0.0, echo=20, never=0):
+    return {
+        "mean_availability": mean, "gini": gini, "autocorrelation": {"1": lag}, "pairwise_correlation": pairs,
+        "echo": {"p99": echo}, "never_in_a_round": never, "clients": 100,
+    }  # fmt: skip
+
+
+def entry(rule, test, rate=0.2, output="client_mean", regret=0.0):
+    return {"rule": rule, "output": output, "rate": rate, "test": test, "regret": regret, "regret_half_width": 0.3}
+
+
+def setting(task, availability, given, *rules, best):
+    return {"task": task, "availability": availability, "features": features(given), "rules": rules, "best": best}
+
+
+SUMMARY = {
+    "recommended": "mine",
+    "settings": [
+        setting(
+            "digits",
+            "sine",
+            values(),
+            entry("mine", [90.0, 92.0], regret=0.5),
+            entry("other", [91.0, 92.0]),
+            best="other",
+        ),
+        setting("svhn", "sine", values(), entry("mine", [50.0], rate=0.4, output="ema"), best="mine"),
+        setting("digits", "phones", values(0.15, 0.4, 0.9, 0.1, 97, 3), entry("mine", [80.0], rate=0.1), best="mine"),
+    ],
+}
+
+
+def test_the_nearest_availability_decides():
+    found = advise(values(0.17, 0.36, 0.8, 0.05, 63), SUMMARY)
+    assert (found.nearest, found.rule, found.served) == ("phones", "mine", "client_mean")
+    assert found.rates == pytest.approx([0.05, 0.1, 0.2])
+    assert found.evidence == ["measured on digits: mine 80.0 %, 0.0 ± 0.3 points behind the best, mine with 80.0 %"]
+
+
+def test_rates_span_those_of_all_tasks():
+    found = advise(values(), SUMMARY)
+    assert found.nearest == "sine"
+    assert found.distance == 0
+    assert found.rates == pytest.approx([0.1, 0.2, 0.4, 0.8])
+    assert len(found.evidence) == 2
+    assert "take this with care" not in " ".join(found.sentences())
+
+
+def test_what_is_far_is_said_to_be_far():
+    assert "take this with care" in " ".join(advise(values(0.001, 0.9, 0.99, 0.8, 2000, 60), SUMMARY).sentences())
+
+
+def test_without_measurements_there_is_no_advice(monkeypatch):
+    monkeypatch.setattr("fedswe.gym.advice.stored", lambda: None)
+    assert advise(values()) is None
+
+
+def test_features_of_a_setting_are_those_of_its_description():
+    found = features_of(Setting(SCALES["ci"], "digits", "turns"))
+    assert found.keys() == FEATURES.keys()
+    assert distance(found, found) == 0
+    assert found["autocorrelation after one round"] != 0
