@@ -5,9 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from fedswe.report.charts import Chart
+from fedswe.report.noise import Place
 
 _RIGHT_TO_LEFT = {"R", "AL", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI"}
 
@@ -23,7 +23,7 @@ class Text:
 @dataclass(frozen=True)
 class Cell:
     text: str
-    mark: Literal["", "first", "second"] = ""  # within the noise the best, or the best of the others
+    mark: Place = ""  # how the number stands to the others of its column, within the noise
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Listing:
 
     title: str
     text: str
+    opened: bool = False
 
 
 Block = Text | Table | Listing | Chart

@@ -156,7 +156,8 @@ def _missed(clients: Clients) -> Bars:
     total = max(1, int(counts.sum()))
     return Bars(
         "Rounds missed", labels, [100 * value / total for value in values],
-        "rounds missed before being available again", "share of all times a client is available, %", f"The longest absence was {len(counts) - 1} rounds.",
+        "rounds missed before being available again", "share of all times a client is available, %",
+        f"The longest absence was {len(counts) - 1} rounds.",
     )  # fmt: skip
 
 

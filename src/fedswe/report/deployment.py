@@ -58,8 +58,8 @@ def _summary(name: str, status: Status, contents: Contents) -> list[str]:
     sentences = [f"Deployment {name}: {totals.rounds} of {status.rounds} rounds committed, {status.members} clients."]
     if totals.rounds:
         sentences.append(
-            f"A round took {totals.seconds / totals.rounds:.1f} s and merged {totals.merged / totals.rounds:.1f} reports "
-            f"on average; {totals.rejected.total()} messages were rejected."
+            f"A round took {totals.seconds / totals.rounds:.1f} s and merged {totals.merged / totals.rounds:.1f} "
+            f"reports on average; {totals.rejected.total()} messages were rejected."
         )
     never = [str(c.client) for c in status.clients if c.last_merge is None and c.state == "member"]
     if never and contents.entries:

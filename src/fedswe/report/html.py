@@ -15,7 +15,7 @@ from fedswe import __version__
 from fedswe.report.blocks import Block, Cell, Listing, Report, Table, Text
 from fedswe.report.charts import Chart
 
-_MARKS = {"first": "1st", "second": "2nd"}
+_MARKS = {"first": "1st", "second": "2nd", "unclear": "?"}
 
 
 def to_html(report: Report) -> str:
@@ -82,7 +82,7 @@ def _block(block: Block, charts: list[dict[str, object]]) -> str:
         return "\n".join(f"<p>{text(line)}</p>" for line in block.lines)
     if isinstance(block, Listing):
         title = f'<summary dir="auto">{text(block.title)}</summary>'
-        return f'<details>{title}<pre tabindex="0">{text(block.text)}</pre></details>'
+        return f'<details{" open" * block.opened}>{title}<pre tabindex="0">{text(block.text)}</pre></details>'
     if isinstance(block, Table):
         return _table(block)
     assert isinstance(block, get_args(Chart))

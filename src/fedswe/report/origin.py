@@ -47,7 +47,7 @@ def _reproduction(runs: Sequence[MeasuredRun]) -> list[Block]:
     again = f"{'Each run' if len(runs) > 1 else 'The run'} can be run again from its configuration: {example}"
     blocks: list[Block] = []
     if commands:
-        blocks.append(Listing("Command" if len(commands) == 1 else "Commands", "\n".join(commands)))
+        blocks.append(Listing("Command" if len(commands) == 1 else "Commands", "\n".join(commands), opened=True))
     if (Path(runs[0].source) / "config.toml").is_file():
         blocks.append(Text([again]))
     rows = [(what, ", ".join(values)) for what, values in _facts(noted).items() if values]

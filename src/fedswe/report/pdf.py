@@ -18,7 +18,7 @@ _PAGE = (6.9, 9.76)  # inches: the shape of A4, as wide as the figures; a chart 
 _LINES, _WIDTH = 72, 92  # lines of a page of text, characters of a line
 _FONT = 7.5  # points
 _CELL, _ROWS = 28, 60  # characters of a cell, rows of a table
-_MARKS = {"first": " 1st", "second": " 2nd", "": ""}
+_MARKS = {"first": " 1st", "second": " 2nd", "unclear": " ?", "": ""}
 
 
 def to_pdf(report: Report) -> bytes:
