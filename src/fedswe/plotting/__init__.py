@@ -1,7 +1,7 @@
 """Figures in one style: axes, charts of series over seeds, and files that are written whole."""
 
 from fedswe.plotting.charts import Chart, Panel, Series, bars, chart, curves, dots, late_range, spread, spread_note
-from fedswe.plotting.files import Draw, Size, check_format, csv_text, render, save, write
+from fedswe.plotting.files import Draw, Size, check_format, csv_text, render, save, styled, write
 from fedswe.plotting.style import (
     BLUE,
     GREEN,
@@ -54,5 +54,6 @@ __all__ = [
     "save",
     "spread",
     "spread_note",
+    "styled",
     "write",
 ]

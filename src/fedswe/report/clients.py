@@ -46,6 +46,8 @@ class Clients:
     name: str
     record: Record
     problem: Problem | None = None
+    unit: str = "round"  # what a column of the record is
+    been: str = "available"  # what a client is in a round of the record
 
     @property
     def share(self) -> Floats:
@@ -102,12 +104,14 @@ def _clients_of(run: MeasuredRun) -> Clients:
     path = Path(run.source)
     require((path / "config.toml").is_file(), "the runs have no directory")
     experiment = replace(load_text(RunDirectory(path).config(), str(path / "config.toml")), device="cpu")
-    rounds = slots_of_run(path) or max(1, int(run.history.last["round"]))
+    slots = slots_of_run(path)  # with simulated time, rounds of the run are not those of the availability
+    rounds = slots or max(1, int(run.history.last["round"]))
     problem, schedule = populate(experiment)
     require(rounds * schedule.m <= _CELLS, f"{schedule.m:,} clients in {rounds:,} rounds are too many to draw")
     name = _part(run, "availability")
     described = of_scenario(Scenario(name, experiment, schedule, problem, rounds))
-    return Clients(name, described.record, problem)
+    unit = "round of the availability" if slots else "round"
+    return Clients(name, described.record, problem, unit)
 
 
 # availability ------------------------------------------------------------------------------------------------
@@ -130,13 +134,13 @@ def _attendance(clients: Clients) -> HeatMap:
     columns = [str(a + 1) if b - a == 1 else f"{a + 1}–{b}" for a, b in pairwise(edges)]
     mean = float(np.nanmean(clients.share))
     never = int((clients.share == 0).sum())
-    note = f"On average a client is available in {100 * mean:.0f} % of the rounds"
+    note = f"On average a client is {clients.been} in {100 * mean:.0f} % of the rounds"
     note += f"; {never} of {record.m} never are." if never else "."
     if record.m > _ROWS or record.rounds > _COLUMNS:
         note += " A cell is the mean over neighbouring clients and rounds."
     return HeatMap(
-        "Who was available in which round", shares, _rows(clients), columns, "round",
-        "clients, the most available at the top", "available", note,
+        f"Who was {clients.been} in which round", shares, _rows(clients), columns, clients.unit,
+        f"clients, the most often {clients.been} at the top", clients.been, note,
     )  # fmt: skip
 
 
@@ -156,7 +160,7 @@ def _missed(clients: Clients) -> Bars:
     total = max(1, int(counts.sum()))
     return Bars(
         "Rounds missed", labels, [100 * value / total for value in values],
-        "rounds missed before being available again", "share of all times a client is available, %",
+        f"rounds missed before being {clients.been} again", "share of the reports, %",
         f"The longest absence was {len(counts) - 1} rounds.",
     )  # fmt: skip
 
@@ -183,7 +187,7 @@ def _rows(clients: Clients) -> list[str]:
     for a, b in pairwise(edges):
         mean = float(np.nanmean(share[order[a:b]])) if np.isfinite(share[order[a:b]]).any() else math.nan
         who = f"client {order[a]}" if b - a == 1 else f"{b - a} clients"
-        found.append(f"{who}, available in {100 * mean:.0f} % of the rounds" if math.isfinite(mean) else who)
+        found.append(f"{who}, {clients.been} in {100 * mean:.0f} % of the rounds" if math.isfinite(mean) else who)
     return found
 
 

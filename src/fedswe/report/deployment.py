@@ -48,8 +48,8 @@ def deployment_sections(path: Path) -> tuple[list[str], list[Section]]:
         blocks += availability_blocks(_available(contents))
         blocks.append(_rounds(contents))
     if status.totals.traffic:
-        rows = [[kind, f"{size / 1e6:.2f}"] for kind, size in sorted(status.totals.traffic.items())]
-        blocks.append(Table("Traffic", ["messages", "MB"], rows))
+        rows = [[kind, f"{size / 1e3:,.1f}"] for kind, size in sorted(status.totals.traffic.items())]
+        blocks.append(Table("Traffic", ["messages", "kB"], rows))
     return _summary(name, status, contents), [Section(f"Deployment {name}", blocks)]
 
 
@@ -91,7 +91,7 @@ def _rejected(status: Status) -> Table:
 def _available(contents: Contents) -> Clients:
     mask = merged_mask(contents.entries, Membership.of(contents).numbers)
     rounds, m = mask.shape
-    return Clients("recorded", Record(Runs.drawn(lambda t: mask[t], m, rounds)))
+    return Clients("recorded", Record(Runs.drawn(lambda t: mask[t], m, rounds)), been="merged")
 
 
 def _rounds(contents: Contents) -> Curves:

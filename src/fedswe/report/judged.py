@@ -69,8 +69,14 @@ class Judged:
 
     @cached_property
     def rankings(self) -> dict[str, Ranking | None]:
+        """By model, where it is known whether more or less is better."""
         better = self.more_is_better
         return {model: None if better is None else ranking(of, better) for model, of in self.finals.items()}
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the groups of runs, in their order."""
+        return list(dict.fromkeys(group.name for drawn in self.per_model.values() for group in drawn.groups))
 
     @cached_property
     def fluctuations(self) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from fedswe.plotting import caption, render
+from fedswe.plotting import caption, render, styled
 from fedswe.report.blocks import Cell, Report, Table, Text
 from fedswe.report.charts import Chart
 
@@ -26,7 +26,7 @@ def to_pdf(report: Report) -> bytes:
     from matplotlib.backends.backend_pdf import PdfPages
 
     content = io.BytesIO()
-    with PdfPages(content, metadata={"Title": _plain(report.title), "CreationDate": None}) as pages:
+    with styled(), PdfPages(content, metadata={"Title": _plain(report.title), "CreationDate": None}) as pages:
         for figure in _pages(report):
             pages.savefig(figure)
     return content.getvalue()
@@ -58,6 +58,7 @@ def _text(lines: Sequence[str]) -> Iterator[Figure]:
         page = "\n".join(lines[first : first + _LINES])
 
         def draw(figure: Figure, page: str = page) -> None:
+            figure.subplots().set_axis_off()  # the layout wants axes
             figure.text(0.05, 0.96, page, va="top", family="monospace", fontsize=_FONT, parse_math=False)
 
         yield render(draw, _PAGE)

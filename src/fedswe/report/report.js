@@ -163,7 +163,11 @@
     const narrow = chart.place.clientWidth < 500;
     const short = (name) => (narrow && name.length > 20 ? `${name.slice(0, 19)}…` : name);
     const y = axis("", { tickvals: at, ticktext: view.names.map((name) => plain(short(name))), autorange: "reversed" });
-    return [[trace], layout(axis(chart.x), y, { height: Math.max(220, 70 + 24 * at.length) })];
+    // Intervals of few seeds may be so wide that the bars could not be seen.
+    const largest = Math.max(...view.values.map(Math.abs), 1e-9);
+    const ends = view.values.map((value, i) => [value - view.halves[i], value + view.halves[i]]).flat();
+    const range = [Math.max(Math.min(0, ...ends), -largest / 2), Math.min(Math.max(...ends), 2 * largest)];
+    return [[trace], layout(axis(chart.x, { range }), y, { height: Math.max(220, 70 + 24 * at.length) })];
   }
 
   // switches -----------------------------------------------------------------------------------------------------

@@ -84,13 +84,16 @@ def _cells(judged: Judged, model: str, name: str) -> list[str | Cell]:
     text = judged.shown(float(np.mean(values)))
     if len(values) > 1:
         text += f" ± {judged.shown(float(np.std(values, ddof=1)))}"
-    return [Cell(text, ranked.place(name) if ranked is not None else ""), moved]
+    alone = ranked is None or len(judged.names) == 1
+    return [text if alone else Cell(text, ranked.place(name)), moved]  # type: ignore[union-attr]
 
 
 def _legend(judged: Judged) -> str:
     several = any(len(finals) > 1 for of in judged.finals.values() for finals in of.values())
     text = "± is the standard deviation over seeds. " if several else ""
     text += "Fluctuation: how far the score moves from one evaluation to the next in these rounds. "
+    if len(judged.names) == 1:
+        return text.strip()
     if judged.more_is_better is None:
         return text + "Nothing says whether more or less of this score is better."
     if not several:

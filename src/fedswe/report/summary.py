@@ -17,12 +17,15 @@ _LEAST = 1.0  # points of accuracy: smaller fluctuations and differences are not
 
 def summary(judged: Judged) -> list[str]:
     runs = judged.runs
-    groups = list(dict.fromkeys(group.name for drawn in judged.per_model.values() for group in drawn.groups))
     number = len({id(run.history) for run in runs})
-    what = f"{number} runs of {len(groups)} kinds" if 1 < len(groups) < number else f"{number} run{'s' * (number > 1)}"
+    what = (
+        f"{number} runs of {len(judged.names)} kinds"
+        if 1 < len(judged.names) < number
+        else f"{number} run{'s' * (number > 1)}"
+    )
     sentences = [f"{what}: {facts_of(runs)}"]
     for model in judged.finals:
-        sentences += _standing(judged, model, len(groups))
+        sentences += _standing(judged, model)
     if "server" in judged.finals and "client_mean" in judged.finals:
         sentences += _unsteady(judged)
         sentences += _better_model(judged)
@@ -33,14 +36,14 @@ def summary(judged: Judged) -> list[str]:
     return sentences
 
 
-def _standing(judged: Judged, model: str, groups: int) -> list[str]:
+def _standing(judged: Judged, model: str) -> list[str]:
     found, score = judged.rankings[model], words(judged.score)
     named = f"{_model(model)}: " if model else ""
     if found is None:
         return []
     of = judged.finals[model]
     mean = judged.shown(float(np.mean(list(of[found.best].values())))) + (" %" if judged.percent else "")
-    if groups == 1:
+    if len(judged.names) == 1:
         return [f"{named}the {score} over the last {judged.tail} rounds is {mean}."]
     most = "highest" if judged.more_is_better else "lowest"
     worse = "lower" if judged.more_is_better else "higher"
