@@ -80,7 +80,7 @@ class Judged:
 
     @cached_property
     def fluctuations(self) -> dict[str, dict[str, float]]:
-        """By model and name, the mean over seeds of how far the score moves between evaluations of the last rounds."""
+        """By model and name, the mean over seeds of how far the score fluctuates in the last rounds."""
         factor = unit_of(self.score)[0]
         return {
             model: {
@@ -114,12 +114,12 @@ def _begun(run: MeasuredRun) -> bool:
 
 
 def _fluctuation(run: MeasuredRun, drawn: Drawn) -> float:
-    """Half the mean square of the steps, as a standard deviation: a slow rise or fall is not in it."""
+    """The standard deviation of independent values with the same second differences: a steady rise is not in it."""
     first = max(run.history.last["round"] - TAIL, 0)
     values = drawn.values(run)[run.history["round"] > first]
     if len(values) < _FEW or not np.isfinite(values).all():
         return math.nan
-    return float(np.sqrt(np.mean(np.diff(values) ** 2) / 2))
+    return float(np.sqrt(np.mean(np.diff(values, 2) ** 2) / 6))
 
 
 def model_words(model: str) -> str:

@@ -18,8 +18,10 @@ Finals = Mapping[int, float]  # of a name: seed to final score
 def difference(of: Finals, other: Finals) -> Interval:
     """The mean of of - other with its 95 % interval, seed by seed where two seeds are common, and else by Welch's.
 
-    The interval is NaN if either has one seed only.
+    The interval is NaN if either has one seed only, or a run that diverged.
     """
+    if not all(map(math.isfinite, [*of.values(), *other.values()])):
+        return Interval(math.nan, math.nan)  # a run diverged
     common = [seed for seed in of if seed in other]
     if len(common) > 1:
         return Interval.of([of[seed] - other[seed] for seed in common])

@@ -234,7 +234,7 @@
     }
     if (!coarse && chart.kind !== "bars") {
       const reset = element("button", "Reset zoom", { type: "button", title: "Drag over the chart to zoom" });
-      reset.addEventListener("click", () => Plotly.purge(chart.place) || draw(chart));
+      reset.addEventListener("click", () => draw(chart));
       chart.controls.append(reset);
     }
     draw(chart);

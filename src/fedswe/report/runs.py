@@ -91,7 +91,7 @@ def _cells(judged: Judged, model: str, name: str) -> list[str | Cell]:
 def _legend(judged: Judged) -> str:
     several = any(len(finals) > 1 for of in judged.finals.values() for finals in of.values())
     text = "± is the standard deviation over seeds. " if several else ""
-    text += "Fluctuation: how far the score moves from one evaluation to the next in these rounds. "
+    text += "Fluctuation: how far the score moves up and down from one evaluation to the next in these rounds. "
     if len(judged.names) == 1:
         return text.strip()
     if judged.more_is_better is None:

@@ -87,8 +87,8 @@ def _unsteady(judged: Judged) -> list[str]:
                 one, of = names[0], "" if len(names) == 1 else f" of {name_in_text(names[0])}"
                 sentences.append(
                     f"The {model_words(model)} of {listed(names)} {how.format(model_words(other))}: over the last "
-                    f"{judged.tail} rounds the {words(judged.score)}{of} moves by {judged.shown(here[one])}{unit} from "
-                    f"one evaluation to the next, at the {model_words(other)} by {judged.shown(there[one])}{unit}."
+                    f"{judged.tail} rounds the {words(judged.score)}{of} fluctuates by {judged.shown(here[one])}{unit} "
+                    f"from one evaluation to the next, at the {model_words(other)} by {judged.shown(there[one])}{unit}."
                 )
     return sentences
 
