@@ -10,6 +10,7 @@ from fedswe.availability.runs import Runs
 from fedswe.availability.statistics import Record
 from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
+from fedswe.deploy.evaluation import history
 from fedswe.deploy.ledger import Contents, merged_mask
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.status import ClientStatus, Status, read_status
@@ -19,7 +20,6 @@ from fedswe.plotting import Panel, Series
 from fedswe.report.blocks import Block, Section, Table, listed
 from fedswe.report.charts import Curves, Key, Switch, View
 from fedswe.report.clients import Clients, availability_blocks
-from fedswe.results.history import History
 
 
 def is_deployment(path: Path) -> bool:
@@ -35,7 +35,7 @@ def measured(path: Path) -> list[MeasuredRun]:
     config.pop("deploy", None)
     config.setdefault("availability", {"name": "recorded by the deployment"})
     config.setdefault("evaluate", {}).setdefault("model", ["server", "client_mean"])
-    return [MeasuredRun(str(path), *checked(str(path), config, History(contents.rows)), {})]
+    return [MeasuredRun(str(path), *checked(str(path), config, history(contents.rows)), {})]
 
 
 def deployment_sections(path: Path) -> tuple[list[str], list[Section]]:
