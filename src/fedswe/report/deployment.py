@@ -14,7 +14,9 @@ from fedswe.deploy.evaluation import history
 from fedswe.deploy.ledger import Contents, merged_mask
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.status import ClientStatus, Status, read_status
+from fedswe.errors import require
 from fedswe.experiment import configuration
+from fedswe.experiment.experiment import Evaluate, Experiment
 from fedswe.figures.measured import MeasuredRun, checked
 from fedswe.plotting import Panel, Series
 from fedswe.report.blocks import Block, Section, Table, listed
@@ -31,10 +33,12 @@ def measured(path: Path) -> list[MeasuredRun]:
     contents = ledger.read(path / ledger.FILE)
     if not contents.rows:
         return []
-    config = {"seed": 3, **configuration.read(path / DEPLOYMENT_FILE)}
+    config = {"seed": Experiment.seed, **configuration.read(path / DEPLOYMENT_FILE)}
     config.pop("deploy", None)
-    config.setdefault("availability", {"name": "recorded by the deployment"})
-    config.setdefault("evaluate", {}).setdefault("model", ["server", "client_mean"])
+    config.setdefault("availability", {"name": "recorded"})
+    given = config.get("evaluate", {})
+    require(isinstance(given, dict), f"{path / DEPLOYMENT_FILE}: evaluate must be a section")
+    config["evaluate"] = {"model": Evaluate().model, **given}
     return [MeasuredRun(str(path), *checked(str(path), config, history(contents.rows)), {})]
 
 

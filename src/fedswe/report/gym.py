@@ -21,7 +21,7 @@ _HEADER = "rule,rate,seed,output,"
 
 def scales_in(path: Path) -> list[Path]:
     """The directory of a scale, or those in the directory of a gym."""
-    found = [folder for folder in (path, *(path / name for name in SCALES)) if folder.name in SCALES]
+    found = [folder for folder in (path, *(path / name for name in SCALES)) if folder.resolve().name in SCALES]
     return [folder for folder in found if any(map(_is_table, folder.glob("*.csv")))]
 
 

@@ -31,6 +31,7 @@ from fedswe.report.judged import Judged, model_words
 from fedswe.report.summary import summary
 
 _CONSENSUS = ("consensus", "approximation")
+_COLUMNS = 40  # other columns of the history that are shown
 
 
 def run_sections(runs: Sequence[MeasuredRun]) -> tuple[list[str], list[Section]]:
@@ -161,7 +162,7 @@ def _more_columns(judged: Judged) -> list[Section]:
     named = list(
         dict.fromkeys(c for run in runs for c in other_columns([run]) if c not in ("seconds", "simulated_seconds"))
     )
-    named.sort(key=lambda column: not column.startswith(_CONSENSUS))
+    named = sorted(named, key=lambda column: not column.startswith(_CONSENSUS))[:_COLUMNS]
     if not named:
         return []
     views: dict[Key, View] = {}

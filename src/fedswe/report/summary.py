@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fedswe.figures.drawn import facts_of, words
+from fedswe.figures.measured import MeasuredRun
 from fedswe.report.blocks import listed, name_in_text
 from fedswe.report.judged import Judged, model_words
 from fedswe.report.noise import difference, differs
@@ -30,10 +31,16 @@ def summary(judged: Judged) -> list[str]:
         sentences += _unsteady(judged)
         sentences += _better_model(judged)
     sentences += _diverged(judged)
-    late = [run.source for run in runs if run.sizes == {} and run.history.last["round"] < run.config.get("rounds", 0)]
+    late = [run.source for run in runs if not run.sizes and run.history.last["round"] < _rounds(run)]
     if late:
         sentences.append(f"Not finished: {listed(late, 3)}.")
     return sentences
+
+
+def _rounds(run: MeasuredRun) -> int:
+    """That the run shall have; 0 if its configuration does not say."""
+    rounds = run.config.get("rounds")
+    return rounds if isinstance(rounds, int) else 0
 
 
 def _standing(judged: Judged, model: str) -> list[str]:
