@@ -85,9 +85,9 @@ def test_switches_change_what_is_drawn(chromium, page_file):
     assert all(a != b for a, b in pairwise(seen))
     chart.get_by_label(EMOJI).uncheck()
     assert len(lines(visit)) == 2
-    chart.get_by_role("button", name="None").click()
+    chart.get_by_role("button", name="No curves").click()
     assert lines(visit) == []
-    chart.get_by_role("button", name="All").click()
+    chart.get_by_role("button", name="All curves").click()
     assert len(lines(visit)) == 3
     points = visit.page.locator("#chart-6")
     before = points.locator("path.point").first.get_attribute("transform")
@@ -162,5 +162,5 @@ def test_a_hundred_runs(chromium, tmp_path):
     assert visit.errors == []
     assert len(lines(visit)) == 8
     assert visit.page.locator("#chart-1 .legend input").count() == 100
-    visit.page.locator("#chart-1").get_by_role("button", name="All").click()
+    visit.page.locator("#chart-1").get_by_role("button", name="All curves").click()
     assert len(lines(visit)) == 100

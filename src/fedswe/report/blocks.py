@@ -14,10 +14,9 @@ _RIGHT_TO_LEFT = {"R", "AL", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI"}
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs, or the points of a list."""
+    """Paragraphs."""
 
     lines: Sequence[str]
-    points: bool = False
 
 
 @dataclass(frozen=True)

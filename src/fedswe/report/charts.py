@@ -94,7 +94,7 @@ class Curves:
                 name: {"color": s["color"], "dash": _dash(s["linestyle"]), "symbol": _symbol(s["marker"])}
                 for name, s in styles.items()
             },
-            "order": list(self.order) or names,
+            "order": [*(name for name in self.order if name in styles), *(n for n in names if n not in self.order)],
             "positions": positions.all,
             "views": views,
         }  # fmt: skip

@@ -41,7 +41,7 @@ def gym_sections(path: Path) -> tuple[list[str], list[Section]]:
     rows = standings(found, gym.rules)
     sections = [
         Section(f"Gym, scale {scale.name}: standings", [_standings(rows), _regrets(found, rows)]),
-        Section(f"Gym, scale {scale.name}: settings", _settings(found)),
+        Section(f"Gym, scale {scale.name}: settings", _settings(found, [row.rule.label for row in rows])),
     ]
     return _summary(gym, found, rows), sections
 
@@ -77,14 +77,14 @@ def _standings(rows: list[Standing]) -> Table:
     for row in rows:
         worst, size = row.worst, row.rule.footprint
         kept, sent = (in_d(count, FOOTPRINT_D) for count in (size.client, size.up))
-        shown = (_interval(worst[1]), worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
+        shown = (worst[0], _interval(worst[1]), f"{row.mean:.2f}") if worst else (row.problem, "", "")
         cells.append([row.rule.label + (" (knows p)" if row.rule.aided else ""), *shown, kept, sent])
-    columns = ["rule", "worst regret", "in", "mean regret", "kept at a client", "sent to the server"]
+    columns = ["rule", "worst in", "worst regret", "mean regret", "kept at a client", "sent to the server"]
     note = (
         "Regret: points of test accuracy behind the best rule of a setting that needs no true probabilities; ± is half "
         "a 95 % interval over seeds."
     )
-    return Table("Rules over all settings, the smallest worst regret first", columns, cells, note)
+    return Table("Rules over all settings, the smallest worst regret first", columns, cells, note, words=2)
 
 
 def _regrets(found: list[SettingResult], rows: list[Standing]) -> Intervals:
@@ -106,8 +106,8 @@ def _bars(regrets: list[tuple[str, Interval]]) -> tuple[list[str], list[float], 
     return [name for name, _ in regrets], [r.mean for _, r in regrets], [r.half for _, r in regrets]
 
 
-def _settings(found: list[SettingResult]) -> list[Block]:
-    blocks: list[Block] = [_curves(found)]
+def _settings(found: list[SettingResult], order: list[str]) -> list[Block]:
+    blocks: list[Block] = [_curves(found, order)]
     for result in found:
         rows = []
         for e in sorted(result.chosen.values(), key=lambda e: -sum(e.test)):
@@ -125,7 +125,7 @@ def _settings(found: list[SettingResult]) -> list[Block]:
     return blocks
 
 
-def _curves(found: list[SettingResult]) -> Curves:
+def _curves(found: list[SettingResult], order: list[str]) -> Curves:
     views: dict[Key, View] = {}
     for result in found:
         series = [s for e in result.chosen.values() if (s := _series(e)) is not None]
@@ -133,7 +133,9 @@ def _curves(found: list[SettingResult]) -> Curves:
         views[(result.setting.name,)] = View(panel, {"rounds": [s.x for s in series]})
     options = {result.setting.name: result.setting.name for result in found}
     note = "Every rule at its own best rate and served model."
-    return Curves("Test accuracy over the rounds", [Switch("setting", options)], {"rounds": "round"}, views, note)
+    return Curves(
+        "Test accuracy over the rounds", [Switch("setting", options)], {"rounds": "round"}, views, note, order
+    )
 
 
 def _series(found: Entry) -> Series | None:

@@ -13,7 +13,7 @@ from typing import get_args
 
 from fedswe import __version__
 from fedswe.report.blocks import Block, Cell, Listing, Report, Table, Text
-from fedswe.report.charts import Chart
+from fedswe.report.charts import Chart, Curves
 
 _MARKS = {"first": "1st", "second": "2nd", "unclear": "?"}
 
@@ -88,7 +88,9 @@ def _block(block: Block, charts: list[dict[str, object]]) -> str:
     assert isinstance(block, get_args(Chart))
     id_ = f"chart-{len(charts) + 1}"
     charts.append({"id": id_, **block.json()})
-    note = f'\n<p class="note">{text(block.note)}</p>' if block.note else ""
+    thinned = isinstance(block, Curves) and block.step > 1
+    words = " ".join(filter(None, [block.note, f"One of {block.step} evaluations is drawn." if thinned else ""]))
+    note = f'\n<p class="note">{text(words)}</p>' if words else ""
     return (
         f'<figure id="{id_}">\n<figcaption dir="auto">{text(block.title)}</figcaption>\n<div class="controls"></div>\n'
         f'<div class="plot" role="img" aria-label="{text(block.title)}"></div>{note}\n</figure>'

@@ -83,14 +83,14 @@
       box.append(label);
     }
     if (inputs.length > 2) {
-      for (const [word, on] of [["All", true], ["None", false]]) {
+      for (const [word, on] of [["All curves", true], ["No curves", false]]) {
         const button = element("button", word, { type: "button" });
         button.addEventListener("click", () => {
           chart.on = new Set(on ? chart.order : []);
           for (const [, input] of inputs) input.checked = on;
           draw(chart);
         });
-        box.append(button);
+        chart.controls.append(button);
       }
     }
     chart.figure.append(box);

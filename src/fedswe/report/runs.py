@@ -85,8 +85,9 @@ def _cells(judged: Judged, model: str, name: str) -> list[str | Cell]:
     text = judged.shown(float(np.mean(values)))
     if len(values) > 1:
         text += f" ± {judged.shown(float(np.std(values, ddof=1)))}"
-    alone = ranked is None or len(judged.names) == 1
-    return [text if alone else Cell(text, ranked.place(name)), moved]  # type: ignore[union-attr]
+    if ranked is None or len(judged.names) == 1:
+        return [text, moved]
+    return [Cell(text, ranked.place(name)), moved]
 
 
 def _legend(judged: Judged) -> str:
@@ -166,20 +167,14 @@ def _more_columns(judged: Judged) -> list[Section]:
     if not named:
         return []
     views: dict[Key, View] = {}
-    names: dict[str, str] = {}
+    abscissas = _abscissas(runs)
     for column in named:
         those = [run for run in runs if column in run.history.columns]
-        columns = _abscissas(those)
         drawn = groups_by_model(those, models_of(those, []), column)
-        views[(column,)] = next(iter(_views(drawn, column, columns).values()))
-        names |= {name: text for name, (_, text) in columns.items()}
+        views[(column,)] = next(iter(_views(drawn, column, abscissas).values()))
+    names = {name: text for name, (_, text) in abscissas.items()}
     switch = Switch("column", {column: words(column) for column in named})
     measured = any(column.startswith(_CONSENSUS) for column in named)
     note = "" if measured else 'The consensus error is recorded with record.columns = ["consensus"].'
     chart = Curves("Other columns of the history", [switch], names, views, note, judged.order())
-    return [
-        Section(
-            "Consensus error, echoes and reports" if measured else "Echoes and reports",
-            [chart],
-        )
-    ]
+    return [Section("Consensus error, echoes and reports" if measured else "Echoes and reports", [chart])]
