@@ -54,7 +54,7 @@ def test_accuracy_by_client(comparison):
     blocks = blocks_of(comparison)
     (points,) = [block for block in blocks if isinstance(block, Points)]
     assert set(points.switches[1].options) == {"server", "client_mean"}
-    table, shown = blocks[-1], points.views[HEBREW, "server"][1]
+    table, shown = blocks[-1], points.views[HEBREW, "server"]
     row = next(row for row in table.rows if list(row[:2]) == [HEBREW, "server"])
     assert float(row[2]) == pytest.approx(np.mean(shown), abs=0.06)
     problem, _ = populate(experiment(FedAvg(), seed=3))

@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 Key = tuple[str, ...]  # an option of every switch
 Drawing = tuple[Draw, Size]
 
-_NUMBERS = 60_000  # on all curves of a chart: with more, only some of the evaluations are drawn
+_NUMBERS = 30_000  # on all curves of a chart: with more, only some of the evaluations are drawn
 _FEWEST = 30  # points of a curve that are always drawn
 _SYMBOLS = (
     "circle",
@@ -196,18 +196,19 @@ class Points:
 
     title: str
     switches: Sequence[Switch]
-    views: Mapping[Key, tuple[Sequence[float], Sequence[float]]]
+    at: Sequence[float]  # x of every point
+    views: Mapping[Key, Sequence[float]]  # y of every point
     names: Sequence[str]  # of the points
     x: str
     y: str
     note: str = ""
 
     def json(self) -> dict[str, Any]:
-        views = {"|".join(key): {"x": rounded(x), "y": rounded(y)} for key, (x, y) in self.views.items()}
         return {
             "kind": "points",
             "switches": _switches(self.switches),
-            "views": views,
+            "at": rounded(self.at),
+            "views": {"|".join(key): rounded(y) for key, y in self.views.items()},
             "names": list(self.names),
             "x": self.x,
             "y": self.y,
@@ -216,8 +217,8 @@ class Points:
     def drawing(self) -> Drawing:
         def draw(figure: Figure) -> None:
             axes = figure.subplots()
-            key, (x, y) = next(iter(self.views.items()))
-            axes.plot(x, y, linestyle="none", marker=MARKERS[0], markersize=3, color=BLUE, alpha=0.7)
+            key, y = next(iter(self.views.items()))
+            axes.plot(self.at, y, linestyle="none", marker=MARKERS[0], markersize=3, color=BLUE, alpha=0.7)
             format_axes(axes, _named(self.switches, key), self.x, self.y)
 
         return draw, _SIZE

@@ -36,6 +36,7 @@ _ROWS, _COLUMNS = 200, 400  # of a heat map; more clients or rounds are averaged
 _CELLS = 2e8  # clients times rounds, above which availability is not drawn again
 _WORK = 2e10  # test samples times parameters times models, above which models are left out
 _POPULATIONS = 3  # that are shown
+_MODELS = 60  # whose accuracy by client is shown
 _SINGLE = 40  # rounds missed that have bars of their own
 
 
@@ -212,7 +213,7 @@ def _accuracies(clients: Clients, same: Sequence[MeasuredRun], groups: Sequence[
     if not finished:
         return [Text(["No run is finished: there is no model whose accuracy by client could be computed."])]
     each = len(problem.data.y_test) * problem.start.numel() * max(len(run.models) for run in finished)
-    fits = int(_WORK // each)
+    fits = min(int(_WORK // each), _MODELS)
     if not fits:
         return [Text(["The accuracy by client is left out: the model and the test data are large."])]
     found = {
@@ -228,7 +229,7 @@ def _accuracies(clients: Clients, same: Sequence[MeasuredRun], groups: Sequence[
     chart = Points(
         "Accuracy against availability", 
         [Switch("runs", {n: n for n in options[0]}), Switch("served model", {m: words(m) for m in options[1]})],
-        {key: ((100 * clients.share[kept]).tolist(), (100 * of[kept]).tolist()) for key, of in found.items()},
+        (100 * clients.share[kept]).tolist(), {key: (100 * of[kept]).tolist() for key, of in found.items()},
         [f"client {i}" for i in kept], "availability of the client, %", "accuracy, %", note,
     )  # fmt: skip
     return [chart, _by_client(problem, clients.share, found)]

@@ -12,7 +12,7 @@ from fedswe.figures.groups import groups_of
 from fedswe.figures.measured import MeasuredRun
 from fedswe.report.blocks import Block, Listing, Section, Table, Text
 
-_CONFIGURATIONS = 200  # that are shown
+_CONFIGURATIONS = 100  # that are shown
 _PLACES = ("config.toml", "deployment.toml")
 
 

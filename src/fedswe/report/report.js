@@ -143,9 +143,8 @@
   }
 
   function points(chart) {
-    const view = chart.views[chart.key] || { x: [], y: [] };
     const trace = {
-      x: view.x, y: view.y, text: chart.names.map(plain), mode: "markers", marker: { color: "#0072B2", size: 8, opacity: 0.75 },
+      x: chart.at, y: chart.views[chart.key] || [], text: chart.names.map(plain), mode: "markers", marker: { color: "#0072B2", size: 8, opacity: 0.75 },
       hovertemplate: "%{text}: available %{x:.3~g} %, accuracy %{y:.3~g} %<extra></extra>",
     };
     return [[trace], layout(axis(chart.x, { rangemode: "tozero" }), axis(chart.y, { range: [-3, 103] }), { height: 380 })];
