@@ -63,9 +63,10 @@ def compare_command(
                 experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
                 jobs=jobs, on=on, watch=watch,
             )  # fmt: skip
+        report = None
         if result.headline is not None:
             draw_comparison(place)
-        report = _report(place)
+            report = _report(place)
         if as_json:
             reached = {} if target is None else {"target": target, "to_target": _to_target(result, target)}
             print_json({**result.to_json(), **reached, "directory": str(place)})
