@@ -59,6 +59,8 @@ def _summary(gym: Gym, found: list[SettingResult], rows: list[Standing]) -> list
             f"{name_in_text(ranked[0].rule.label)} has the smallest worst regret: at most {regret.mean:.1f} points of "
             f"test accuracy behind the best rule of a setting ({setting}), {ranked[0].mean:.1f} on average."
         )
+    else:
+        sentences.append("No rule has had all its trials in all settings: there is no worst regret.")
     bests = [result.best.rule.label for result in found]
     count = {label: bests.count(label) for label in dict.fromkeys(bests)}
     sentences.append(
