@@ -69,11 +69,9 @@ class Curves:
         step = self.step
         views = {}
         for key, view in self.views.items():
-            late = late_range([other.panel for other_key, other in self.views.items() if other_key[:1] == key[:1]])
             views["|".join(key)] = {
                 "y": view.panel.y,
                 "log": view.panel.log,
-                "late": None if late is None else rounded(late),
                 "series": [
                     {
                         "name": series.label,

@@ -61,8 +61,19 @@
       });
     }
     const y = axis(view.y, { type: view.log ? "log" : "linear" });
-    if (chart.late && view.late) y.range = view.late.map((end) => (view.log ? Math.log10(end) : end));
+    const shown = chart.late && lateRange(view.series.filter((series) => chart.on.has(series.name)), view.log);
+    if (shown) y.range = shown;
     return [traces, layout(axis(chart.abscissas[chart.abscissa] || "round"), y)];
+  }
+
+  // The range of the mean curves after the first quarter of their points, with a margin of 5 %; few points count as a whole.
+  function lateRange(series, log) {
+    const values = series.flatMap(({ mean }) => mean.slice(mean.length < 6 ? 0 : Math.floor(mean.length / 4)))
+      .filter((value) => value !== null && (!log || value > 0)).map((value) => (log ? Math.log10(value) : value));
+    if (!values.length) return null;
+    const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
+    const margin = 0.05 * (high - low) || 0.05 * Math.abs(high) || 0.05;
+    return [low - margin, high + margin];
   }
 
   function legend(chart) {
@@ -223,12 +234,10 @@
       chart.late = true;
       chart.on = new Set(chart.order.length > MANY ? chart.order.slice(0, SHOWN) : chart.order);
       choice(chart, "x axis", names, chart.abscissa, (value) => { chart.abscissa = value; draw(chart); });
-      if (Object.values(chart.views).some((view) => view.late)) {
-        choice(chart, "y axis", [["late", "late rounds"], ["all", "whole range"]], "late", (value) => {
-          chart.late = value === "late";
-          draw(chart);
-        });
-      }
+      choice(chart, "y axis", [["late", "late rounds"], ["all", "whole range"]], "late", (value) => {
+        chart.late = value === "late";
+        draw(chart);
+      });
       if (chart.order.length > 1) legend(chart);
     }
     if (!coarse && chart.kind !== "bars") {
