@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -21,14 +22,16 @@ _LONGEST = 500  # characters of a parameter, for older servers
 
 @dataclass(frozen=True)
 class MLflow(Tracker):
-    """MLflow: parameters and scores, at the server or in the store that MLFLOW_TRACKING_URI names."""
+    """One MLflow run for each run, at the server or in the store that MLFLOW_TRACKING_URI names."""
 
     experiment: str = "fedswe"  # the MLflow experiment that the runs are put in
 
+    title: ClassVar[str] = "MLflow: a server or a local store"
     package: ClassVar[str] = "mlflow"
     extra: ClassVar[str] = "mlflow"
 
     def start(self, settings: Mapping[str, Any], directory: Path | None) -> _Run:
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow would report its use to its makers
         from mlflow import MlflowClient
 
         client = MlflowClient()

@@ -12,8 +12,9 @@ from fedswe.tracking.tracker import Status, Tracker
 
 @dataclass(frozen=True)
 class TensorBoard(Tracker):
-    """TensorBoard: event files in each run directory, shown by `tensorboard --logdir runs`."""
+    """Event files in the folder `tensorboard` of each run directory; `tensorboard --logdir runs` shows them."""
 
+    title: ClassVar[str] = "TensorBoard: event files in the run directory"
     package: ClassVar[str] = "tensorboard"
     extra: ClassVar[str] = "tensorboard"
     needs_directory: ClassVar[bool] = True

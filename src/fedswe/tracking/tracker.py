@@ -30,6 +30,7 @@ class TrackedRun(Protocol):
 class Tracker(ABC):
     """Derive a frozen dataclass; its fields are parameters, given as `NAME:KEY=VALUE`."""
 
+    title: ClassVar[str] = ""  # one line for `fedswe list`
     package: ClassVar[str] = ""  # the Python package that it needs
     extra: ClassVar[str] = ""  # of fedswe, that installs it
     needs_directory: ClassVar[bool] = False  # whether it can only track runs that are kept in a directory
@@ -42,8 +43,9 @@ class Tracker(ABC):
         tracker may keep files of this run, such as the name of its record; None if the run is not kept.
         """
 
-    def check(self) -> None:  # noqa: B027
+    def check(self) -> None:
         """Refuse, before the first round, what cannot work."""
+        return
 
 
 def tracker_named(text: str) -> Tracker:

@@ -18,11 +18,12 @@ _FILE = "wandb.json"  # in the run directory: the id of the run, and nothing sec
 
 @dataclass(frozen=True)
 class WandB(Tracker):
-    """Weights & Biases: online, or offline into the run directory, from which `wandb sync` sends it later."""
+    """Online, or offline in the run directory, from which `wandb sync` sends it later."""
 
     project: str = "fedswe"  # that the runs are put in
     mode: Literal["", "online", "offline"] = ""  # "": as WANDB_MODE says, else online
 
+    title: ClassVar[str] = "Weights & Biases: online or offline"
     package: ClassVar[str] = "wandb"
     extra: ClassVar[str] = "wandb"
 
@@ -41,6 +42,7 @@ class WandB(Tracker):
         )
 
     def start(self, settings: Mapping[str, Any], directory: Path | None) -> _Run:
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # wandb would report its errors to its makers
         import wandb
 
         file = directory / _FILE if directory else None
