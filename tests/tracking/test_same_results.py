@@ -1,17 +1,18 @@
 """Trackers are no part of a run's identity, and change no bit of its results."""
 
-import subprocess
+import tomllib
 from dataclasses import replace
 
 import pytest
 
 from fedswe import compare, resume, run
+from fedswe.errors import TrackerWarning
 from fedswe.experiment.configuration import dump, load, load_text, settings
 from fedswe.experiment.runner import StopRun
 from fedswe.grid.local import InProcess, LocalProcesses
 from fedswe.grid.runner import run_cells
 from fedswe.grid.store import ResultStore, RunStore
-from tests.cli.command import fedswe, process
+from tests.cli.command import fedswe
 from tests.grid.grids import small_cells
 
 HERE = "tests.tracking.trackers"
@@ -70,27 +71,22 @@ def test_a_resumed_run_goes_on_with_its_trackers(tmp_path):
 
 @pytest.mark.parametrize(("kind", "workers"), [(RunStore, InProcess), (ResultStore, lambda: LocalProcesses(2))])
 def test_every_cell_of_a_grid_is_a_run(tmp_path, kind, workers):
-    cells = [replace(c, experiment=replace(c.experiment, track=[f"{HERE}:Lines"])) for c in small_cells(4, 10)]
+    """Also in worker processes, which pass on that a tracker has failed: one line for all runs."""
+    track = [f"{HERE}:Lines", f"{HERE}:Failing"]
+    cells = [replace(cell, experiment=replace(cell.experiment, track=track)) for cell in small_cells(4, 10)]
     store = kind(tmp_path)
-    with workers() as executor:
+    with workers() as executor, pytest.warns(TrackerWarning) as warned:
         run_cells(cells, store, executor)
+    (text,) = [str(warning.message) for warning in warned]
+    assert f"{HERE}:Failing failed (" in text
     for cell in cells:
         lines = (store.tracked(cell) / "tracked.txt").read_text().splitlines()
         assert lines[0] == f"start {cell.experiment.rounds}"
         assert lines[-1] == "finished"
         assert lines[-2].split()[0] == str(cell.experiment.rounds)
+        for file in tmp_path.glob(f"cells/{cell.name}.toml"):
+            assert "track" not in tomllib.loads(file.read_text())["config"]
         assert store.finished(replace(cell, experiment=replace(cell.experiment, track=[])))
-
-
-@pytest.mark.slow
-def test_worker_processes_pass_on_what_failed(tmp_path):
-    """Two processes with two failing runs each: one line of the command."""
-    words = ["compare", *WORDS, "--algorithms", "fedavg,fedswe", "--seeds", "3,4", "--jobs", "2", "--out", tmp_path]
-    done = process(*words, f"track={HERE}:Failing", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    errors = [line for line in done.communicate()[1].splitlines() if line.startswith("warning: ")]
-    assert done.returncode == 0
-    assert len(errors) == 1
-    assert "Failing failed (" in errors[0]
 
 
 def test_a_comparison_that_is_not_kept_has_no_event_files():

@@ -167,7 +167,7 @@ class ResultStore(Store):
         table = {
             "cell": dict(cell.notes),
             "run": {**json.loads((work.path / "run.json").read_text()), "seconds": history.last["seconds"]},
-            "config": tomllib.loads(work.config()),
+            "config": {key: value for key, value in tomllib.loads(work.config()).items() if key != "track"},
         }
         result.parent.mkdir(parents=True, exist_ok=True)
         write_whole(result.with_suffix(".toml"), tomli_w.dumps(table))
