@@ -35,7 +35,7 @@ def test_rows_and_status(tmp_path):
     [
         ("start", "SystemExit: no connection"),
         ("log", "OSError: round 0 is lost"),
-        ("finish", "ValueError: no end"),
+        ("finish", "ValueError: https://host:5000/a has no end"),  # not its password
     ],
 )
 def test_a_failing_tracker_warns_once(tmp_path, at, reason):

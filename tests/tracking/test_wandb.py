@@ -63,6 +63,7 @@ def test_offline_runs(tmp_path, monkeypatch):
     assert {t: values["server_distance"] for t, values in rows.items()} == {
         r["round"]: r["server_distance"] for r in result.history.rows
     }
+    assert not list((tmp_path / "run" / "wandb").rglob("requirements.txt"))
     for file in (tmp_path / "run").rglob("*"):
         assert SECRET.encode() not in (file.read_bytes() if file.is_file() else b"")
 

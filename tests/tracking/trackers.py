@@ -54,7 +54,7 @@ class _Failing:
 
     def finish(self, status):
         if self._at == "finish":
-            raise ValueError("no end")
+            raise ValueError("https://me:secret@host:5000/a has no end")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -114,4 +115,5 @@ class _TrackerThread:
 
 
 def _in_one_line(error: BaseException) -> str:
-    return printable(located(error) or first_line(error))
+    """Without the password of an address: the line may be kept in a log."""
+    return re.sub(r"://[^/\s@]*@", "://", printable(located(error) or first_line(error)))

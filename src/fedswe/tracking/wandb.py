@@ -58,9 +58,16 @@ class WandB(Tracker):
             dir=str(directory) if directory else None,
             mode=self._mode(),
             reinit="create_new",  # several runs of one process are tracked at the same time
-            # Neither the output of the command nor the machine's load nor the repository is sent.
             settings=wandb.Settings(
-                console="off", silent=True, disable_git=True, save_code=False, x_disable_stats=True
+                silent=True,
+                console="off",  # does not send the output of the command, nor anything about machine and packages
+                disable_git=True,
+                save_code=False,
+                disable_job_creation=True,
+                x_disable_stats=True,
+                x_disable_meta=True,
+                x_disable_machine_info=True,
+                x_save_requirements=False,
             ),
         )
         if file is not None:
