@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from fedswe.cli import doctor
+from fedswe.gym.settings import trace_files
 from tests.cli.command import fedswe
 
 MODULES = {
@@ -94,10 +95,10 @@ def test_a_folder_that_cannot_be_written(checks, tmp_path):
 
 def test_data_and_traces(checks, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path))
-    (tmp_path / "fedscale300_48h.csv").write_text("")
+    trace_files()["fedscale"].write_text("")
     _, found = checks()
     assert found["data svhn"]["fix"] == "fedswe data fetch svhn"
-    assert found["traces"]["found"] == f"fedscale of flash-charging, flash-battery, fedscale in {tmp_path}"
+    assert found["traces"]["found"] == f"fedscale of {', '.join(trace_files())} in {tmp_path}"
 
 
 @pytest.mark.slow
