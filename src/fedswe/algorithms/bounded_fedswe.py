@@ -69,7 +69,7 @@ class BoundedFedSWE(FedSWEVariant):
 
     def report(self, c: Client, d: Any, job: Job, done: Done, at: ClientView) -> tuple[Client, Model | Split]:
         echo = at.t - c.last
-        above = (echo > d.bound).to(echo.dtype)
+        above = echo.new_ones(echo.shape) * (echo > d.bound)
         after, sent = super().report(replace(c, last=at.t - echo.minimum(d.bound)), d, job, done, at)
         if isinstance(sent, Model):
             return after, CountedModel(sent.x, above)

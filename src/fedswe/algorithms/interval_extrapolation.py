@@ -45,16 +45,14 @@ class IntervalExtrapolation(IntervalWeights):
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, WeightedSquare]:
         after, sent = super().report(c, d, job, done, at)
-        progress = done.end - job.start
-        return after, WeightedSquare(
-            sent.progress, sent.weight, sent.weight * (progress * progress).sum(-1, keepdim=True)
-        )
+        length = (done.end - job.start).norm(dim=-1, keepdim=True)
+        return after, WeightedSquare(sent.progress, sent.weight, sent.weight * length**2)
 
     def merge(self, s: Model, total: Any, count: int, at: ServerView) -> Update:
         if count == 0:
             return Update(s, s.x)
         mean = total.progress / total.weight
-        length = (mean * mean).sum(-1, keepdim=True)
         tiny = 1e-30  # where no client moved
-        eta = (total.square / total.weight / (2 * length).clamp(min=tiny)).clamp(1.0, self.longest)
+        length = mean.norm(dim=-1, keepdim=True)
+        eta = (total.square / total.weight / (2 * length**2).clamp(min=tiny)).clamp(1.0, self.longest)
         return Update(s, s.x, eta * mean)

@@ -69,7 +69,7 @@ class Shape:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _wider
     __pow__ = __rpow__ = __neg__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _wider
-    clamp = floor = round = sqrt = sign = where = _wider
+    clamp = minimum = floor = round = exp = sqrt = sign = where = _wider
 
 
 def in_d(count: int, d: int) -> str:

@@ -94,7 +94,8 @@ def _setting(result: SettingResult) -> list[str]:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     lost = [label for label in result.by_output if label not in result.chosen]
-    for what, labels in (("Diverged or learned nothing with every rate", lost), ("Trials are missing", sorted(result.incomplete))):
+    missing = sorted(result.incomplete)
+    for what, labels in (("Diverged or learned nothing with every rate", lost), ("Trials are missing", missing)):
         if labels:
             lines += ["", f"{what}: {', '.join(f'`{label}`' for label in labels)}."]
     return lines
