@@ -1,7 +1,8 @@
 """A real headless Chromium for tests of pages: what a page draws, says on its console and asks the network for.
 
 In the conftest.py of a folder of tests: `from tests.browser import browser, chromium`. The tests are skipped where
-Chromium is missing (Debian: apt-get install chromium), and checks of accessibility where axe-core is (`make browser-tools`).
+Chromium is missing (Debian: apt-get install chromium), and checks of accessibility
+where axe-core is (`make browser-tools`).
 """
 
 from __future__ import annotations
