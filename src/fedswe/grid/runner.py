@@ -50,6 +50,7 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
 
     Raises KeyboardInterrupt after it was asked to stop and has saved everything.
     """
+    store.plan(cells)
     with _Signals() as signals:
         while left := _unclaimed(cells, store):
             with store.claim(left[0]):

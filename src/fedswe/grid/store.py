@@ -11,7 +11,7 @@ import shutil
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from fedswe.results.history import History
 from fedswe.results.locks import Claim
 from fedswe.results.run_directory import RunDirectory
 from fedswe.sources import refuse_changed
+
+PLANNED = "planned.txt"
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,21 @@ class Store(ABC):
     @abstractmethod
     def lock_file(self, cell: Cell) -> Path:
         """The file that is locked while a process runs the cell."""
+
+    @property
+    @abstractmethod
+    def planned_file(self) -> Path:
+        """A file with the names of all cells that commands were asked to run, a line each."""
+
+    def plan(self, cells: Iterable[Cell]) -> None:
+        """Note the cells that shall be run, for those who watch."""
+        path = self.planned_file
+        with suppress(OSError):  # the cells are run nevertheless
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "a+", encoding="utf-8") as file:
+                file.seek(0)
+                known = set(file.read().splitlines())
+                file.write("".join(f"{cell.name}\n" for cell in cells if cell.name not in known))
 
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
@@ -111,6 +128,10 @@ class RunStore(Store):
     def lock_file(self, cell: Cell) -> Path:
         return self.path / ".locks" / f"{cell.name}.lock"
 
+    @property
+    def planned_file(self) -> Path:
+        return self.path / ".locks" / PLANNED
+
     def finished(self, cell: Cell) -> bool:
         directory = RunDirectory(self.work(cell))
         if (directory.path / "config.toml").is_file() and directory.config() != dump(cell.experiment):
@@ -135,6 +156,7 @@ class ResultStore(Store):
     cells/NAME.csv    the history; written last, so its presence means finished
     work/NAME/        while a cell is run: its run directory
     work/NAME.lock    locked by the process that runs it
+    work/planned.txt  the names of all cells that were asked for
     """
 
     def work(self, cell: Cell) -> Path:
@@ -142,6 +164,10 @@ class ResultStore(Store):
 
     def lock_file(self, cell: Cell) -> Path:
         return self.path / "work" / f"{cell.name}.lock"
+
+    @property
+    def planned_file(self) -> Path:
+        return self.path / "work" / PLANNED
 
     def _result(self, cell: Cell) -> Path:
         return self.path / "cells" / f"{cell.name}.csv"
