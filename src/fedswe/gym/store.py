@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from fedswe.errors import require
-from fedswe.grid.cell import Cell
-from fedswe.grid.store import PLANNED, Store
+from fedswe.grid.cell import PLANNED, Cell
+from fedswe.grid.store import Store
 from fedswe.gym.measured import Measured, from_csv, measure, to_csv
 from fedswe.results.files import write_whole
 from fedswe.results.locks import Claim

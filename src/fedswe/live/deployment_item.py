@@ -1,0 +1,112 @@
+"""A deployment in the list: its server, its clients, its alarms, and who was merged in which round."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from fedswe.deploy import ledger
+from fedswe.deploy.membership import Membership
+from fedswe.deploy.status import ClientStatus, Status, read_status
+from fedswe.errors import FedsweError, printable
+from fedswe.live.found import DeploymentPlace
+from fedswe.live.plain_files import plain
+from fedswe.live.strip import Strip
+
+_LEDGER = 1 << 28  # bytes
+_CLIENTS = 500  # that are sent: those with something to say first
+_REPEAT = 5.0  # seconds between two looks at a deployment whose ledger has not grown
+
+
+class DeploymentItem:
+    def __init__(self, id_: str, place: DeploymentPlace) -> None:
+        self.id, self.place = id_, place
+        self.strip = Strip()
+        self._reader = ledger.Reader(place.path / ledger.FILE)
+        self._payload: dict[str, Any] = {}
+        self._seen, self._looked = (0, 0), 0.0
+        self._strip_of: tuple[int, str] = (0, "")  # clients, and the model after the last round of the strip
+
+    def look(self) -> None:
+        found = plain(self.place.path / ledger.FILE, _LEDGER)
+        seen = (found.st_size, found.st_mtime_ns) if found else (0, 0)
+        if seen == self._seen and time.monotonic() < self._looked + _REPEAT:
+            return
+        self._seen, self._looked = seen, time.monotonic()
+        if found is None:
+            self._payload = {"problem": f"{ledger.FILE} is missing or too large"}
+            return
+        try:
+            contents = self._reader.read()
+            self._payload = _described(read_status(self.place.path, self._reader))
+        except (FedsweError, OSError) as error:
+            self._payload = {"problem": printable(str(error))[:500]}
+            self._reader = ledger.Reader(self.place.path / ledger.FILE)
+            return
+        self._follow(contents)
+
+    def _follow(self, contents: ledger.Contents) -> None:
+        entries, m = contents.entries, Membership.of(contents).numbers
+        known, model = self._strip_of
+        done = self.strip.rounds
+        if known != m or done > len(entries) or (done and entries[done - 1].model != model):
+            self.strip.clear(m)  # rounds were taken back, or a client has joined
+            done = 0
+        for row in ledger.merged_mask(entries, m)[done:]:
+            self.strip.add(row)
+        self._strip_of = m, entries[-1].model if entries else ""
+
+    def payload(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "kind": "deployment",
+            "name": self.place.name,
+            "path": str(self.place.path),
+            **self._payload,
+        }
+
+
+def _described(status: Status) -> dict[str, Any]:
+    activity, done = status.activity, status.totals.rounds
+    server = (
+        "unknown"
+        if status.running is None
+        else activity.doing
+        if activity
+        else "running"
+        if status.running
+        else "finished"
+        if done >= status.rounds
+        else "paused"
+        if status.paused
+        else "stopped"
+        if status.stopped
+        else "not running"
+    )
+    told = sorted(status.clients, key=lambda c: not (c.silent or c.rejected or c.state == "evicted"))[:_CLIENTS]
+    return {
+        "round": done,
+        "rounds": status.rounds,
+        "server": server,
+        "running": status.running,
+        "members": status.members,
+        "connected": len(activity.connected) if activity else None,
+        "last_commit": status.last_commit,
+        "served": status.served,
+        "scores": {name: f"{value:.6g}" for name, value in status.scores.items()},
+        "clients": [_client(client) for client in sorted(told, key=lambda c: c.client)],
+        "alarms": [asdict(alarm) for alarm in status.alarms],
+    }
+
+
+def _client(client: ClientStatus) -> dict[str, Any]:
+    return {
+        "client": client.client,
+        "state": "silent" if client.silent else client.state,
+        "connected": client.connected,
+        "last": None if client.last_merge is None else client.last_merge + 1,  # rounds are counted from 1 for people
+        "echo": client.absent_rounds + 1,
+        "rejected": ", ".join(f"{reason} ({times})" for reason, times in client.rejected.items()),
+        "reason": client.reason,
+    }
