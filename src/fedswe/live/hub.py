@@ -24,6 +24,8 @@ from fedswe.live.strip import RecordedStrip, Strip
 from fedswe.results.held_files import held_files
 from fedswe.results.reported import FILE as REPORTED
 
+NOTHING = -1  # the version of a page that has been sent nothing
+
 _PAUSE = 1.0  # seconds between two looks
 _SHARE = 5.0  # a look is followed by a pause of at least so many times its own length
 _SEARCH = 2.0  # seconds between two searches for new directories
@@ -66,14 +68,9 @@ class Hub:
         self._tick.set()
         self._tick = asyncio.Event()
 
-    async def changed(self, seconds: float) -> bool:
-        """Wait for the next look; whether there was one in this time."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._tick.wait()
-        except TimeoutError:
-            return False
-        return True
+    async def changed(self) -> None:
+        """Wait for the next look."""
+        await self._tick.wait()
 
     # what pages ask ----------------------------------------------------------------------------------------
     @contextmanager
@@ -93,7 +90,7 @@ class Hub:
             return version, ""
         items = ",".join(text for changed, text in self._texts.values() if changed > version)
         gone = json.dumps([id_ for id_, left in self._gone.items() if left > version])
-        rest = json.dumps({"left_out": self._found.left_out, "all": version == 0})
+        rest = json.dumps({"left_out": self._found.left_out, "all": version == NOTHING})
         return self._version, f'{{"items":[{items}],"gone":{gone},{rest[1:]}'
 
     # a look at the directories -----------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import tomllib
 from typing import Any, Literal
 
@@ -24,9 +23,8 @@ class RunItem:
     def __init__(self, id_: str, place: RunPlace) -> None:
         self.id, self.place = id_, place
         self.state: State = "unfinished"
-        self._config: dict[str, Any] = {}
         self._facts: dict[str, Any] = {}
-        self._last: dict[str, float | None] = {}
+        self._round = 0
         self._seen: tuple[float, ...] = ()
         self._changed = 0.0
 
@@ -46,7 +44,7 @@ class RunItem:
         seen = (found.st_ino, found.st_size, found.st_mtime_ns) if found else ()
         if seen != self._seen:
             self._seen, self._changed = seen, round(found.st_mtime, 1) if found else 0.0
-            self._last = _last_row(*ends_of(place.history)) if found else {}
+            self._round = _last_round(*ends_of(place.history)) if found else 0
 
     def payload(self) -> dict[str, Any]:
         return {
@@ -56,7 +54,7 @@ class RunItem:
             "path": str(self.place.path)[-2 * _LONGEST :],
             "grid": self.place.grid,
             "state": self.state,
-            "last": self._last,
+            "round": self._round,
             "changed": self._changed,
             **self._facts,
         }
@@ -101,11 +99,10 @@ def _text(value: object) -> str:
     return str(value)[:_LONGEST]
 
 
-def _last_row(header: str, line: str) -> dict[str, float | None]:
+def _last_round(header: str, line: str) -> int:
+    """The round of the last row of a history."""
     try:
-        columns, values = next(csv.reader([header]), []), [float(word) for word in line.split(",")]
-        if len(columns) != len(values):
-            return {}
-        return {name[:_LONGEST]: v if math.isfinite(v) else None for name, v in zip(columns, values, strict=True)}
-    except (ValueError, csv.Error):
-        return {}
+        column = next(csv.reader([header]), []).index("round")
+        return int(float(line.split(",")[column]))
+    except (ValueError, IndexError, OverflowError, csv.Error):
+        return 0

@@ -7,39 +7,54 @@ sent everything once more.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
-from fedswe.live.hub import Hub
+from fedswe.live.hub import NOTHING, Hub
 
 _ALIVE = 10.0  # seconds without news after which a page is told that the server is there
-_NOTHING = (-1, -1, -1)
 
 
 async def events(hub: Hub, ids: Sequence[str]) -> AsyncIterator[str]:
     """Server-sent events for a page that shows the curves of these runs and deployments."""
-    version = 0
-    curves: dict[str, tuple[int, int, int]] = {}
-    strips: dict[str, tuple[int, int]] = {}
+    seen, spoken = _Seen(), 0.0
     yield "retry: 1000\n\n"
     with hub.following(ids):
         while True:
-            version, text = hub.since(version)
-            if text:
-                yield _event("items", text)
-            for id_ in ids:
-                curve = hub.curves.get(id_)
-                if curve is not None and curves.get(id_) != curve.position:
-                    yield _json("curve", {"id": id_, **curve.since(curves.get(id_, _NOTHING))})
-                    curves[id_] = curve.position
-                strip = hub.strips.get(id_)
-                if strip is not None and strips.get(id_) != strip.position:
-                    yield _json("strip", {"id": id_, **strip.since(strips.get(id_, _NOTHING[:2]))})
-                    strips[id_] = strip.position
+            for event in seen.news(hub, ids):
+                spoken = time.monotonic()
+                yield event
             if hub.closed:
                 return
-            if not await hub.changed(_ALIVE):
+            if time.monotonic() > spoken + _ALIVE:
+                spoken = time.monotonic()
                 yield _event("alive", "{}")
+            await hub.changed()
+
+
+class _Seen:
+    """What a page has been sent."""
+
+    def __init__(self) -> None:
+        self._version = NOTHING
+        self._curves: dict[str, tuple[int, int, int]] = {}
+        self._strips: dict[str, tuple[int, int]] = {}
+
+    def news(self, hub: Hub, ids: Sequence[str]) -> Iterator[str]:
+        self._version, text = hub.since(self._version)
+        if text:
+            yield _event("items", text)
+        for id_ in ids:
+            curve, strip = hub.curves.get(id_), hub.strips.get(id_)
+            if curve is not None and self._curves.get(id_) != curve.position:
+                message = curve.since(self._curves.get(id_, (NOTHING, 0, 0)))
+                self._curves[id_] = curve.position
+                yield _json("curve", {"id": id_, **message})
+            if strip is not None and self._strips.get(id_) != strip.position:
+                message = strip.since(self._strips.get(id_, (NOTHING, 0)))
+                self._strips[id_] = strip.position
+                yield _json("strip", {"id": id_, **message})
 
 
 def _json(name: str, value: dict[str, Any]) -> str:

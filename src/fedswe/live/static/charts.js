@@ -85,7 +85,7 @@ function layout(more) {
   const axis = { automargin: true, gridcolor: "#e6e9ee", linecolor: "#8a94a3", zeroline: false };
   return {
     margin: { l: 55, r: 15, t: 8, b: 45 }, font: { family: "system-ui, sans-serif", size: 13, color: "#14181d" },
-    showlegend: true, legend: { orientation: "h", y: -0.22, x: 0, xanchor: "left" }, hovermode: "closest",
+    showlegend: false, hovermode: "closest", // the tables and lists are the legend: they wrap, and are read aloud
     ...more, xaxis: { ...axis, ...more.xaxis }, yaxis: { ...axis, ...more.yaxis },
   };
 }
@@ -125,6 +125,11 @@ function drawLatest(ids, score, model) {
     return [item.name, item.state ?? item.server ?? "", `${round} of ${rounds}`, format(tip?.[column]),
       number("available"), number("reported"), number("echo_mean"), number("echo_max")];
   }));
+  ids.forEach((id, i) => {
+    const cell = body.rows[i].cells[0];
+    cell.style.setProperty("--colour", colourOf(id));
+    cell.classList.add("coloured");
+  });
 }
 
 function fillTable(body, rows) {
@@ -149,11 +154,11 @@ function drawCounts(id, axis) {
     });
     line("available", "available", "#0b5cad");
     line("reported", "reported", "#15803d", { line: { color: "#15803d", width: 1.5, dash: "dot" } });
-    line("echo_mean", "mean echo (right)", "#c2410c", { yaxis: "y2" });
-    line("echo_max", "longest echo (right)", "#9a1b1b", { yaxis: "y2", line: { color: "#9a1b1b", width: 1, dash: "dash" } });
+    line("echo_mean", "mean echo", "#c2410c", { yaxis: "y2" });
+    line("echo_max", "longest echo", "#9a1b1b", { yaxis: "y2", line: { color: "#9a1b1b", width: 1, dash: "dash" } });
   }
   Plotly.react("counts", traces, layout({
-    uirevision: `${id} ${axis}`, margin: { l: 55, r: 50, t: 8, b: 45 }, legend: { orientation: "h", y: -0.35, x: 0 },
+    uirevision: `${id} ${axis}`, margin: { l: 55, r: 50, t: 8, b: 45 },
     xaxis: { title: { text: AXES[axis] } }, yaxis: { title: { text: "clients" }, rangemode: "tozero" },
     yaxis2: { title: { text: "rounds" }, overlaying: "y", side: "right", rangemode: "tozero", showgrid: false },
   }), CONFIG);
@@ -181,9 +186,9 @@ function drawStrip(id) {
     { type: "bar", orientation: "h", x: strip.missed, y, xaxis: "x2", marker: { color: "#c2410c" }, width: 1,
       hovertemplate: "%{y}: missed %{x} rounds<extra></extra>" },
   ], layout({
-    uirevision: id, showlegend: false, bargap: 0,
+    uirevision: id, bargap: 0,
     xaxis: { title: { text: "round" }, domain: [0, 0.8], range: [0.5, Math.max(progressOf(item)[1], strip.rounds) + 0.5] },
-    xaxis2: { title: { text: "rounds missed" }, domain: [0.84, 1], rangemode: "tozero", nticks: 3, automargin: true },
+    xaxis2: { title: { text: "missed" }, domain: [0.84, 1], rangemode: "tozero", nticks: 3, automargin: true },
     yaxis: { title: { text: groups < strip.m ? "group of clients" : "client" }, range: [groups - 0.5, -0.5] },
   }), CONFIG);
   place.dataset.rounds = strip.rounds;

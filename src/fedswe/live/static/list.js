@@ -84,7 +84,7 @@ function fillRow(row, item) {
 }
 
 export function progressOf(item) {
-  return item.kind === "run" ? [item.last?.round ?? 0, item.rounds ?? 0] : [item.round ?? 0, item.rounds ?? 0];
+  return [item.round ?? 0, item.rounds ?? 0];
 }
 
 // a grid and its cells ------------------------------------------------------------------------------------------
