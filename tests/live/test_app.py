@@ -31,6 +31,7 @@ def test_any_method_but_get_and_head_is_refused(server, method):
 
 def test_head_and_get_are_answered(server):
     assert server.ask("/", "HEAD")[::2] == (200, b"")
+    assert server.ask("/events", "HEAD")[::2] == (200, b"")  # which ends at once
     status, headers, body = server.ask("/")
     assert status == 200
     assert b"<title>fedswe live</title>" in body

@@ -51,6 +51,8 @@ def application(hub: Hub, port: int) -> ASGIApp:
         ids = list(dict.fromkeys(request.query_params.getlist("id")))[:_CURVES]
         if not all(re.fullmatch("[0-9a-f]{16}", id_) for id_ in ids):
             return PlainTextResponse("no such id", 404)
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         return StreamingResponse(counted(ids), media_type="text/event-stream")
 
     async def counted(ids: list[str]) -> AsyncIterator[str]:

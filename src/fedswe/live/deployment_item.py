@@ -39,7 +39,7 @@ class DeploymentItem:
             return
         try:
             contents = self._reader.read()
-            self._payload = _described(read_status(self.place.path, self._reader))
+            self._payload = _described(read_status(self.place.path, self._reader), contents)
         except (FedsweError, OSError) as error:
             self._payload = {"problem": printable(str(error))[:500]}
             self._reader = ledger.Reader(self.place.path / ledger.FILE)
@@ -67,23 +67,18 @@ class DeploymentItem:
         }
 
 
-def _described(status: Status) -> dict[str, Any]:
+def _described(status: Status, contents: ledger.Contents) -> dict[str, Any]:
     activity, done = status.activity, status.totals.rounds
-    server = (
-        "unknown"
-        if status.running is None
-        else activity.doing
-        if activity
-        else "running"
-        if status.running
-        else "finished"
-        if done >= status.rounds
-        else "paused"
-        if status.paused
-        else "stopped"
-        if status.stopped
-        else "not running"
-    )
+    if activity is not None:
+        server = str(activity.doing)
+    elif status.running is None:
+        server = "unknown"
+    elif status.running:
+        server = "running"
+    elif done >= status.rounds:
+        server = "finished"
+    else:
+        server = "paused" if status.paused else "stopped" if status.stopped else "not running"
     told = sorted(status.clients, key=lambda c: not (c.silent or c.rejected or c.state == "evicted"))[:_CLIENTS]
     return {
         "round": done,
@@ -95,17 +90,19 @@ def _described(status: Status) -> dict[str, Any]:
         "last_commit": status.last_commit,
         "served": status.served,
         "scores": {name: f"{value:.6g}" for name, value in status.scores.items()},
-        "clients": [_client(client) for client in sorted(told, key=lambda c: c.client)],
+        "clients": [_client(client, contents) for client in sorted(told, key=lambda c: c.client)],
         "alarms": [asdict(alarm) for alarm in status.alarms],
     }
 
 
-def _client(client: ClientStatus) -> dict[str, Any]:
+def _client(client: ClientStatus, contents: ledger.Contents) -> dict[str, Any]:
+    last = client.last_merge
     return {
         "client": client.client,
         "state": "silent" if client.silent else client.state,
         "connected": client.connected,
-        "last": None if client.last_merge is None else client.last_merge + 1,  # rounds are counted from 1 for people
+        "last": None if last is None else last + 1,  # for people, rounds are counted from 1
+        "seen": None if last is None else contents.entries[last].time,
         "echo": client.absent_rounds + 1,
         "rejected": ", ".join(f"{reason} ({times})" for reason, times in client.rejected.items()),
         "reason": client.reason,

@@ -178,20 +178,30 @@ function drawStrip(id) {
   const who = groups < strip.m ? `groups of ${Math.ceil(strip.m / groups)} clients` : "clients";
   set(text, `${strip.m} clients, ${strip.rounds} rounds. Rounds missed: ${missed[0]} to ${missed.at(-1)}, ` +
     `half of the ${who} at most ${missed[Math.floor((missed.length - 1) / 2)]}.`);
-  const z = strip.sizes.map((_, g) => strip.bins.map((bin) => bin[g]));
-  const y = strip.sizes.map((_, g) => g), x = strip.bins.map((_, b) => b * strip.width + (strip.width + 1) / 2);
+  const order = strip.sizes.map((_, g) => g);
+  if (document.getElementById("sorted").checked) order.sort((a, b) => strip.missed[a] - strip.missed[b]);
+  const z = order.map((g) => strip.bins.map((bin) => bin[g]));
+  const y = order.map((_, i) => i), labels = z.map((row, i) => row.map(() => order[i]));
+  const x = strip.bins.map((_, b) => b * strip.width + (strip.width + 1) / 2);
   Plotly.react("strip", [
     { type: "heatmap", z, x, y, zmin: 0, zmax: 100, showscale: false, colorscale: [[0, "#f1f3f6"], [1, "#0b5cad"]],
-      hovertemplate: `${groups < strip.m ? "group" : "client"} %{y}, round %{x}: reported in %{z} %<extra></extra>` },
-    { type: "bar", orientation: "h", x: strip.missed, y, xaxis: "x2", marker: { color: "#c2410c" }, width: 1,
-      hovertemplate: "%{y}: missed %{x} rounds<extra></extra>" },
+      customdata: labels,
+      hovertemplate: `${groups < strip.m ? "group" : "client"} %{customdata}, round %{x}: reported in %{z} %<extra></extra>` },
+    { type: "bar", orientation: "h", x: order.map((g) => strip.missed[g]), y, xaxis: "x2", marker: { color: "#c2410c" },
+      width: 1, customdata: order, hovertemplate: "%{customdata}: missed %{x} rounds<extra></extra>" },
   ], layout({
     uirevision: id, bargap: 0,
     xaxis: { title: { text: "round" }, domain: [0, 0.8], range: [0.5, Math.max(progressOf(item)[1], strip.rounds) + 0.5] },
     xaxis2: { title: { text: "missed" }, domain: [0.84, 1], rangemode: "tozero", nticks: 3, automargin: true },
-    yaxis: { title: { text: groups < strip.m ? "group of clients" : "client" }, range: [groups - 0.5, -0.5] },
+    yaxis: { title: { text: groups < strip.m ? "group of clients" : "client" }, range: [groups - 0.5, -0.5],
+      ...(groups <= 30 ? { tickvals: y, ticktext: order.map(String) } : { showticklabels: false }) },
   }), CONFIG);
   place.dataset.rounds = strip.rounds;
+}
+
+function when(seconds) {
+  const then = new Date(1000 * seconds), today = then.toDateString() === new Date().toDateString();
+  return today ? then.toLocaleTimeString() : then.toLocaleString();
 }
 
 // a deployment ------------------------------------------------------------------------------------------------
@@ -210,5 +220,6 @@ export function drawDeployment() {
   while (alarms.children.length > texts.length) alarms.lastChild.remove();
   texts.forEach((text, i) => set(alarms.children[i] ?? alarms.appendChild(element("li")), text));
   fillTable(document.querySelector("#clients tbody"), (item.clients ?? []).map((c) => [c.client, c.state,
-    c.connected == null ? "unknown" : c.connected ? "yes" : "no", c.last ?? "never", c.echo, c.rejected || "–", c.reason || "–"]));
+    c.connected == null ? "–" : c.connected ? "yes" : "no", c.last == null ? "never" : `round ${c.last}, ${when(c.seen)}`,
+    c.echo, c.rejected || "–", c.reason || "–"]));
 }

@@ -144,7 +144,7 @@ document.addEventListener("visibilitychange", () => {
 setInterval(() => {
   if (source && Date.now() - heard > SILENCE) connect(true); // after a sleep a connection may look open
 }, 5000);
-for (const id of ["score", "model", "axis", "focus"]) document.getElementById(id).addEventListener("change", draw);
+for (const id of ["score", "model", "axis", "focus", "sorted"]) document.getElementById(id).addEventListener("change", draw);
 document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());
 fromAddress();
 connect();
