@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
+from fedswe.comparison.compare import compare
 from fedswe.experiment import runner
 from fedswe.experiment.configuration import load
 from fedswe.live.hub import NOTHING, Hub
@@ -83,6 +85,26 @@ def test_curves_are_read_only_while_a_page_shows_them(tmp_path):
     assert hub.curves == {}
 
 
+def grid_of(hub):
+    look(hub)
+    return next(item for item in changes(hub, NOTHING)[1]["items"] if item["kind"] == "grid")
+
+
+def test_a_comparison_shows_its_cells_done_running_and_waiting(tmp_path):
+    base = load(None, [*QUICK, "rounds=4"])
+    compare(base, ["fedavg"], seeds=[3, 4], out=tmp_path / "cmp", jobs=1)
+    hub = Hub([tmp_path])
+    names = ["fedavg-lr0.1-seed3", "fedavg-lr0.1-seed4"]
+    assert [cell[:2] for cell in grid_of(hub)["cells"]] == [[name, "done"] for name in names]
+    (tmp_path / "cmp" / "runs" / names[0] / "model.safetensors").unlink()
+    shutil.rmtree(tmp_path / "cmp" / "runs" / names[1])
+    assert [cell[1] for cell in grid_of(hub)["cells"]] == ["stopped", "waiting"]
+    with RunDirectory(tmp_path / "cmp" / "runs" / names[0]).held():
+        grid = grid_of(hub)
+    assert [cell[1] for cell in grid["cells"]] == ["running", "waiting"]
+    assert grid["counts"] == {"done": 0, "running": 1, "stopped": 0, "waiting": 1}
+
+
 @pytest.mark.parametrize(
     "config",
     [b"", b"\xff\xfe\x00", b"rounds = [", b"a = " + b"[" * 5000,
@@ -119,7 +141,7 @@ def test_pipes_and_folders_in_place_of_files_do_not_stop_it(tmp_path):
     with hub.following([item["id"] for item in items]):
         look(hub)
     assert len(items) == 4
-    assert "is missing or too large" in next(item["problem"] for item in items if item["kind"] == "deployment")
+    assert "is missing or larger than" in next(item["problem"] for item in items if item["kind"] == "deployment")
 
 
 def test_a_damaged_ledger_is_a_problem_of_its_deployment(tmp_path):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from fedswe.deploy import ledger
+from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.status import ClientStatus, Status, read_status
 from fedswe.errors import FedsweError, printable
@@ -14,7 +17,7 @@ from fedswe.live.found import DeploymentPlace
 from fedswe.live.plain_files import plain
 from fedswe.live.strip import Strip
 
-_LEDGER = 1 << 28  # bytes
+_LEDGER = 1 << 26  # bytes
 _CLIENTS = 500  # that are sent: those with something to say first
 _REPEAT = 5.0  # seconds between two looks at a deployment whose ledger has not grown
 
@@ -35,9 +38,14 @@ class DeploymentItem:
             return
         self._seen, self._looked = seen, time.monotonic()
         if found is None:
-            self._payload = {"problem": f"{ledger.FILE} is missing or too large"}
+            self._payload = {
+                "problem": f"{ledger.FILE} is missing or larger than {_LEDGER >> 20} MB: see fedswe deploy status"
+            }
             return
         try:
+            for line, contents in self._reader.lines():
+                if isinstance(line, Entry):  # digests are most of a ledger, and not shown
+                    contents.entries[-1] = replace(line, jobs={}, reports={}, moves={}, files={})
             contents = self._reader.read()
             self._payload = _described(read_status(self.place.path, self._reader), contents)
         except (FedsweError, OSError) as error:
@@ -53,8 +61,10 @@ class DeploymentItem:
         if known != m or done > len(entries) or (done and entries[done - 1].model != model):
             self.strip.clear(m)  # rounds were taken back, or a client has joined
             done = 0
-        for row in ledger.merged_mask(entries, m)[done:]:
-            self.strip.add(row)
+        for entry in entries[done:]:
+            merged = np.zeros(m, dtype=bool)
+            merged[list(entry.merged)] = True
+            self.strip.add(merged)
         self._strip_of = m, entries[-1].model if entries else ""
 
     def payload(self) -> dict[str, Any]:

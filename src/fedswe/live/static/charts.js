@@ -169,6 +169,7 @@ function drawStrip(id) {
   const strip = state.strips.get(id), item = state.items.get(id), text = document.getElementById("strip-text");
   const place = document.getElementById("strip");
   place.hidden = !strip?.m || !strip.rounds;
+  document.getElementById("sorted").parentElement.hidden = place.hidden;
   if (place.hidden) {
     set(text, item ? "Not recorded for this run." : "Nothing is selected.");
     place.dataset.rounds = 0;
