@@ -2,8 +2,10 @@
 
     python benchmarks/live.py FOLDER [PAIRS]
 
-Runs 10,000 rounds, each evaluated, alternately without a server and with one whose 50 pages show the run. A page is a
-connection that fetches what a browser fetches and reads all events; the browsers themselves are not measured.
+First a run of 10,000 rounds, each evaluated, with 50 pages that show it. Then one long run, in turn with and without
+the server and its pages: the CPU time per round of its process in neighbouring slices of ten seconds is compared, since
+on a machine that others use, whole runs differ by more than what is to be measured. A page is a connection that fetches
+what a browser fetches and reads all events; the browsers themselves are not measured.
 """
 
 import json
@@ -13,14 +15,13 @@ import statistics
 import subprocess
 import sys
 import threading
+import time
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
-PAGES, ROUNDS = 50, 10_000
-SETTINGS = (
-    "task.name=quadratic", "task.centers=[0,1,2,3,4,5,6,7,8,9]", "availability.p=0.5", f"rounds={ROUNDS}",
-    "evaluate.every=1",
-)  # fmt: skip
+PAGES, ROUNDS, SLICE = 50, 10_000, 10.0
+SETTINGS = ("task.name=quadratic", "task.centers=[0,1,2,3,4,5,6,7,8,9]", "availability.p=0.5", "evaluate.every=1")
 
 
 class Page(threading.Thread):
@@ -56,54 +57,94 @@ class Page(threading.Thread):
         return ""
 
 
-def run(out: Path) -> float:
-    """CPU seconds of a run."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fedswe", "run", *SETTINGS, "--out", str(out), "-q"], stdout=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    assert status == 0
-    return used.ru_utime + used.ru_stime
-
-
-def watched(folder: Path, out: Path) -> tuple[float, dict[str, float]]:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "fedswe", "watch", str(folder), "--port", "0"], stdout=subprocess.PIPE, text=True
-    )
+@contextmanager
+def pages_on(folder: Path):
+    """A server and its pages; the server's process."""
+    command = [sys.executable, "-m", "fedswe", "watch", str(folder), "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
     pages = [Page(port) for _ in range(PAGES)]
     for page in pages:
         page.start()
-    seconds = run(out)
-    memory = int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{server.pid}/status").read_text())[1]) / 1024
+    yield server, pages
     server.terminate()
-    _, _, used = os.wait4(server.pid, 0)
+    server.wait()
     for page in pages:
         page.join()
-    return seconds, {
-        "server_peak_mb": round(memory, 1),
-        "server_cpu_s": round(used.ru_utime + used.ru_stime, 1),
+
+
+def started(folder: Path, rounds: int) -> subprocess.Popen:
+    command = [sys.executable, "-m", "fedswe", "run", *SETTINGS, f"rounds={rounds}", "--out", str(folder), "-q"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+def whole_run(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    with pages_on(folder) as (server, pages):
+        assert started(folder / "run", ROUNDS).wait() == 0
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        memory = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
+        server_seconds = cpu_seconds(server.pid)
+    print(json.dumps({
+        "server_peak_mb": round(memory, 1), "server_cpu_s": server_seconds,
         "received_mb_per_page": round(statistics.mean(page.received for page in pages) / 1e6, 2),
         "pages_at_the_end": sum(page.round == ROUNDS for page in pages),
-    }
+    }), flush=True)  # fmt: skip
+
+
+def cpu_seconds(process: int) -> float:
+    words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def slice_of(process: int, folder: Path) -> float:
+    """CPU milliseconds per round in the next ten seconds."""
+
+    def now() -> tuple[float, int]:
+        with open(folder / "history.csv", "rb") as file:
+            file.seek(-400, os.SEEK_END)
+            return cpu_seconds(process), int(file.read().split(b"\n")[-2].split(b",")[0])
+
+    before, began = now()
+    time.sleep(SLICE)
+    after, ended = now()
+    return 1000 * (after - before) / (ended - began)
+
+
+def slices(folder: Path, pairs: int) -> None:
+    run = started(folder / "run", 10**6)
+    history = folder / "run" / "history.csv"
+    while not history.is_file() or history.stat().st_size < 100_000:
+        time.sleep(0.5)
+    alone, watched = [], []
+
+    def measure(with_pages: bool) -> None:
+        if not with_pages:
+            alone.append(slice_of(run.pid, folder / "run"))
+            return
+        with pages_on(folder) as (_, pages):
+            while not all(page.round for page in pages):
+                time.sleep(0.2)
+            watched.append(slice_of(run.pid, folder / "run"))
+
+    for pair in range(pairs):
+        for with_pages in (pair % 2 == 0, pair % 2 == 1):
+            measure(with_pages)
+        print(json.dumps({"alone_ms": round(alone[-1], 4), "watched_ms": round(watched[-1], 4)}), flush=True)
+    run.kill()
+    run.wait()
+    ratios = [b / a for a, b in zip(alone, watched, strict=True)]
+    error = statistics.stdev(ratios) / len(ratios) ** 0.5
+    print(json.dumps({
+        "median_ratio": round(statistics.median(ratios), 4), "mean_ratio": round(statistics.mean(ratios), 4),
+        "standard_error": round(error, 4), "of_sums": round(sum(watched) / sum(alone), 4),
+    }))  # fmt: skip
 
 
 def main() -> None:
-    folder, pairs = Path(sys.argv[1]), int((*sys.argv, "3")[2])
-    alone, beside = [], []
-    for pair in range(pairs):
-        order = ("alone", "watched") if pair % 2 else ("watched", "alone")
-        for which in order:
-            place = folder / f"{which}{pair}"
-            if which == "alone":
-                alone.append(run(place / "run"))
-            else:
-                seconds, measured = watched(place, place / "run")
-                beside.append(seconds)
-                print(json.dumps({"pair": pair, **measured}), flush=True)
-        print(json.dumps({"pair": pair, "alone_cpu_s": alone[-1], "watched_cpu_s": beside[-1]}), flush=True)
-    ratio = statistics.median(b / a for a, b in zip(alone, beside, strict=True))
-    print(json.dumps({"median_ratio": round(ratio, 4), "of_minima": round(min(beside) / min(alone), 4)}))
+    folder, pairs = Path(sys.argv[1]), int((*sys.argv, "16")[2])
+    whole_run(folder / "whole")
+    slices(folder / "slices", pairs)
 
 
 main()

@@ -1,5 +1,8 @@
 """The page in a real browser: it advances with a real run, and recovers from whatever happens to run and server."""
 
+import os
+import signal
+
 import pytest
 
 from fedswe.experiment import runner
@@ -200,3 +203,34 @@ def test_a_deployment_shows_its_clients(watch, chromium, tmp_path):
     cells = visit.page.eval_on_selector_all("#clients tbody tr", "all => all.map(row => row.cells[3].textContent)")
     assert all(cell.startswith("round 6, ") for cell in cells)
     assert (visit.errors, visit.outside) == ([], [])
+
+
+def test_a_page_that_has_slept_asks_again_and_a_hidden_one_does_not_hold_a_connection(watch, chromium, tmp_path):
+    server = watch(tmp_path / "runs")
+    visit, asked = chromium.open("about:blank"), []
+    visit.page.on("request", lambda request: asked.append(request.url) if "/events" in request.url else None)
+    visit.page.clock.install()
+    visit.page.goto(server.address)
+    visit.page.clock.run_for(100)
+    until(lambda: visit.page.inner_text("#connection") == "connected", "no connection")
+    before = len(asked)
+    os.kill(server.process.pid, signal.SIGSTOP)  # it says nothing, as over a connection that did not survive a sleep
+    visit.page.clock.fast_forward(60_000)
+    until(lambda: len(asked) > before, "it did not ask again")
+    os.kill(server.process.pid, signal.SIGCONT)
+    finished(tmp_path / "runs" / "one")
+    until(lambda: visit.page.clock.run_for(100) or visit.page.query_selector("#runs .row"), "the run is not shown")
+
+    hide = "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+    hide += " document.dispatchEvent(new Event('visibilitychange')); }"
+    visit.page.evaluate(hide, True)
+    before = len(asked)
+    finished(tmp_path / "runs" / "two")
+    server.item(lambda item: item["name"].endswith("two"))
+    assert visit.page.locator("#runs .row").count() == 1
+    visit.page.evaluate(hide, False)
+    until(
+        lambda: visit.page.clock.run_for(100) or visit.page.locator("#runs .row").count() == 2, "it did not come back"
+    )
+    assert len(asked) > before
+    assert visit.errors == []
