@@ -11,6 +11,14 @@ CASES = {
     "fedswe echo cap": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "echo_cap": 3.0, "progress_over": "all"}),
     "fedswe active progress": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "progress_over": "active"}),
     "fedswe active progress, clip": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "progress_over": "active", "clip": 0.2}),
+    "fedswe quantile": (
+        "bounded_fedswe",
+        {"lr": 0.8, "k": 2.0, "quantile": 0.8, "bound_rate": 0.5, "progress_over": "all"},
+    ),
+    "fedswe quantile, active progress, clip": (
+        "bounded_fedswe",
+        {"lr": 0.8, "k": 2.0, "quantile": 0.8, "bound_rate": 0.5, "progress_over": "active", "clip": 0.2},
+    ),
     "fedawe": ("fedawe", {"lr": 0.8}),
     "fedawe clip": ("fedawe", {"lr": 0.8, "clip": 0.2}),
     "fedavg": ("fedavg", {"lr": 0.8}),
@@ -20,6 +28,7 @@ CASES = {
     "gfedavg": ("gfedavg", {"lr": 0.8, "amplification": 2.0, "period": 7}),
     "fedau": ("fedau", {"lr": 0.8, "cutoff": 6}),
     "interval_weights": ("interval_weights", {"lr": 0.8, "power": 0.7, "cutoff": 6}),
+    "interval_extrapolation": ("interval_extrapolation", {"lr": 0.8, "power": 0.7, "cutoff": 6, "longest": 3.0}),
     "decayed_memory": ("decayed_memory", {"lr": 0.8, "decay": 0.8, "power": 0.7, "cutoff": 6}),
     "decayed_memory, this round only": ("decayed_memory", {"lr": 0.8, "decay": 0.0, "cutoff": 6}),
     "f3ast": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 3, "initial_rate": 0.7}),

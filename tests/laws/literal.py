@@ -21,15 +21,22 @@ def _available(mask, t):
     return [i for i in range(mask.shape[1]) if mask[t, i]]
 
 
-def fedswe(x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all"):
-    """FedSWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2026), Algorithm 1; clip is the released code's."""
+def fedswe(
+    x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all", quantile=None, bound_rate=0.2
+):
+    """FedSWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2026), Algorithm 1; clip is the released code's.
+
+    With a quantile: the echo is bounded by an estimate of this quantile over the reports of all clients.
+    """
     x, mask, T, m = _begin(x0, mask)
     xs = [x.copy()]
     x_local = [x.copy() for _ in range(m)]
     tau = [-1 for _ in range(m)]
+    bound = 1.0
     for t in range(T):
         A = _available(mask, t)
         n = len(A)
+        above = 0
         reported = {}
         echoed = {}
         for i in A:
@@ -38,9 +45,14 @@ def fedswe(x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_o
             echo = t - tau[i]
             if echo_cap > 0:
                 echo = min(echo, echo_cap)
+            if quantile is not None and t - tau[i] > bound:
+                above += 1
+                echo = min(echo, bound)
             echoed[i] = -echo * G
             reported[i] = start - lr * echo * G
             tau[i] = t
+        if n > 0 and quantile is not None:
+            bound = max(1.0, bound * np.exp(bound_rate * (above / n - (1 - quantile))))
         if n + k > 0:
             if clip > 0 or progress_over == "active":
                 centre = k * x
@@ -166,8 +178,11 @@ def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
     return xs
 
 
-def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50):
-    """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals."""
+def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0):
+    """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals.
+
+    With longest > 1 it is extrapolated as in FedExP (Jhunjhunwala and others, ICLR 2023), with the same weights.
+    """
     x, mask, T, m = _begin(x0, mask)
     xs = [x.copy()]
     waited = [0] * m  # rounds since the last recorded interval ended
@@ -176,7 +191,10 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50):
         there = [i for i in range(m) if mask[t, i]]
         weights = {i: np.mean(recorded[i] or [1.0]) ** power for i in there}
         if there:
-            x = x + lr * sum(weights[i] * (local(i, x, t) - x) for i in there) / sum(weights.values())
+            moved = {i: local(i, x, t) - x for i in there}
+            mean = sum(weights[i] * moved[i] for i in there) / sum(weights.values())
+            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in there) / sum(weights.values())
+            x = x + lr * min(max(1.0, squares / (2 * np.sum(mean**2))), longest) * mean
         for i in range(m):
             waited[i] += 1
             if mask[t, i] or waited[i] == cutoff:
@@ -184,6 +202,10 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50):
                 waited[i] = 0
         xs.append(x.copy())
     return xs
+
+
+def interval_extrapolation(x0, mask, local, *, power=1.0, longest=10.0, **parameters):
+    return interval_weights(x0, mask, local, power=power, longest=longest, **parameters)
 
 
 def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
@@ -592,7 +614,9 @@ LITERAL = {
     "amplified_scaffold": amplified_scaffold,
     "fedpbc": fedpbc,
     "fedswe_variant": fedswe,
+    "bounded_fedswe": fedswe,
     "interval_weights": interval_weights,
+    "interval_extrapolation": interval_extrapolation,
     "decayed_memory": decayed_memory,
     "echo": echo,
     "debiased_fedavg": debiased_fedavg,

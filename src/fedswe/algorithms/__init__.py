@@ -1,6 +1,7 @@
 """The built-in algorithms, one per file; fedswe/registry.py gives them their names."""
 
 from fedswe.algorithms.ace import ACE
+from fedswe.algorithms.bounded_fedswe import BoundedFedSWE
 from fedswe.algorithms.ca2fl import CA2FL
 from fedswe.algorithms.debiased_fedavg import DebiasedFedAvg
 from fedswe.algorithms.decayed_memory import DecayedMemory
@@ -18,6 +19,7 @@ from fedswe.algorithms.fedswe_variant import FedSWEVariant
 from fedswe.algorithms.fedvarp import FedVARP
 from fedswe.algorithms.focus import FOCUS
 from fedswe.algorithms.gfedavg import GFedAvg
+from fedswe.algorithms.interval_extrapolation import IntervalExtrapolation
 from fedswe.algorithms.interval_weights import IntervalWeights
 from fedswe.algorithms.mifa import MIFA
 from fedswe.algorithms.mimic import MimiC
@@ -30,6 +32,7 @@ __all__ = [
     "FOCUS",
     "MIFA",
     "AmplifiedScaffold",
+    "BoundedFedSWE",
     "DebiasedFedAvg",
     "DecayedMemory",
     "Echo",
@@ -48,6 +51,7 @@ __all__ = [
     "FedStaleKnown",
     "FedVARP",
     "GFedAvg",
+    "IntervalExtrapolation",
     "IntervalWeights",
     "MimiC",
     "Scaffold",
