@@ -35,6 +35,7 @@ COMMANDS = {
     "export": "fedswe.cli.export:export_command",
     "plot": "fedswe.cli.plot:plot_command",
     "watch": "fedswe.cli.watch:watch_command",
+    "report": "fedswe.cli.report:report_command",
     "list": "fedswe.cli.list_show:list_command",
     "show": "fedswe.cli.list_show:show_command",
     "bench": "fedswe.cli.bench:bench_command",

@@ -43,7 +43,7 @@ def watch_command(
 
 
 def need_live() -> None:
-    missing = [name for name in ("starlette", "uvicorn", "plotly") if find_spec(name) is None]
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     require(not missing, f"the live page needs {', '.join(missing)}: pip install 'fedswe[live]'")
 
 
