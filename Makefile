@@ -1,12 +1,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-deploy test-campaign test-wheel setup lint clean
+.PHONY: run test test-deploy test-campaign test-wheel browser-tools setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (two minutes)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
 
-test: setup lint  ## all checks
+test: setup lint browser-tools  ## all checks
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
 
 test-deploy: setup  ## real Flower processes on loopback, killed and restarted (minutes)
@@ -17,6 +17,11 @@ test-campaign: setup  ## dozens of faults on real Flower processes, with and wit
 
 test-wheel: setup  ## the wheel in a new environment outside the repository, every command
 	$(BIN)/python tests/wheel.py
+
+browser-tools:  ## axe-core, which tests check the accessibility of pages with; without npm these are skipped
+	@test -f .cache/npm/node_modules/axe-core/axe.min.js || ! command -v npm > /dev/null || \
+		npm install --silent --no-save --no-audit --no-fund --prefix .cache/npm axe-core@4.14.0 || \
+		echo "axe-core cannot be installed: tests of accessibility are skipped"
 
 lint: setup
 	$(BIN)/ruff check

@@ -123,5 +123,5 @@ def test_a_run_is_refused_while_it_runs_and_finished_without_locks(tmp_path, fil
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == (file_system == "no locks")
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
-        "config.toml", "history.csv", "model.safetensors", "run.json",
+        "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json",
     ]  # fmt: skip

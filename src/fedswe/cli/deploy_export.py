@@ -46,9 +46,10 @@ def export_command(
 ) -> None:
     """Write the current model of a run as named parameters, which torch's load_state_dict takes."""
     from fedswe.deploy import ledger
+    from fedswe.deploy.deployment import served_by_default
     from fedswe.deploy.protocol import RunProtocol
     from fedswe.deploy.server_files import ServerFiles
-    from fedswe.deploy.stored_run import served_by_default, snapshot, stored_deployment
+    from fedswe.deploy.stored_run import snapshot, stored_deployment
     from fedswe.results.tensors import to_bytes
 
     find_tasks(run, own)

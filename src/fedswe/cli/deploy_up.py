@@ -14,9 +14,9 @@ import typer
 from fedswe.cli.console import console
 from fedswe.cli.deploy_arguments import AppFolder, need_flower
 from fedswe.cli.deploy_printing import round_line
-from fedswe.cli.followed_file import FollowedFile
 from fedswe.cli.run import headline
 from fedswe.errors import FedsweError, printable, require
+from fedswe.results.followed_file import FollowedFile
 
 if TYPE_CHECKING:
     from fedswe.deploy.flower.processes import ProcessSupervisor, Program

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
-import torch
 
+from fedswe.algorithms import FedSWE
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Schedule
 from fedswe.clock import Rounds
+from fedswe.core.algorithm import Algorithm
 from fedswe.errors import require
 from fedswe.experiment import configuration
 from fedswe.experiment.experiment import Experiment, device_named, require_held_out
@@ -76,6 +77,8 @@ class Deployment:
 
     def problem(self) -> Problem:
         """The task, built as the simulator builds it, but for samples that only their clients have."""
+        import torch
+
         e = self.experiment
         return e.task.build(Setting(e.seed, getattr(torch, e.dtype), device_named(e.device), holds_data=False))
 
@@ -136,3 +139,8 @@ def from_table(table: dict[str, Any]) -> Deployment:
     require(isinstance(options, dict), "deploy must be a section: write deploy.delivery=... or [deploy]")
     require("experiment" not in options, "unknown key deploy.experiment: the experiment's keys stand beside [deploy]")
     return configuration.build(Deployment, {"experiment": configuration.experiment(table), **options}, "deploy")
+
+
+def served_by_default(algorithm: type[Algorithm]) -> str:
+    """FedSWE's server model fluctuates from round to round; its client mean is the better model."""
+    return "client_mean" if issubclass(algorithm, FedSWE) else "server"

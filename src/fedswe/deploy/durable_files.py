@@ -7,11 +7,14 @@ import os
 import stat
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fedswe.deploy.packet import Packet
 from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
 from fedswe.results.locks import Claim, in_use
+
+if TYPE_CHECKING:
+    from fedswe.deploy.packet import Packet
 
 _LOCK = "process.lock"
 _TRIES = 5  # to claim a folder: `in_use_now` has the claim for a moment
@@ -44,6 +47,8 @@ def in_use_now(folder: Path) -> bool | None:
 
 def load(path: Path, kind: str) -> Packet | None:
     """The packet saved at `path`; None if there is none, or if it is damaged or of another kind."""
+    from fedswe.deploy.packet import Packet  # imports torch, which who reads a ledger does not need
+
     try:
         packet = Packet.from_bytes(read_whole(path))
     except (OSError, FedsweError):

@@ -16,14 +16,13 @@ from fedswe import registry
 from fedswe.core.algorithm import Algorithm
 from fedswe.deploy import ledger
 from fedswe.deploy.deployment import FILE as DEPLOYMENT_FILE
-from fedswe.deploy.deployment import Deployment
+from fedswe.deploy.deployment import Deployment, served_by_default
 from fedswe.deploy.durable_files import in_use_now
 from fedswe.deploy.ledger import Contents
 from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.monitor import Activity, longest_round, no_progress, read_activity
 from fedswe.deploy.requests import Request, RequestFolder
-from fedswe.deploy.stored_run import served_by_default
 from fedswe.deploy.totals import Totals
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import configuration
@@ -84,8 +83,9 @@ class Status:
     alarms: list[Alarm]
 
 
-def read_status(run: Path) -> Status:
-    contents = ledger.read(run / ledger.FILE)
+def read_status(run: Path, read: ledger.Reader | None = None) -> Status:
+    """With a reader that was used before, only the lines that were added to the ledger are read."""
+    contents = (read or ledger.Reader(run / ledger.FILE)).read()
     table: dict[str, Any] = configuration.read(run / DEPLOYMENT_FILE)
     rounds, deadline = _settings(run, table)
     scores = dict(contents.rows[-1]) if contents.rows else {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedswe.algorithms import FedSWE
 from fedswe.availability.schedule import Bools
 from fedswe.core.aggregation import Server
 from fedswe.core.algorithm import Algorithm
@@ -86,11 +85,6 @@ def model_file(outputs: Outputs, rows: Sequence[Row], deployment: Deployment, pr
     experiment = deployment.experiment
     models = Models.of(outputs.models(rows), problem.state_dict, outputs.chosen(rows), experiment.evaluate.served)
     return models.to_bytes(experiment.task, experiment.algorithm, t)
-
-
-def served_by_default(algorithm: type[Algorithm]) -> str:
-    """FedSWE's server model fluctuates from round to round; its client mean is the better model."""
-    return "client_mean" if issubclass(algorithm, FedSWE) else "server"
 
 
 def stored_deployment(folder: Path, contents: Contents, instead: configuration.Table | None = None) -> Deployment:

@@ -26,6 +26,7 @@ from fedswe.results.history import History, Row, Tally
 from fedswe.results.lines import Lines
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
+from fedswe.results.reported import ReportedLines
 from fedswe.results.run_directory import Checkpoint, RunDirectory
 from fedswe.sources import recorded, refuse_changed
 from fedswe.tracking.tracker import Status, check_trackers
@@ -173,6 +174,7 @@ class Runner:
         self._directory: RunDirectory | None = None
         self._rows: Lines | None = None  # history.csv
         self._trajectory: Lines | None = None
+        self._reported: ReportedLines | None = None
         self._tally = Tally()
         self._began = time.perf_counter()
         self._tracking: Tracking | None = None
@@ -201,6 +203,7 @@ class Runner:
         if self.experiment.record.trajectory:
             self._trajectory = directory.trajectory_lines(checkpoint.trajectory_bytes if checkpoint else 0)
         try:
+            self._reported = ReportedLines.open(directory.path, self.engine.m, self.engine.t)
             self._rows = directory.history_lines(checkpoint.history_bytes if checkpoint else 0)
         except FedsweError:
             self.close()
@@ -226,6 +229,8 @@ class Runner:
         self._tally = self._tally.with_round(who)
         self.outputs.after_round()
         self._log_model()
+        if self._reported is not None:
+            self._reported.add(self.engine.last == self.engine.t - 1)
         t, rounds, every = self.engine.t, self.experiment.rounds, self.experiment.record.checkpoint
         row = self._evaluate() if self.experiment.evaluate.due(t, rounds) or not self.going else None
         if every and t % every == 0 and self.going:
@@ -278,7 +283,7 @@ class Runner:
         return Models.of(self.outputs.models(rows), state_dict, chosen, evaluate.served)
 
     def close(self) -> None:
-        for file in (self._rows, self._trajectory):
+        for file in (self._rows, self._trajectory, self._reported):
             if file is not None:
                 file.close()
 
@@ -291,6 +296,8 @@ class Runner:
             taken = sorted({"seconds", *row} & more.keys())
             require(not taken, f"record.columns: {name} gives {', '.join(taken)}, which the history has already")
             row |= more
+        if self._reported is not None:
+            self._reported.write()
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
         if self.experiment.track:
@@ -317,6 +324,8 @@ class Runner:
         self._rows.sync()
         if self._trajectory is not None:
             self._trajectory.sync()
+        if self._reported is not None:
+            self._reported.write()
         self._directory.save_checkpoint(
             Checkpoint(
                 config=dump(self.experiment),

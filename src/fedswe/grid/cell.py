@@ -8,6 +8,8 @@ from typing import Any
 
 from fedswe.experiment.experiment import Experiment
 
+PLANNED = "planned.txt"  # the names of all cells that commands were asked to run, a line each
+
 
 @dataclass(frozen=True)
 class Cell:

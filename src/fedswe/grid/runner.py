@@ -52,6 +52,7 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
     Raises KeyboardInterrupt after it was asked to stop and has saved everything.
     """
     check_trackers(list(dict.fromkeys(name for cell in cells for name in cell.experiment.track)))
+    store.plan(cells)
     with _Signals() as signals:
         while left := _unclaimed(cells, store):
             with store.claim(left[0]):

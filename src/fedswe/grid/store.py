@@ -11,7 +11,7 @@ import shutil
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import tomli_w
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, experiment, load_text, refuse_other
 from fedswe.experiment.experiment import Experiment
-from fedswe.grid.cell import Cell
+from fedswe.grid.cell import PLANNED, Cell
 from fedswe.results.files import write_whole
 from fedswe.results.history import History
 from fedswe.results.locks import Claim
@@ -54,6 +54,21 @@ class Store(ABC):
     def tracked(self, cell: Cell) -> Path:
         """Where trackers keep their files of a cell; the run directory is gone when its result is stored."""
         return self.path / "tracked" / cell.name
+
+    @property
+    @abstractmethod
+    def planned_file(self) -> Path:
+        """A file with the names of all cells that commands were asked to run, a line each."""
+
+    def plan(self, cells: Iterable[Cell]) -> None:
+        """Note the cells that shall be run, for those who watch."""
+        path = self.planned_file
+        with suppress(OSError):  # the cells are run nevertheless
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "a+", encoding="utf-8") as file:
+                file.seek(0)
+                known = set(file.read().splitlines())
+                file.write("".join(f"{cell.name}\n" for cell in cells if cell.name not in known))
 
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
@@ -118,6 +133,10 @@ class RunStore(Store):
     def lock_file(self, cell: Cell) -> Path:
         return self.path / ".locks" / f"{cell.name}.lock"
 
+    @property
+    def planned_file(self) -> Path:
+        return self.path / ".locks" / PLANNED
+
     def finished(self, cell: Cell) -> bool:
         directory = RunDirectory(self.work(cell))
         if (directory.path / "config.toml").is_file() and directory.config() != dump(cell.experiment):
@@ -142,6 +161,7 @@ class ResultStore(Store):
     cells/NAME.csv    the history; written last, so its presence means finished
     work/NAME/        while a cell is run: its run directory
     work/NAME.lock    locked by the process that runs it
+    work/planned.txt  the names of all cells that were asked for
     """
 
     def work(self, cell: Cell) -> Path:
@@ -149,6 +169,10 @@ class ResultStore(Store):
 
     def lock_file(self, cell: Cell) -> Path:
         return self.path / "work" / f"{cell.name}.lock"
+
+    @property
+    def planned_file(self) -> Path:
+        return self.path / "work" / PLANNED
 
     def _result(self, cell: Cell) -> Path:
         return self.path / "cells" / f"{cell.name}.csv"

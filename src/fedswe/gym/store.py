@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fedswe.errors import require
-from fedswe.grid.cell import Cell
+from fedswe.grid.cell import PLANNED, Cell
 from fedswe.grid.store import Store
 from fedswe.gym.measured import Measured, from_csv, measure, to_csv
 from fedswe.results.files import write_whole
@@ -31,6 +31,10 @@ class GymStore(Store):
 
     def lock_file(self, cell: Cell) -> Path:
         return self.path / "work" / f"{cell.name}.lock"
+
+    @property
+    def planned_file(self) -> Path:
+        return self.path / "work" / PLANNED
 
     def _result(self, cell: Cell) -> Path:
         return self.path / "work" / f"{cell.name}.csv"

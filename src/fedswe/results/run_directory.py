@@ -4,6 +4,7 @@ config.toml              the resolved configuration; `fedswe run config.toml` ru
 run.json                 versions, commit, machine
 history.csv              one row per evaluation
 trajectory.csv           the server model after every round, if asked for
+reported.txt             which clients reported in every round (reported.py), of at most 2,000 clients
 checkpoint.safetensors   while the run is unfinished: all state after some round
 model.safetensors        the evaluated models at the end (model_file.py); written last, so its presence means finished
 """
@@ -25,6 +26,7 @@ from fedswe.results.history import History, Tally
 from fedswe.results.lines import Lines
 from fedswe.results.locks import Claim, in_use
 from fedswe.results.model_file import Models
+from fedswe.results.reported import FILE as REPORTED
 from fedswe.results.tensors import to_bytes
 
 
@@ -75,7 +77,7 @@ class RunDirectory:
 
     def discard(self) -> None:
         """Remove a run that failed at its start, and its folder if it was made for it."""
-        for name in ("config.toml", "run.json", "history.csv", "trajectory.csv"):
+        for name in ("config.toml", "run.json", "history.csv", "trajectory.csv", REPORTED):
             (self.path / name).unlink(missing_ok=True)
         if self._made:
             with suppress(OSError):  # somebody else put a file there

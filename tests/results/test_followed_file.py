@@ -3,8 +3,8 @@
 import json
 import os
 
-from fedswe.cli.followed_file import FollowedFile
 from fedswe.deploy import ledger
+from fedswe.results.followed_file import FollowedFile
 from tests.deploy.parts import Network, quadratic
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 class FollowedFile:
     """The lines that were added to a file since the last look.
 
-    A file that was cut back or replaced, by a restart or a rotation, is read from its start.
+    A file that was cut back or replaced, by a restart or a rotation, is read from its start; `starts` counts how often
+    a reading began there.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self._seen = path, (0, 0, 0)  # inode, size and time of change at the last look
         self._read, self._last = 0, b""  # bytes that were read, and the last line of them
+        self.starts = 0
 
     def new_lines(self) -> list[bytes]:
         """The new complete lines."""
@@ -32,6 +34,7 @@ class FollowedFile:
         if same and not text.startswith(self._last):  # cut back and grown again
             self._seen = (0, 0, 0)
             return self.new_lines()
+        self.starts += not same
         text = text[len(self._last) :] if same else text
         whole = text[: text.rfind(b"\n") + 1]
         self._seen, self._read = now, (self._read if same else 0) + len(whole)

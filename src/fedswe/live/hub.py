@@ -1,0 +1,163 @@
+"""The one task that reads the directories, for all open pages.
+
+Pages are not queued for: each remembers what it has seen (a version of the list, a position in every curve) and takes
+what is new. So a page that is slow, or asleep, costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedswe.live.curve import Curve
+from fedswe.live.deployment_item import DeploymentItem
+from fedswe.live.found import Found, find
+from fedswe.live.grid_item import grid_payload
+from fedswe.live.run_item import RunItem
+from fedswe.live.strip import RecordedStrip, Strip
+from fedswe.results.held_files import held_files
+from fedswe.results.reported import FILE as REPORTED
+
+NOTHING = -1  # the version of a page that has been sent nothing
+
+_PAUSE = 1.0  # seconds between two looks
+_SHARE = 5.0  # a look is followed by a pause of at least so many times its own length
+_SEARCH = 2.0  # seconds between two searches for new directories
+_NEW_RUNS = 200  # that are read in one look
+_FOLLOWED = 64  # curves at most
+
+
+class Hub:
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self._roots = list(roots)
+        self._found, self._searched = Found(), float("-inf")
+        self._runs: dict[str, RunItem] = {}
+        self._deployments: dict[str, DeploymentItem] = {}
+        self._texts: dict[str, tuple[int, str]] = {}  # id -> version and JSON of each thing in the list
+        self._gone: dict[str, int] = {}  # id -> version in which it left the list
+        self._version = 0
+        self._wanted: Counter[str] = Counter()  # id -> pages that show its curve
+        self.curves: dict[str, Curve] = {}
+        self.strips: dict[str, Strip] = {}
+        self._tick = asyncio.Event()
+        self.closed = False
+
+    async def run(self) -> None:
+        """Look again and again, until it is closed."""
+        while not self.closed:
+            began = time.monotonic()
+            self.look()
+            self._wake()
+            await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
+
+    def close(self) -> None:
+        """Send the last news, and end all streams."""
+        if not self.closed:
+            self.closed = True
+            self._searched = float("-inf")
+            self.look()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._tick.set()
+        self._tick = asyncio.Event()
+
+    async def changed(self) -> None:
+        """Wait for the next look."""
+        await self._tick.wait()
+
+    # what pages ask ----------------------------------------------------------------------------------------
+    @contextmanager
+    def following(self, ids: Sequence[str]) -> Iterator[None]:
+        """Read the curves of these runs and deployments as long as some page shows them."""
+        self._wanted.update(ids)
+        self._follow()  # at once: a page shall not wait for the next look
+        try:
+            yield
+        finally:
+            self._wanted.subtract(ids)
+            self._wanted += Counter()  # without those that no page shows
+
+    def since(self, version: int) -> tuple[int, str]:
+        """The present version of the list, and as JSON what has changed in it; empty if nothing has."""
+        if version == self._version:
+            return version, ""
+        items = ",".join(text for changed, text in self._texts.values() if changed > version)
+        gone = json.dumps([id_ for id_, left in self._gone.items() if left > version])
+        rest = json.dumps({"left_out": self._found.left_out, "all": version == NOTHING})
+        return self._version, f'{{"items":[{items}],"gone":{gone},{rest[1:]}'
+
+    # a look at the directories -----------------------------------------------------------------------------
+    def look(self) -> None:
+        if time.monotonic() - self._searched >= _SEARCH:
+            self._searched = time.monotonic()
+            self._found = find(self._roots)
+            self._take_over()
+        held = held_files()
+        for run in self._runs.values():
+            run.look(held)
+        for deployment in self._deployments.values():
+            deployment.look()
+        self._follow()
+        self._publish()
+
+    def _take_over(self) -> None:
+        """Begin with what is new, and forget what has gone."""
+        found = self._found
+        self._runs = {id_: run for id_, run in self._runs.items() if found.runs.get(id_) == run.place}
+        new = [id_ for id_ in found.runs if id_ not in self._runs]
+        self._runs |= {id_: RunItem(id_, found.runs[id_]) for id_ in new[:_NEW_RUNS]}
+        known = {id_: item for id_, item in self._deployments.items() if id_ in found.deployments}
+        new = [id_ for id_ in found.deployments if id_ not in known]
+        self._deployments = known | {id_: DeploymentItem(id_, found.deployments[id_]) for id_ in new}
+
+    def _follow(self) -> None:
+        wanted = [id_ for id_ in self._wanted if id_ in self._runs or id_ in self._deployments][:_FOLLOWED]
+        self.curves = {id_: self.curves.get(id_) or Curve(self._history(id_)) for id_ in wanted}
+        for curve in self.curves.values():
+            curve.look()
+        before, self.strips = self.strips, {}
+        for id_ in wanted:
+            if id_ in self._deployments:
+                self.strips[id_] = self._deployments[id_].strip
+            elif not self._runs[id_].place.stored:
+                strip = before.get(id_)
+                if not isinstance(strip, RecordedStrip):
+                    strip = RecordedStrip(self._runs[id_].place.path / REPORTED)
+                strip.look()
+                self.strips[id_] = strip
+
+    def _history(self, id_: str) -> Path:
+        if id_ in self._deployments:
+            return self._deployments[id_].place.path / "history.csv"
+        return self._runs[id_].place.history
+
+    def _publish(self) -> None:
+        payloads: dict[str, dict[str, Any]] = {}
+        cells: dict[str, dict[str, RunItem]] = {id_: {} for id_ in self._found.grids}
+        for run in self._runs.values():
+            payloads[run.id] = run.payload()
+            if run.place.grid in cells:
+                known = cells[run.place.grid].get(run.place.name)
+                if known is None or known.state != "finished":  # a result counts more than what is left of its run
+                    cells[run.place.grid][run.place.name] = run
+        for id_, place in self._found.grids.items():
+            payloads[id_] = grid_payload(id_, place, cells[id_])
+        for deployment in self._deployments.values():
+            payloads[deployment.id] = deployment.payload()
+        version = self._version + 1
+        gone = [id_ for id_ in self._texts if id_ not in payloads]
+        for id_, payload in payloads.items():
+            text = json.dumps(payload, allow_nan=False)
+            if id_ not in self._texts or self._texts[id_][1] != text:
+                self._texts[id_], self._version = (version, text), version
+                self._gone.pop(id_, None)
+        for id_ in gone:
+            del self._texts[id_]
+            self._gone[id_], self._version = version, version

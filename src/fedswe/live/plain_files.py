@@ -1,0 +1,40 @@
+"""Files of which nothing is known: a pipe would block, a large one would fill the memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def plain(path: Path, most: int) -> os.stat_result | None:
+    """The state of a plain file of at most so many bytes; None for anything else, or if there is none."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found if stat.S_ISREG(found.st_mode) and found.st_size <= most else None
+
+
+def text_of(path: Path, most: int) -> str:
+    """The content of such a file; empty if it cannot be read."""
+    if plain(path, most) is None:
+        return ""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def ends_of(path: Path, most: int = 1 << 16) -> tuple[str, str]:
+    """The first and the last complete line of a text file; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(most)
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(size - most, 0))
+            whole = file.read(most).rpartition(b"\n")[0]
+    except OSError:
+        return "", ""
+    last = whole.rpartition(b"\n")[2] if size > len(first) else b""
+    return first.decode(errors="replace").rstrip("\n"), last.decode(errors="replace")

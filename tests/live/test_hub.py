@@ -1,0 +1,153 @@
+"""The list that pages are sent: only changes, and nothing of what a hostile file holds."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from fedswe.comparison.compare import compare
+from fedswe.experiment import runner
+from fedswe.experiment.configuration import load
+from fedswe.live.hub import NOTHING, Hub
+from fedswe.results.run_directory import RunDirectory
+from tests.live.server import QUICK
+
+
+def look(hub):
+    hub._searched = float("-inf")  # not only every other second
+    hub.look()
+
+
+def changes(hub, version):
+    version, text = hub.since(version)
+    return version, json.loads(text) if text else None
+
+
+def run(path, *settings):
+    return runner.run(load(None, [*QUICK, "rounds=4", "evaluate.every=2", *settings]), path)
+
+
+def test_only_what_changed_is_sent(tmp_path):
+    hub = Hub([tmp_path])
+    look(hub)
+    version, first = changes(hub, NOTHING)
+    assert (first["items"], first["all"]) == ([], True)
+    assert changes(hub, version)[1] is None
+    run(tmp_path / "one")
+    run(tmp_path / "two")
+    look(hub)
+    version, second = changes(hub, version)
+    assert sorted(item["name"].rpartition("/")[2] for item in second["items"]) == ["one", "two"]
+    assert [(item["state"], item["round"], item["rounds"], item["served"]) for item in second["items"]] == [
+        ("finished", 4, 4, "server")
+    ] * 2
+    (tmp_path / "one" / "history.csv").write_text("round,x\n1,1\n")
+    (tmp_path / "two").rename(tmp_path.parent / f"{tmp_path.name}-gone")
+    look(hub)
+    _, third = changes(hub, version)
+    assert [item["round"] for item in third["items"]] == [1]
+    assert len(third["gone"]) == 1
+    assert not third["all"]
+
+
+def test_a_run_is_running_while_a_process_holds_it(tmp_path):
+    run(tmp_path / "one")
+    (tmp_path / "one" / "model.safetensors").unlink()
+    hub = Hub([tmp_path])
+    look(hub)
+    version, found = changes(hub, NOTHING)
+    if found["items"][0]["state"] == "unfinished":
+        pytest.skip("this system does not list locks")
+    assert found["items"][0]["state"] == "stopped"
+    with RunDirectory(tmp_path / "one").held():
+        look(hub)
+        _, found = changes(hub, version)
+        assert found["items"][0]["state"] == "running"
+        with pytest.raises(Exception, match="in use"), RunDirectory(tmp_path / "one").held():
+            pass  # the look has not taken the lock away
+
+
+def test_curves_are_read_only_while_a_page_shows_them(tmp_path):
+    run(tmp_path / "one")
+    hub = Hub([tmp_path])
+    look(hub)
+    (item,) = changes(hub, NOTHING)[1]["items"]
+    assert hub.curves == {}
+    with hub.following([item["id"]]):
+        assert len(hub.curves[item["id"]].rows) == 3
+        assert hub.strips[item["id"]].rounds == 4
+        with hub.following([item["id"]]):
+            pass
+        look(hub)
+        assert len(hub.curves[item["id"]].rows) == 3
+    look(hub)
+    assert hub.curves == {}
+
+
+def grid_of(hub):
+    look(hub)
+    return next(item for item in changes(hub, NOTHING)[1]["items"] if item["kind"] == "grid")
+
+
+def test_a_comparison_shows_its_cells_done_running_and_waiting(tmp_path):
+    base = load(None, [*QUICK, "rounds=4"])
+    compare(base, ["fedavg"], seeds=[3, 4], out=tmp_path / "cmp", jobs=1)
+    hub = Hub([tmp_path])
+    names = ["fedavg-lr0.1-seed3", "fedavg-lr0.1-seed4"]
+    assert [cell[:2] for cell in grid_of(hub)["cells"]] == [[name, "done"] for name in names]
+    (tmp_path / "cmp" / "runs" / names[0] / "model.safetensors").unlink()
+    shutil.rmtree(tmp_path / "cmp" / "runs" / names[1])
+    assert [cell[1] for cell in grid_of(hub)["cells"]] == ["stopped", "waiting"]
+    with RunDirectory(tmp_path / "cmp" / "runs" / names[0]).held():
+        grid = grid_of(hub)
+    assert [cell[1] for cell in grid["cells"]] == ["running", "waiting"]
+    assert grid["counts"] == {"done": 0, "running": 1, "stopped": 0, "waiting": 1}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [b"", b"\xff\xfe\x00", b"rounds = [", b"a = " + b"[" * 5000,
+     b'rounds = "x"\nevaluate = 3\nalgorithm = [1]\nseed = {}',
+     b'[evaluate]\nmodel = [1, "./mine.py:Evil", "", "ema:of=x"]\nserve = 7\n[algorithm]\nname = "./mine.py:Evil"',
+     b'rounds = 99999999999999999999999999\n[local]\nlr = nan'],
+    ids=range(7),
+)  # fmt: skip
+def test_hostile_configurations_are_listed_and_nothing_of_them_is_imported(tmp_path, config):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").write_bytes(config)
+    (tmp_path / "run" / "mine.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "run" / "history.csv").write_bytes(b"\x00\xff,round\n" + b"9" * 400 + b",1e999\n")
+    hub = Hub([tmp_path])
+    look(hub)
+    (item,) = changes(hub, NOTHING)[1]["items"]
+    with hub.following([item["id"]]):
+        look(hub)
+    assert item["round"] == 0
+
+
+def test_pipes_and_folders_in_place_of_files_do_not_stop_it(tmp_path):
+    for name in ("config.toml", "history.csv", "reported.txt"):
+        other = tmp_path / name.partition(".")[0]
+        other.mkdir()
+        for file in ("config.toml", "history.csv", "reported.txt"):
+            (os.mkfifo if file == name else lambda path: open(path, "w").close())(other / file)
+    (tmp_path / "deployment").mkdir()
+    os.mkfifo(tmp_path / "deployment" / "ledger.jsonl")
+    (tmp_path / "deployment" / "deployment.toml").write_text("x = 1")
+    hub = Hub([tmp_path])
+    look(hub)
+    items = changes(hub, NOTHING)[1]["items"]
+    with hub.following([item["id"] for item in items]):
+        look(hub)
+    assert len(items) == 4
+    assert "is missing or larger than" in next(item["problem"] for item in items if item["kind"] == "deployment")
+
+
+def test_a_damaged_ledger_is_a_problem_of_its_deployment(tmp_path):
+    (tmp_path / "ledger.jsonl").write_text('{"kind": "run"}\n')
+    (tmp_path / "deployment.toml").write_text("")
+    hub = Hub([tmp_path])
+    look(hub)
+    (item,) = changes(hub, NOTHING)[1]["items"]
+    assert "damaged" in item["problem"]
