@@ -10,9 +10,8 @@ from sphinx.config import Config
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from site_pages import algorithms, commands, mathml, parts, python_names
-
 from fedswe import __version__
+from site_pages import algorithms, commands, mathml, parts, python_names
 
 GENERATED = Path(__file__).parent / "generated"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from site_pages.markdown import code, page, table, toctree
-
 from fedswe import registry
 from fedswe.cli.list_show import description
 from fedswe.core.algorithm import Algorithm
+from site_pages.markdown import code, page, table, toctree
 
 SOURCES = "../../../src"  # from docs/generated/algorithms
 # A round in pseudo-code, with the method that says what the line is in this algorithm.
@@ -92,7 +91,6 @@ def _lines(cls: type[Any]) -> list[str]:
         path = SOURCES + file.rpartition("/src")[2]
         of = "" if owner is cls else f" (as in {owner.__name__})"
         parts.append(f"{number}. {line}{of}:")
-        parts.append(
-            f"```{{literalinclude}} {path}\n:language: python\n:pyobject: {owner.__name__}.{method}\n:lineno-match:\n```"
-        )
+        options = [":language: python", f":pyobject: {owner.__name__}.{method}", ":lineno-match:"]
+        parts.append("\n".join([f"```{{literalinclude}} {path}", *options, "```"]))
     return parts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import click
-from site_pages.markdown import code, page, table
 
 from fedswe.cli.app import LazyCommand, LazyGroup, commands
+from site_pages.markdown import code, page, table
 
 INTRO = "Every command with its arguments and options; `fedswe COMMAND --help` prints the same."
 

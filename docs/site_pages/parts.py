@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from site_pages.markdown import code, page, table
-
 from fedswe import registry
 from fedswe.cli.list_show import description
+from site_pages.markdown import code, page, table
 
 TITLES = {
     "availability": "Availability models",
