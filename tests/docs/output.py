@@ -10,14 +10,15 @@ MASKED = [
     (re.compile(r"(/tmp|/home|/root)/[^\s,:]+"), "PATH"),
     (re.compile(r"\bfedswe \d+\.\d+\.\d+\b"), "VERSION"),
 ]
+_PROGRESS = re.compile(r"rounds \d+/\d+ .*")  # how many of these lines there are depends on the time
 _BORDER = re.compile(r"[┏┓┗┛┡┩├┤└┘┌┐╭╮╰╯━─╇┯┷┳┻┴┬┼ ]+")
 
 
 def first_difference(shown: list[str], printed: list[str]) -> str:
     """Empty if the lines agree.
 
-    A line `...` on the page stands for any lines; one that ends in ` ...` for any rest of the line. Borders of tables
-    and empty lines may be left out.
+    A line `...` on the page stands for any lines; one that ends in ` ...` for any rest of the line. Borders of tables,
+    empty lines and progress may be left out.
     """
     want, have = _lines(shown), _lines(printed)
     at, anywhere = 0, False
@@ -36,7 +37,7 @@ def first_difference(shown: list[str], printed: list[str]) -> str:
 
 
 def _lines(lines: list[str]) -> list[str]:
-    whole = [line.rstrip() for line in lines if not _BORDER.fullmatch(line + " ")]
+    whole = [line.rstrip() for line in lines if not (_BORDER.fullmatch(line + " ") or _PROGRESS.match(line))]
     for pattern, word in MASKED:
         whole = [pattern.sub(word, line) for line in whole]
     return whole

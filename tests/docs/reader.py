@@ -54,7 +54,7 @@ class Reader:
         with _printed() as out:
             exec(compile(block.text, where, "exec"), self.names)
         printed = iter(out.getvalue().splitlines())
-        for shown in re.findall(r"^print\(.*\)  # (.+)$", block.text, re.MULTILINE):
+        for shown in re.findall(r"^ *print\(.*\)  # (.+)$", block.text, re.MULTILINE):
             assert shown in printed, f"{where}: not printed: {shown}"
 
     def _command(self, command: Command, block: Block, where: str) -> None:
