@@ -6,7 +6,7 @@ from tests.docs.blocks import PAGES, REASONS, RUN, SHOWN, blocks
 from tests.docs.prepared import PREPARED
 from tests.docs.reader import Reader
 
-FLOWER = {"docs/deployment.md", "docs/audit.md", "docs/installation.md"}  # start real Flower processes
+FLOWER = {"docs/deployment.md", "docs/installation.md"}  # start real Flower processes
 WITH_BLOCKS = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
 
 
