@@ -56,6 +56,7 @@ KINDS = {
             "amplified_scaffold": "fedswe.algorithms.scaffold:AmplifiedScaffold",
             "fedpbc": "fedswe.algorithms.fedpbc:FedPBC",
             "fedswe_variant": "fedswe.algorithms.fedswe_variant:FedSWEVariant",
+            "bounded_fedswe": "fedswe.algorithms.bounded_fedswe:BoundedFedSWE",
             "decayed_memory": "fedswe.algorithms.decayed_memory:DecayedMemory",
             "interval_weights": "fedswe.algorithms.interval_weights:IntervalWeights",
             "echo": "fedswe.algorithms.echo:Echo",

@@ -33,6 +33,15 @@ def test_bias_elsewhere_is_a_matter_of_weights(values):
     assert said["limits"][4]["distance"] < 0.1 * said["limits"][0]["distance"]
 
 
+def test_rules_that_divide_their_weights_by_their_sum(values, theory):
+    words = ["stationary", "availability.p=[0.1,0.2,0.4,0.8]", "task.name=quadratic", "task.centers=[[0],[1],[2],[3]]"]
+    distances = {e["algorithm"]: e["distance"] for e in values("bias", *words)["limits"] if e["model"] == "server"}
+    assert distances["decayed_memory"] < distances["interval_weights"] < distances["fedavg"]
+    assert "interval_weights and decayed_memory: for rates that tend to 0" in theory("bias", *words)
+    changing = {e["algorithm"] for e in values("bias", "sine", *DIGITS)["limits"]}
+    assert "decayed_memory" not in changing
+
+
 def test_bias_of_a_trace_and_of_chains(values, mask):
     said = values("bias", *mask[0], "--k", "3")
     fedavg, fedswe_ = said["limits"][0], said["limits"][4]

@@ -87,7 +87,7 @@ def test_the_order_of_arrival_does_not_matter(scratch):
 def test_where_client_state_lives():
     homes = {name: algorithm(name).home for name in ALGORITHMS}
     at_client = {"fedswe", "fedawe", "fedswe_variant", "fedpbc", "fedavg", "fedavg_all", "fedavg_known", "gfedavg"}
-    at_client |= {"echo", "fedasync", "fedbuff"}
+    at_client |= {"bounded_fedswe", "echo", "fedasync", "fedbuff"}
     assert {name for name, home in homes.items() if home == "client"} == at_client
 
 

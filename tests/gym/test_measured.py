@@ -63,6 +63,35 @@ def test_accuracies_by_client_are_those_of_its_labels(kept):
         assert rows[0].never == pytest.approx(np.mean([a for a, s in zip(accuracy, share, strict=True) if s == 0]))
 
 
+def test_a_setting_with_a_clock_has_seconds_and_wasted_time(monkeypatch, tmp_path):
+    log = "\n".join(f"{i},{300 + 900 * j + 50 * i},{900 * (j + 1) + 40 * i}" for i in range(20) for j in range(40))
+    (tmp_path / "flash300_charging.csv").write_text("client,start,end\n" + log + "\n")
+    monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path))
+    scale = replace(SCALES["small"], tasks=SCALES["ci"].tasks, rounds=8, period=4, evaluations=4)
+    setting = Setting(scale, "digits", "flash-seconds")
+    experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server",))
+    with pytest.warns(UserWarning, match="estimates"):
+        result = run(experiment, out=tmp_path / "run")
+    notes = {"rule": "fedavg", "settings": "abc", "setting": setting.name, "source": "", "arithmetic": "cpu fp32"}
+    (found,) = measure(Cell("x", experiment, notes), RunDirectory(tmp_path / "run"))
+    last = result.history.last
+    assert found.reports == last["total_reported"] > 0
+    assert found.wasted == last["wasted_seconds"] / last["work_seconds"]
+    assert 0 < found.wasted < 1
+    assert found.rounds == (0, 2, 4, 6, 8)
+    assert found.seconds[-1] == last["simulated_seconds"] > 8 * 60
+    (read,) = from_csv(to_csv([found]), "the table")
+    assert read.seconds == pytest.approx(found.seconds, rel=1e-4)
+
+
+def test_a_table_from_before_there_were_clocks_is_read(kept):
+    lines = to_csv(kept[2]).splitlines()
+    old = "\n".join(line.rsplit(",", 2)[0] for line in lines)
+    for found in from_csv(old, "the table"):
+        assert found.seconds == ()
+        assert math.isnan(found.wasted)
+
+
 def test_a_small_rate_reads_back_exactly():
     assert from_csv(to_csv([row(rate=0.000390625)]), "here")[0].rate == 0.000390625
 

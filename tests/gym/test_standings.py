@@ -92,3 +92,11 @@ def test_rounds_to_a_target():
     found = entry(Rule("fedavg"), trials, "server")
     assert found.rounds_to(0.5) == 15
     assert found.rounds_to(0.7) == math.inf
+    assert math.isnan(found.seconds_to(0.5))
+
+
+def test_seconds_to_a_target():
+    trials = {0.1: [row(curve=(0.1, 0.5), rounds=(0, 10), seconds=(0.0, 70.0))]}
+    found = entry(Rule("fedavg"), trials, "server")
+    assert found.seconds_to(0.5) == 70
+    assert found.seconds_to(0.7) == math.inf

@@ -11,6 +11,14 @@ CASES = {
     "fedswe echo cap": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "echo_cap": 3.0, "progress_over": "all"}),
     "fedswe active progress": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "progress_over": "active"}),
     "fedswe active progress, clip": ("fedswe_variant", {"lr": 0.8, "k": 2.0, "progress_over": "active", "clip": 0.2}),
+    "fedswe quantile": (
+        "bounded_fedswe",
+        {"lr": 0.8, "k": 2.0, "quantile": 0.8, "bound_rate": 0.5, "progress_over": "all"},
+    ),
+    "fedswe quantile, active progress, clip": (
+        "bounded_fedswe",
+        {"lr": 0.8, "k": 2.0, "quantile": 0.8, "bound_rate": 0.5, "progress_over": "active", "clip": 0.2},
+    ),
     "fedawe": ("fedawe", {"lr": 0.8}),
     "fedawe clip": ("fedawe", {"lr": 0.8, "clip": 0.2}),
     "fedavg": ("fedavg", {"lr": 0.8}),

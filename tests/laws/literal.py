@@ -21,15 +21,22 @@ def _available(mask, t):
     return [i for i in range(mask.shape[1]) if mask[t, i]]
 
 
-def fedswe(x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all"):
-    """FedSWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2026), Algorithm 1; clip is the released code's."""
+def fedswe(
+    x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all", quantile=None, bound_rate=0.2
+):
+    """FedSWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2026), Algorithm 1; clip is the released code's.
+
+    With a quantile: the echo is bounded by an estimate of this quantile over the reports of all clients.
+    """
     x, mask, T, m = _begin(x0, mask)
     xs = [x.copy()]
     x_local = [x.copy() for _ in range(m)]
     tau = [-1 for _ in range(m)]
+    bound = 1.0
     for t in range(T):
         A = _available(mask, t)
         n = len(A)
+        above = 0
         reported = {}
         echoed = {}
         for i in A:
@@ -38,9 +45,14 @@ def fedswe(x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_o
             echo = t - tau[i]
             if echo_cap > 0:
                 echo = min(echo, echo_cap)
+            if quantile is not None and t - tau[i] > bound:
+                above += 1
+                echo = min(echo, bound)
             echoed[i] = -echo * G
             reported[i] = start - lr * echo * G
             tau[i] = t
+        if n > 0 and quantile is not None:
+            bound = max(1.0, bound * np.exp(bound_rate * (above / n - (1 - quantile))))
         if n + k > 0:
             if clip > 0 or progress_over == "active":
                 centre = k * x
@@ -592,6 +604,7 @@ LITERAL = {
     "amplified_scaffold": amplified_scaffold,
     "fedpbc": fedpbc,
     "fedswe_variant": fedswe,
+    "bounded_fedswe": fedswe,
     "interval_weights": interval_weights,
     "decayed_memory": decayed_memory,
     "echo": echo,

@@ -47,6 +47,29 @@ def test_echo_with_a_cap_of_1_is_fedavg_over_all():
     assert np.abs(models("echo") - models("echo", cap=2.0)).max() > 1e-3
 
 
+def test_a_bound_that_cuts_no_echo_leaves_algorithm_1():
+    always = np.ones_like(PRESENT)
+    bounded = models("bounded_fedswe", always, k=2.0, progress_over="all")
+    np.testing.assert_array_equal(bounded, models("fedswe", always, k=2.0))
+    assert np.ptp(bounded, axis=0).max() > 0.05
+    assert np.abs(models("bounded_fedswe", k=2.0, progress_over="all") - models("fedswe", k=2.0)).max() > 1e-3
+
+
+def test_the_bound_settles_at_the_quantile_of_the_echoes():
+    rounds, m, p = 600, 40, 0.2
+    present = np.random.default_rng(3).random((rounds, m)) < p
+    algorithm = ALGORITHMS["bounded_fedswe"](quantile=0.9, bound_rate=0.1)
+    engine = BatchedEngine(
+        algorithm, problems.quadratic(m), Rows(present, np.full((1, m), p)), Local(steps=1, lr=0.01), problems.SEED
+    )
+    bounds = []
+    for _ in range(rounds):
+        engine.step()
+        bounds.append(float(engine.server.state.bound))
+    # 0.9 quantile of geometric intervals: the smallest n with 1 - 0.8^n >= 0.9 is 11
+    assert 10 <= np.exp(np.mean(np.log(bounds[200:]))) <= 12
+
+
 def test_focus_with_one_local_step_averages_the_latest_gradients():
     assert_same(models("focus", SOMEBODY, steps=1), models("fedlaavg", SOMEBODY, steps=1))
 

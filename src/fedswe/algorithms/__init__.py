@@ -1,6 +1,7 @@
 """The built-in algorithms, one per file; fedswe/registry.py gives them their names."""
 
 from fedswe.algorithms.ace import ACE
+from fedswe.algorithms.bounded_fedswe import BoundedFedSWE
 from fedswe.algorithms.ca2fl import CA2FL
 from fedswe.algorithms.debiased_fedavg import DebiasedFedAvg
 from fedswe.algorithms.decayed_memory import DecayedMemory
@@ -30,6 +31,7 @@ __all__ = [
     "FOCUS",
     "MIFA",
     "AmplifiedScaffold",
+    "BoundedFedSWE",
     "DebiasedFedAvg",
     "DecayedMemory",
     "Echo",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedswe.algorithms import FedSWE
+from fedswe.algorithms import DecayedMemory, FedSWE, IntervalWeights
 from fedswe.analysis.report import Column, Report, TextTable, short, table
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
@@ -24,6 +24,7 @@ from fedswe.theory.limits import (
     fedswe_limit,
     visit_step,
 )
+from fedswe.theory.step_shares import interval_shares, memory_shares
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,6 +59,7 @@ def bias_of(scenario: Scenario, ks: Sequence[float] | None, step: float | None) 
     limits = {
         "fedavg": [fedavg_active_limit(t, objective.step) for t in tables],
         "fedavg_all": [fedavg_all_limit(t, objective.step) for t in tables],
+        **_self_normalised(scenario, tables),
         **fedswe,
     }
     values: dict[str, Any] = {
@@ -145,6 +147,18 @@ def _fedswe(scenario: Scenario, rounds: Floats, step: float, k: float) -> Expect
     return ExpectedLimit(limit.server, limit.client_mean)
 
 
+def _self_normalised(scenario: Scenario, tables: Sequence[Floats]) -> dict[str, list[ExpectedLimit]]:
+    """Rules that divide their weights by their sum, as they are by default; for probabilities that do not change."""
+    if scenario.known != "probabilities" or any((t != t[0]).any() or not t[0].all() for t in tables):
+        return {}
+    weights, memory = IntervalWeights(), DecayedMemory()
+    shares = {
+        "interval_weights": [interval_shares(t[0], weights.power) for t in tables],
+        "decayed_memory": [memory_shares(t[0], memory.decay, memory.power) for t in tables],
+    }
+    return {name: [ExpectedLimit(one[None], one[None]) for one in found] for name, found in shares.items()}
+
+
 def _limit_entry(name: str, model: str, found: Sequence[Floats], objective: _Objective) -> dict[str, Any]:
     """The limit of one model of one algorithm; `found` holds weights on the clients' optima [rounds, m] per table."""
     weights = np.stack([f.mean(axis=0) for f in found])
@@ -222,6 +236,8 @@ def _notes(scenario: Scenario, values: dict[str, Any], objective: _Objective) ->
         "exact in expectation for quadratics of equal curvature; in one round a client goes the fraction "
         f"{short(objective.step)} of the way to its optimum" + ("" if objective.quadratic else " (--step)"),
     ]
+    if any(entry["algorithm"] == "decayed_memory" for entry in servers):
+        notes.append("interval_weights and decayed_memory: for rates that tend to 0")
     if scenario.known == "trace":
         notes.append("the trace is assumed to repeat")
     if scenario.known == "chains":

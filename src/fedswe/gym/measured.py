@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,8 @@ class Measured:
     settings: str  # digest of everything but rule, rate, seed and arithmetic
     source: str  # digest of the files of a rule that is not built in; empty: it is
     arithmetic: str  # kind of device and precision: results depend on them by rounding
+    seconds: tuple[float, ...] = ()  # simulated, of the evaluations; none without a clock
+    wasted: float = math.nan  # the share of the clients' time that was lost; NaN without a clock
 
 
 def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
@@ -65,6 +67,8 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
         lost = bool(divergence(history, f"{output}_", models.vectors)) or not math.isfinite(held_out + test)
         by_client = None if lost else found.accuracies(x)
         curve = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0]
+        last = history.last
+        timed = "simulated_seconds" in last
         rows.append(
             Measured(
                 rule=str(cell.notes["rule"]),
@@ -75,12 +79,14 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
                 test=test,
                 diverged=lost,
                 **found.summary(by_client),
-                reports=found.reports(experiment.algorithm.seats()),
+                reports=int(last["total_reported"]) if timed else found.reports(experiment.algorithm.seats()),
                 curve=tuple(round(row[f"{output}_test_accuracy"], 4) for row in curve),
                 rounds=tuple(int(row["round"]) for row in curve),
                 settings=str(cell.notes["settings"]),
                 source=str(cell.notes["source"]),
                 arithmetic=str(cell.notes["arithmetic"]),
+                seconds=tuple(row["simulated_seconds"] for row in curve) if timed else (),
+                wasted=last["wasted_seconds"] / last["work_seconds"] if timed and last["work_seconds"] else math.nan,
             )
         )
     return rows
@@ -152,6 +158,7 @@ def _facts_of(config: str, rounds: int) -> _ClientFacts:
 
 # as text -------------------------------------------------------------------------------------------------
 _COLUMNS = [f.name for f in fields(Measured)]
+_NEEDED = [f.name for f in fields(Measured) if f.default is MISSING]  # tables without the others are read too
 
 
 def to_csv(rows: Iterable[Measured]) -> str:
@@ -166,7 +173,7 @@ def to_csv(rows: Iterable[Measured]) -> str:
 def from_csv(text: str, where: object) -> list[Measured]:
     try:
         rows = list(csv.DictReader(io.StringIO(text)))
-        require(not rows or list(rows[0]) == _COLUMNS, "other columns")
+        require(not rows or list(rows[0]) in (_COLUMNS, _NEEDED), "other columns")
         return [_read(row) for row in rows]
     except (FedsweError, ValueError, TypeError, KeyError) as error:
         raise FedsweError(f"{where} is damaged ({error}): delete it to measure again") from None
@@ -189,6 +196,8 @@ def _row(measured: Measured) -> list[str]:
 def _read(row: dict[str, str]) -> Measured:
     values: dict[str, Any] = {}
     for f in fields(Measured):
+        if f.name not in row:
+            continue
         text = row[f.name]
         if f.type == "float":
             values[f.name] = float(text)

@@ -68,28 +68,41 @@ def _by_output(found: Sequence[SettingResult], rules: Sequence[Rule], outputs: S
 
 def _setting(result: SettingResult) -> list[str]:
     target = result.target
-    lines = [
-        "| rule | test accuracy | regret | served model | rate | trials | worst tenth | rarely available "
-        f"| never available | correlation | rounds to {100 * target:.0f} % | reports |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
     order = sorted(result.chosen.values(), key=lambda e: -sum(e.test))
+    timed = any(e.rows[0].seconds for e in order)
+    heads = [
+        "rule", "test accuracy", "regret", "served model", "rate", "trials", "worst tenth", "rarely available",
+        "never available", "correlation", f"rounds to {100 * target:.0f} %", "reports", "vectors sent",
+        *(["hours to it", "time wasted"] if timed else []),
+    ]  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for e in order:
-        numbers = [_percent(e.mean_of(name)) for name in ("worst_tenth", "rare", "never")]
-        correlation = e.mean_of("correlation")
-        rounds = e.rounds_to(target)
-        lines.append(
-            f"| {_name(e.rule)} | {_interval(Interval.of(e.test), 1)} | {_interval(result.regret(e), 1)} "
-            f"| {e.output.replace('_', ' ')} | {e.rate:g}{' (edge)' if e.edge else ''} | {e.trials} "
-            f"| {' | '.join(numbers)} "
-            f"| {'' if math.isnan(correlation) else f'{correlation:.2f}'} "
-            f"| {f'{rounds:.0f}' if math.isfinite(rounds) else 'not reached'} | {e.mean_of('reports'):.0f} |"
-        )
+        size, reports = e.rule.footprint, e.mean_of("reports")
+        correlation, hours = e.mean_of("correlation"), e.seconds_to(target) / 3600
+        cells = [
+            _name(e.rule),
+            _interval(Interval.of(e.test), 1),
+            _interval(result.regret(e), 1),
+            e.output.replace("_", " "),
+            f"{e.rate:g}{' (edge)' if e.edge else ''}",
+            str(e.trials),
+            *(_percent(e.mean_of(name)) for name in ("worst_tenth", "rare", "never")),
+            "" if math.isnan(correlation) else f"{correlation:.2f}",
+            _time(e.rounds_to(target)),
+            f"{reports:.0f}",
+            f"{reports * (size.down + size.up + size.reply) / FOOTPRINT_D:.0f}",
+            *([_time(hours), _percent(e.mean_of("wasted"))] if timed else []),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     lost = [label for label in result.by_output if label not in result.chosen]
     for what, labels in (("Diverged with every rate", lost), ("Trials are missing", sorted(result.incomplete))):
         if labels:
             lines += ["", f"{what}: {', '.join(f'`{label}`' for label in labels)}."]
     return lines
+
+
+def _time(value: float) -> str:
+    return f"{value:.0f}" if math.isfinite(value) else "not reached"
 
 
 def _name(rule: Rule) -> str:

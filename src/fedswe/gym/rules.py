@@ -84,6 +84,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "fedswe:k=100",
         "fedswe:k=100:clip=0.5",
         "fedswe_variant:k=30:echo_cap=10:clip=0.5",
+        "bounded_fedswe:k=30:clip=0.5",
         # a vector at every client
         "mifa",
         "fedvarp",

@@ -66,9 +66,16 @@ class Entry:
 
     def rounds_to(self, accuracy: float) -> float:
         """The mean over seeds of the first evaluation with this test accuracy; infinity if one seed never has it."""
+        return self._reached(accuracy, [row.rounds for row in self.rows])
+
+    def seconds_to(self, accuracy: float) -> float:
+        """The same in simulated seconds; NaN without a clock."""
+        return self._reached(accuracy, [row.seconds for row in self.rows]) if self.rows[0].seconds else math.nan
+
+    def _reached(self, accuracy: float, times: Sequence[Sequence[float]]) -> float:
         reached = [
-            next((float(t) for t, value in zip(row.rounds, row.curve, strict=True) if value >= accuracy), math.inf)
-            for row in self.rows
+            next((float(t) for t, value in zip(at, row.curve, strict=True) if value >= accuracy), math.inf)
+            for row, at in zip(self.rows, times, strict=True)
         ]
         return float(np.mean(reached))
 
