@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-deploy test-campaign test-wheel docs setup lint clean
+.PHONY: run test test-deploy test-campaign test-wheel test-fresh docs setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (two minutes)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
@@ -17,6 +17,9 @@ test-campaign: setup  ## dozens of faults on real Flower processes, with and wit
 
 test-wheel: setup  ## the wheel in a new environment outside the repository, every command
 	$(BIN)/python tests/wheel.py
+
+test-fresh: setup  ## README and tutorial from a clean clone in an empty environment (many minutes)
+	$(BIN)/python -m pytest -m fresh tests/docs
 
 docs: setup  ## the documentation as a site: build/docs/index.html
 	$(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees . build/docs
