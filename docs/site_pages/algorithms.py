@@ -79,9 +79,8 @@ def _page(name: str) -> str:
 
 def _lines(cls: type[Any]) -> list[str]:
     parts = []
-    for number, (method, line) in enumerate(ROUND, start=1):
-        if method == "bid" and cls.bid is Algorithm.bid:
-            continue
+    used = [(method, line) for method, line in ROUND if method != "bid" or cls.bid is not Algorithm.bid]
+    for number, (method, line) in enumerate(used, start=1):
         owner = next(owner for owner in cls.__mro__ if method in vars(owner))
         if owner is Algorithm:
             parts.append(f"{number}. {line}: {DEFAULTS[method]}.")
@@ -91,6 +90,6 @@ def _lines(cls: type[Any]) -> list[str]:
         path = SOURCES + file.rpartition("/src")[2]
         of = "" if owner is cls else f" (as in {owner.__name__})"
         parts.append(f"{number}. {line}{of}:")
-        options = [":language: python", f":pyobject: {owner.__name__}.{method}", ":lineno-match:"]
+        options = [":language: python", f":pyobject: {owner.__name__}.{method}", ":lineno-match:", ":dedent: 4"]
         parts.append("\n".join([f"```{{literalinclude}} {path}", *options, "```"]))
     return parts

@@ -1,8 +1,10 @@
 """Every command and every code block of the pages runs, and prints what the pages show."""
 
+import re
+
 import pytest
 
-from tests.docs.blocks import PAGES, REASONS, RUN, SHOWN, blocks
+from tests.docs.blocks import PAGES, REASONS, ROOT, RUN, SHOWN, blocks
 from tests.docs.prepared import PREPARED
 from tests.docs.reader import Reader
 
@@ -34,3 +36,14 @@ def test_blocks_are_of_a_known_kind(page):
     for block in blocks(page):
         assert not block.not_run or block.not_run in REASONS, f"{page}:{block.line}"
         assert not any(line.startswith("$ ") for line in block.lines) or block.language == "console"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files_of_the_repository(page):
+    """Where there is no site, the pages are read in the repository, which has no generated ones."""
+    text = re.sub(r"```.*?```|`[^`]*`", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    for link in filter(None, links):
+        path = (ROOT / page).parent / link
+        assert path.exists(), f"{page}: {link}"
+        assert "generated" not in path.parts
