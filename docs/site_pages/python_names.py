@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any
 
-from site_pages.markdown import page, toctree
+from fedswe.cli.list_show import description
+from site_pages.markdown import code, page, table, toctree
 
 # Page, its title, and (module, names) of what is on it; no names: all public ones.
 PAGES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
@@ -89,8 +91,15 @@ def _entry(module: str, name: str, value: Any) -> Iterator[str]:
         for attribute, member in vars(value).items()
         if not attribute.startswith("_") and (callable(member) or _is_property(member)) and not inspect.isclass(member)
     ]
-    text = "\n\n".join([_text(value), *members])
+    text = "\n\n".join([_text(value), _fields(value), *members])
     yield _directive("::::", "class", f"{module}.{name}{_signature(value)}", text)
+
+
+def _fields(cls: type[Any]) -> str:
+    """What the comments beside the fields of a dataclass say."""
+    entries = description("", cls.__name__, cls)["parameters"] if is_dataclass(cls) else []
+    rows = [(code(entry["key"]), entry["meaning"]) for entry in entries if entry["meaning"]]
+    return table(["field", "meaning"], rows) if rows else ""
 
 
 def _member(name: str, member: Any) -> tuple[str, str]:
@@ -116,11 +125,27 @@ def _signature(value: Any, skip_first: bool = False) -> str:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return "()"
-    parameters = list(signature.parameters.values())[int(skip_first) :]
-    parameters = [p for p in parameters if not p.name.startswith("_")]
-    text = str(signature.replace(parameters=parameters))
-    text = re.sub(r"<[^<>]*>", "...", text)  # an object that has no name in source code
-    return text.replace("'", "")
+    parameters = [
+        p.replace(annotation=_plain(p.annotation))
+        for p in list(signature.parameters.values())[int(skip_first) :]
+        if not p.name.startswith("_")
+    ]
+    returned = signature.return_annotation
+    if inspect.isclass(value) or returned in (None, "None"):
+        returned = inspect.Signature.empty
+    text = str(signature.replace(parameters=parameters, return_annotation=_plain(returned)))
+    return re.sub(r"<[^<>]*>", "...", text)  # an object that has no name in source code
+
+
+class _Plain(str):
+    """An annotation, which `from __future__ import annotations` keeps as text, without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _plain(annotation: Any) -> Any:
+    return _Plain(annotation) if isinstance(annotation, str) else annotation
 
 
 def _text(value: Any) -> str:

@@ -11,9 +11,7 @@ from fedswe import registry
 from tests.docs.blocks import ROOT
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
+def built(folder):
     words = ["-W", "--keep-going", "-q", "-c", "docs", "-d", str(folder / "doctrees"), ".", str(folder / "html")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -24,21 +22,27 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_it_has_a_page_for_every_algorithm(site):
+def test_the_site(tmp_path):
+    site = built(tmp_path)
+    it_has_a_page_for_every_algorithm(site)
+    its_first_page_leads_to_the_root(site)
+    pages_load_nothing_from_the_network(site)
+    assert (site / "search.html").is_file()
+
+
+def it_has_a_page_for_every_algorithm(site):
     for name in registry.KINDS["algorithm"].builtin:
         page = (site / "docs" / "generated" / "algorithms" / f"{name}.html").read_text()
         assert "merge" in page
         assert registry.resolve("algorithm", name).citation.split(".")[0] in page.replace("&amp;", "&")
 
 
-@pytest.mark.slow
-def test_its_first_page_leads_to_the_root(site):
+def its_first_page_leads_to_the_root(site):
     (target,) = re.findall(r'url=([^"]+)', (site / "index.html").read_text())
     assert "tutorial.html" in (site / target).read_text()
 
 
-@pytest.mark.slow
-def test_pages_load_nothing_from_the_network(site):
+def pages_load_nothing_from_the_network(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > 50
     for page in pages:
