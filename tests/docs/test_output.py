@@ -28,7 +28,7 @@ def test_lines_that_agree(shown):
         (["two clients", "│ 0 │ 1 │", "..."], "┃ k ┃ x ┃"),  # a line is left out without ...
         (["...", "│ 1 │ 3 │", "..."], "│ 1 │ 3 │"),  # another number
         (["...", "│ 1 │ 2 │", "│ 0 │ 1 │", "..."], "│ 0 │ 1 │"),  # another order
-        (["two clients", "..."] + PRINTED[4:6], "took TIME"),  # the page ends too early
+        (["two clients", "...", *PRINTED[4:6]], "took TIME"),  # the page ends too early
         (["...", "took 3.2 s", "and more"], "nothing more"),
     ],
 )
