@@ -22,7 +22,7 @@ extensions = ["myst_parser"]
 root_doc = "docs/index"
 include_patterns = [
     *("README.md", "CHANGELOG.md", "docs/**.md", "benchmarks/**.md"),
-    *("experiments/*.md", "experiments/results/*/*.md"),
+    *("experiments/*.md", "experiments/gym/*.md", "experiments/results/*/*.md"),
 ]
 exclude_patterns = [".*", "build", "runs", "node_modules", "src", "tests", "examples"]
 

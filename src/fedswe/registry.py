@@ -59,6 +59,7 @@ KINDS = {
             "bounded_fedswe": "fedswe.algorithms.bounded_fedswe:BoundedFedSWE",
             "decayed_memory": "fedswe.algorithms.decayed_memory:DecayedMemory",
             "interval_weights": "fedswe.algorithms.interval_weights:IntervalWeights",
+            "interval_extrapolation": "fedswe.algorithms.interval_extrapolation:IntervalExtrapolation",
             "echo": "fedswe.algorithms.echo:Echo",
             "debiased_fedavg": "fedswe.algorithms.debiased_fedavg:DebiasedFedAvg",
             "fedstale": "fedswe.algorithms.fedstale:FedStale",

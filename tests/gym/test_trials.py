@@ -73,6 +73,13 @@ def test_where_every_rate_diverged_a_smaller_one_is_tried():
     assert next_rates(trials, SCALE) == [0.05]
 
 
+def test_rates_with_which_nothing_was_learned_are_no_choice():
+    """The best of three collapsed runs lies inside the grid by chance only."""
+    trials = {rate: [row(rate, held_out=h, curve=(0.1, 0.12))] for rate, h in ((0.1, 0.11), (0.2, 0.14), (0.4, 0.1))}
+    assert best_rate(trials, "server") is None
+    assert next_rates(trials, SCALE) == [0.05]
+
+
 def test_test_accuracy_plays_no_part():
     trials = {0.1: [row(held_out=0.4, test=0.9)], 0.2: [row(held_out=0.5, test=0.1)]}
     assert best_rate(trials, "server") == 0.2

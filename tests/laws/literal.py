@@ -178,8 +178,11 @@ def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
     return xs
 
 
-def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50):
-    """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals."""
+def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0):
+    """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals.
+
+    With longest > 1 it is extrapolated as in FedExP (Jhunjhunwala and others, ICLR 2023), with the same weights.
+    """
     x, mask, T, m = _begin(x0, mask)
     xs = [x.copy()]
     waited = [0] * m  # rounds since the last recorded interval ended
@@ -188,7 +191,10 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50):
         there = [i for i in range(m) if mask[t, i]]
         weights = {i: np.mean(recorded[i] or [1.0]) ** power for i in there}
         if there:
-            x = x + lr * sum(weights[i] * (local(i, x, t) - x) for i in there) / sum(weights.values())
+            moved = {i: local(i, x, t) - x for i in there}
+            mean = sum(weights[i] * moved[i] for i in there) / sum(weights.values())
+            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in there) / sum(weights.values())
+            x = x + lr * min(max(1.0, squares / (2 * np.sum(mean**2))), longest) * mean
         for i in range(m):
             waited[i] += 1
             if mask[t, i] or waited[i] == cutoff:
@@ -196,6 +202,10 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50):
                 waited[i] = 0
         xs.append(x.copy())
     return xs
+
+
+def interval_extrapolation(x0, mask, local, *, power=1.0, longest=10.0, **parameters):
+    return interval_weights(x0, mask, local, power=power, longest=longest, **parameters)
 
 
 def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
@@ -606,6 +616,7 @@ LITERAL = {
     "fedswe_variant": fedswe,
     "bounded_fedswe": fedswe,
     "interval_weights": interval_weights,
+    "interval_extrapolation": interval_extrapolation,
     "decayed_memory": decayed_memory,
     "echo": echo,
     "debiased_fedavg": debiased_fedavg,

@@ -70,6 +70,21 @@ def test_the_bound_settles_at_the_quantile_of_the_echoes():
     assert 10 <= np.exp(np.mean(np.log(bounds[200:]))) <= 12
 
 
+def test_extrapolation_by_1_is_interval_weights():
+    bounded = models("interval_extrapolation", longest=1.0, power=0.5, cutoff=6)
+    np.testing.assert_array_equal(bounded, models("interval_weights", power=0.5, cutoff=6))
+    assert (
+        np.abs(models("interval_extrapolation", cutoff=6) - models("interval_weights", power=1.0, cutoff=6)).max()
+        > 0.01
+    )
+
+
+def test_one_client_alone_is_not_extrapolated():
+    alone = np.zeros_like(PRESENT)
+    alone[:, 2] = True
+    assert_same(models("interval_extrapolation", alone), models("fedavg", alone))
+
+
 def test_focus_with_one_local_step_averages_the_latest_gradients():
     assert_same(models("focus", SOMEBODY, steps=1), models("fedlaavg", SOMEBODY, steps=1))
 

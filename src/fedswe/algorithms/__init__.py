@@ -19,6 +19,7 @@ from fedswe.algorithms.fedswe_variant import FedSWEVariant
 from fedswe.algorithms.fedvarp import FedVARP
 from fedswe.algorithms.focus import FOCUS
 from fedswe.algorithms.gfedavg import GFedAvg
+from fedswe.algorithms.interval_extrapolation import IntervalExtrapolation
 from fedswe.algorithms.interval_weights import IntervalWeights
 from fedswe.algorithms.mifa import MIFA
 from fedswe.algorithms.mimic import MimiC
@@ -50,6 +51,7 @@ __all__ = [
     "FedStaleKnown",
     "FedVARP",
     "GFedAvg",
+    "IntervalExtrapolation",
     "IntervalWeights",
     "MimiC",
     "Scaffold",

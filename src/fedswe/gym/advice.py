@@ -17,7 +17,9 @@ from fedswe.experiment.experiment import populate
 from fedswe.gym.settings import Setting
 
 Values = Mapping[str, Any]  # of a description
-SUMMARY = "summary.json"  # beside this module: the measurements of the gym at small scale
+FILE = "summary.json"  # beside this module, written by summary.py: the measurements of the gym at small scale
+# The smallest worst-case regret of the full gym, see docs/choose-a-rule.md.
+RECOMMENDED = "interval_weights:power=1"
 
 
 @dataclass(frozen=True)
@@ -110,5 +112,5 @@ def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice |
 
 def stored() -> Mapping[str, Any] | None:
     """The measurements that come with the package."""
-    file = files("fedswe.gym").joinpath(SUMMARY)
+    file = files("fedswe.gym").joinpath(FILE)
     return json.loads(file.read_text()) if file.is_file() else None

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedswe.core.footprint import in_d
-from fedswe.gym.advice import features_of
 from fedswe.gym.rules import FOOTPRINT_D, Rule
 from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
 from fedswe.gym.standings import Entry, Interval, SettingResult, Standing, standings
@@ -122,7 +121,6 @@ def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule])
     return {
         "scale": scale.name,
         "seeds": list(scale.seeds),
-        "recommended": next((r.rule.label for r in standings(found, rules) if r.worst and not r.rule.aided), None),
         "standings": [
             {
                 "rule": row.rule.label,
@@ -139,16 +137,16 @@ def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule])
                 "setting": result.setting.name,
                 "task": result.setting.task,
                 "availability": result.setting.availability,
-                "features": {name: _finite(value) for name, value in features_of(result.setting).items()},
                 "best": result.best.rule.label,
-                "rules": [_entry_json(result, e) for e in result.chosen.values()],
+                "rules": [entry_json(result, e) for e in result.chosen.values()],
             }
             for result in found
         ],
     }
 
 
-def _entry_json(result: SettingResult, e: Entry) -> dict[str, Any]:
+def entry_json(result: SettingResult, e: Entry) -> dict[str, Any]:
+    """A rule in a setting, at its own best served model."""
     regret = result.regret(e)
     return {
         "rule": e.rule.label,

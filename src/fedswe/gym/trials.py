@@ -3,7 +3,8 @@
 All rules begin with the rates of the scale. While the best rate of any served model is the smallest or the largest
 that was tried, the next one (half, or twice) is tried too. Then rates beside the tried ones follow until the rule has
 had as many trials as every rule has at least. Each rate is run with every seed. Choices are made by the accuracy on
-held-out samples, averaged over the seeds; test samples play no part in them.
+held-out samples, averaged over the seeds; test samples play no part in them. A rate with which nothing was learned
+counts as one that diverged: among such rates the best is a matter of chance, and the search would stop there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from fedswe.gym.measured import Measured
 from fedswe.gym.settings import Scale
 
 _STEP = 2.0  # between neighbouring rates
+_LEARNED = 0.1  # by so much a model must be better than the initial one
 
 Trials = Mapping[float, Sequence[Measured]]  # by rate: the rows of all seeds and served models
 
@@ -55,10 +57,11 @@ def best_rate(trials: Trials, output: str) -> float | None:
 
 
 def _held_out(trials: Trials, rate: float) -> dict[str, float]:
-    """By served model: the mean over seeds; minus infinity if it diverged with any of them."""
+    """By served model: the mean over seeds; minus infinity if it diverged with any of them, or learned nothing."""
     found: dict[str, list[float]] = {}
     for row in trials[rate]:
-        found.setdefault(row.output, []).append(-math.inf if row.diverged else row.held_out)
+        lost = row.diverged or row.held_out < row.curve[0] + _LEARNED
+        found.setdefault(row.output, []).append(-math.inf if lost else row.held_out)
     return {output: sum(values) / len(values) for output, values in found.items()}
 
 

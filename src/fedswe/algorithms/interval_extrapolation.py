@@ -1,0 +1,60 @@
+"""Interval weights with a step that is extrapolated where the clients disagree, as in FedExP."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedswe.algorithms.fedau import Client
+from fedswe.algorithms.interval_weights import IntervalWeights, Weighted
+from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
+from fedswe.core.records import Model, Scalar
+from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class WeightedSquare(Weighted):
+    square: Scalar  # the squared length of the progress, times the weight
+
+
+@dataclass(frozen=True)
+class IntervalExtrapolation(IntervalWeights):
+    """A weighted mean of the progress, lengthened by how much shorter it is than the progress of single clients.
+
+        w_i = omega_i^power;   D = (sum_A w_i D_i) / (sum_A w_i)   with D_i = end_i - x
+        x   = x + lr eta D;    eta = (sum_A w_i |D_i|^2) / (2 |D|^2 sum_A w_i),   at least 1 and at most `longest`
+
+    Clients with different data pull in different directions, and their mean is short; eta makes up for it, and is 1
+    for clients that agree or for one alone. power = 0 without a bound is FedExP; longest = 1 is interval weights. The
+    server needs three sums. Near the end eta is large and the model moves around the optimum: serve an average.
+    """
+
+    power: float = 1.0  # of the interval: 0 is FedExP, 1 corrects the availability in full
+    longest: float = 10.0  # bound of eta
+
+    title: ClassVar[str] = "weighted mean, weights = participation intervals, extrapolated where clients disagree"
+    citation: ClassVar[str] = (
+        "This project. Extrapolation: Jhunjhunwala, Wang, Joshi. FedExP: Speeding up Federated Averaging via "
+        "Extrapolation. ICLR 2023. Intervals: Wang, Ji (FedAU), ICLR 2024."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(1 <= self.longest < math.inf, f"longest must be at least 1 and finite, not {self.longest:g}")
+
+    def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, WeightedSquare]:
+        after, sent = super().report(c, d, job, done, at)
+        progress = done.end - job.start
+        return after, WeightedSquare(
+            sent.progress, sent.weight, sent.weight * (progress * progress).sum(-1, keepdim=True)
+        )
+
+    def merge(self, s: Model, total: Any, count: int, at: ServerView) -> Update:
+        if count == 0:
+            return Update(s, s.x)
+        mean = total.progress / total.weight
+        length = (mean * mean).sum(-1, keepdim=True)
+        tiny = 1e-30  # where no client moved
+        eta = (total.square / total.weight / (2 * length).clamp(min=tiny)).clamp(1.0, self.longest)
+        return Update(s, s.x, eta * mean)
