@@ -13,7 +13,10 @@ import venv
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-NEEDED = ["fedswe/py.typed", "fedswe/deploy/flower/template/deployment.toml", "fedswe_paper/claims.toml"]
+NEEDED = [
+    "fedswe/py.typed", "fedswe/deploy/flower/template/deployment.toml", "fedswe/report/report.js",
+    "fedswe_paper/claims.toml",
+]  # fmt: skip
 QUICK = ["task.clients=10", "task.alpha=1", "rounds=2"]
 # Walks through the tree of commands, so that one that a package adds is tried too.
 EACH_COMMAND = """
@@ -78,7 +81,7 @@ def check(python: Path, folder: Path) -> None:
     assert (work / "run" / "model.safetensors").is_file()
     output(fedswe, "compare", *QUICK, "--algorithms", "fedswe,fedavg", "--seeds", "1,2", "--out", "comparison")
     assert (work / "comparison" / "compare.csv").is_file()
-    for words in (["export", "run"], ["plot", "comparison", "--out", "figure.svg"]):
+    for words in (["export", "run"], ["plot", "comparison", "--out", "figure.svg"], ["report", "comparison"]):
         output(fedswe, *words)
     assert (work / "server.safetensors").is_file()
     for example in ("own_data", "own_devices", "regression", "finetune"):

@@ -34,6 +34,7 @@ COMMANDS = {
     "gym": "fedswe.cli.gym:gym_command",
     "export": "fedswe.cli.export:export_command",
     "plot": "fedswe.cli.plot:plot_command",
+    "report": "fedswe.cli.report:report_command",
     "list": "fedswe.cli.list_show:list_command",
     "show": "fedswe.cli.list_show:show_command",
     "bench": "fedswe.cli.bench:bench_command",

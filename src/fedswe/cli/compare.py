@@ -18,7 +18,7 @@ from rich.table import Table
 from fedswe import registry
 from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, warn
 
 if TYPE_CHECKING:
     from fedswe.comparison.table import Comparison, ComparisonRow
@@ -63,8 +63,10 @@ def compare_command(
                 experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
                 jobs=jobs, on=on, watch=watch,
             )  # fmt: skip
+        report = None
         if result.headline is not None:
             draw_comparison(place)
+            report = _report(place)
         if as_json:
             reached = {} if target is None else {"target": target, "to_target": _to_target(result, target)}
             print_json({**result.to_json(), **reached, "directory": str(place)})
@@ -75,6 +77,19 @@ def compare_command(
         console.print(
             f"results   {place}/compare.csv, compare_summary.csv, compare.png, compare_final.png (and .svg), runs/"
         )
+        if report is not None:
+            console.print(f"report    {report}")
+
+
+def _report(place: Path) -> Path | None:
+    """The page about a comparison; a comparison does not fail for it."""
+    from fedswe.report.write import write_report
+
+    try:
+        return write_report([place])[0]
+    except FedsweError as error:
+        warn(f"there is no report: {error}")
+        return None
 
 
 def _refuse_ignored(overrides: list[str], table: dict[str, Any], labels: list[str]) -> None:

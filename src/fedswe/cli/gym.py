@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -16,8 +15,6 @@ from fedswe.errors import FedsweError, require, suggestion, warn
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
     from fedswe.gym.gym import Gym
-    from fedswe.gym.rules import Rule
-    from fedswe.gym.settings import Setting
     from fedswe.gym.standings import SettingResult
 
 OUT = Path("experiments/gym")  # in a checkout: where the measurements of this repository are
@@ -98,10 +95,11 @@ def _publish(gym: Gym, as_json: bool) -> None:
     """The page has all rules and settings that are measured, whatever part this command has run."""
     from fedswe.gym.page import markdown, to_json
     from fedswe.gym.standings import labels, results
+    from fedswe.gym.whole import whole_gym
     from fedswe.results.files import write_whole
 
     gym.publish()
-    whole = replace(gym, settings=_whole_scale(gym), rules=_all_rules(gym))
+    whole = whole_gym(gym)
     found = results(whole)
     if not found:
         raise FedsweError(f"{gym.store.path} has no measurements yet: run without --report")
@@ -112,33 +110,6 @@ def _publish(gym: Gym, as_json: bool) -> None:
         return
     _print(whole, found)
     console.print(f"results   {page}, {gym.store.path}/*.csv")
-
-
-def _whole_scale(gym: Gym) -> list[Setting]:
-    """All settings of the scale; without its trace a setting cannot be told from another."""
-    from fedswe.gym.settings import missing_traces, settings_of
-
-    settings = settings_of(gym.scale)
-    gone = missing_traces(settings)
-    return [setting for setting in settings if setting not in gone]
-
-
-def _all_rules(gym: Gym) -> list[Rule]:
-    """Those of the scale and of this command, and the user's own in the tables; what cannot be loaded is left out."""
-    from fedswe.gym.rules import RULES, Rule
-
-    labels = dict.fromkeys([*RULES[gym.scale.name], *(rule.label for rule in gym.rules)])
-    for setting in _whole_scale(gym):
-        labels |= dict.fromkeys(label for label, _, _ in gym.table(setting))
-    rules = []
-    for label in labels:
-        rule = Rule(label)
-        try:
-            rule.table  # noqa: B018
-            rules.append(rule)
-        except FedsweError as error:
-            warn(f"{label} is measured, but left out of the page: {error}")
-    return rules
 
 
 def _print(gym: Gym, found: list[SettingResult]) -> None:

@@ -27,6 +27,7 @@ from fedswe.grid.store import RunStore
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
 
+_WRITTEN = (".shared-", ".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
 
 
@@ -101,11 +102,7 @@ def _opened(out: Path) -> Path:
     """A directory that is new, empty, or holds a comparison to be continued."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        others = [
-            p.name
-            for p in out.iterdir()
-            if p.name not in ("runs", ".locks") and not p.name.startswith((".shared-", ".compare", "compare"))
-        ]
+        others = [p.name for p in out.iterdir() if p.name not in ("runs", ".locks") and not p.name.startswith(_WRITTEN)]
     except OSError as error:
         raise cannot_write(out, error) from None
     require(not others, f"{out} holds other files ({', '.join(others[:1])}): choose another --out")

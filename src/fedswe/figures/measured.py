@@ -78,7 +78,7 @@ def _of_result(result: Any) -> MeasuredRun:
         f"cannot draw {type(result).__name__}: give directories, results of fedswe.run or of fedswe.compare",
     )
     sizes = {name: vector.numel() for name, vector in result.models.items()}
-    return MeasuredRun("the result", *_checked("the result", tomllib.loads(dump(experiment)), history), sizes)
+    return MeasuredRun("the result", *checked("the result", tomllib.loads(dump(experiment)), history), sizes)
 
 
 # from directories --------------------------------------------------------------------------------------------
@@ -131,13 +131,13 @@ def _read(path: Path) -> MeasuredRun:
         raise FedsweError(f"{path} has no history.csv yet: run it first, or continue it with --resume") from None
     except (OSError, TypeError, ValueError):
         raise FedsweError(f"{path}/history.csv is damaged: it is not a table of numbers") from None
-    checked = _checked(str(path), config, history)
+    found = checked(str(path), config, history)
     if not (path / "model.safetensors").is_file():
         warn(f"{path} is not finished: it is drawn up to round {history.last['round']:.0f}")
-    return MeasuredRun(str(path), *checked, _sizes(path / "model.safetensors"))
+    return MeasuredRun(str(path), *found, _sizes(path / "model.safetensors"))
 
 
-def _checked(source: str, config: Config, history: History) -> tuple[Config, History, tuple[str, ...]]:
+def checked(source: str, config: Config, history: History) -> tuple[Config, History, tuple[str, ...]]:
     """The complete configuration, the history and the evaluated models, or one line that says what is wrong."""
     sections = ("algorithm", "availability", "task", "local", "evaluate")
     for section in sections:

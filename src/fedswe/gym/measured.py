@@ -6,27 +6,15 @@ import csv
 import io
 import math
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, fields, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any
 
-import numpy as np
-
-from fedswe.availability.schedule import Floats
 from fedswe.core.checked import check_types
 from fedswe.errors import FedsweError, require
-from fedswe.experiment.configuration import dump
-from fedswe.experiment.experiment import Experiment, populate
 from fedswe.grid.cell import Cell
+from fedswe.gym.client_facts import accuracy_by_client, client_facts
 from fedswe.results.divergence import divergence
 from fedswe.results.run_directory import RunDirectory
-from fedswe.tasks.data_set import chunks
-
-if TYPE_CHECKING:
-    from fedswe.core.records import Vector
-    from fedswe.tasks.supervised_problem import SupervisedProblem
-
-_TENTH = 10
 
 
 @dataclass(frozen=True)
@@ -58,14 +46,14 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
     """The served models of a run that has ended."""
     experiment = cell.experiment
     history, models = directory.history(), directory.models()
-    found = _client_facts(experiment)
+    found = client_facts(experiment)
     rows = []
     for output, x in models.vectors.items():
         held_out, test = (
             history.tail_mean(f"{output}_{part}_accuracy", experiment.evaluate.tail) for part in ("held_out", "test")
         )
         lost = bool(divergence(history, f"{output}_", models.vectors)) or not math.isfinite(held_out + test)
-        by_client = None if lost else found.accuracies(x)
+        by_client = None if lost else accuracy_by_client(found.problem, x)
         curve = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0]
         last = history.last
         timed = "simulated_seconds" in last
@@ -90,70 +78,6 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
             )
         )
     return rows
-
-
-@dataclass(frozen=True, eq=False)
-class _ClientFacts:
-    """Who was available how often, and which labels each client has: the same for all rules of a setting and seed."""
-
-    problem: SupervisedProblem
-    available: Floats  # [rounds, m]
-
-    def accuracies(self, x: Vector) -> Floats:
-        """The accuracy of a model on test samples with the labels of each client, [m]."""
-        import torch
-
-        problem = self.problem
-        data, shares = problem.data, problem.realised
-        assert data is not None
-        assert shares is not None
-        right, count = (torch.zeros(shares.shape[1], device=data.y_test.device) for _ in range(2))
-        with torch.no_grad():
-            for part in chunks(len(data.y_test), data.y_test.device):
-                labels = data.y_test[part]
-                found = problem.network.logits(x.to(problem.start), data.x_test[part]).argmax(-1)
-                count += torch.bincount(labels, minlength=len(count))
-                right += torch.bincount(labels[found == labels], minlength=len(count))
-        return np.asarray(shares @ (right / count.clamp(min=1)).cpu().numpy())
-
-    def summary(self, accuracy: Floats | None) -> dict[str, float]:
-        """worst_tenth, rare, never, correlation; NaN of a model that diverged."""
-        if accuracy is None:
-            return dict.fromkeys(("worst_tenth", "rare", "never", "correlation"), math.nan)
-        share = self.available.mean(0)
-        few = max(len(share) // _TENTH, 1)
-        seen = np.flatnonzero(share > 0)
-        rare = seen[np.argsort(share[seen], kind="stable")[:few]]
-        varied = share.std() > 0 and accuracy.std() > 0
-        return {
-            "worst_tenth": float(np.sort(accuracy)[:few].mean()),
-            "rare": float(accuracy[rare].mean()) if len(rare) else math.nan,
-            "never": float(accuracy[share == 0].mean()) if (share == 0).any() else math.nan,
-            "correlation": float(np.corrcoef(share, accuracy)[0, 1]) if varied else math.nan,
-        }
-
-    def reports(self, seats: int) -> int:
-        each = self.available.sum(1)
-        return int((np.minimum(each, seats) if seats else each).sum())
-
-
-def _client_facts(experiment: Experiment) -> _ClientFacts:
-    from fedswe.algorithms import FedAvg
-
-    # One entry for all rules and rates.
-    same = replace(experiment, algorithm=FedAvg(), local=replace(experiment.local, lr=1.0))
-    return _facts_of(dump(same), same.rounds)
-
-
-@lru_cache(maxsize=8)
-def _facts_of(config: str, rounds: int) -> _ClientFacts:
-    from fedswe.engine.base import availability_of
-    from fedswe.experiment.configuration import load_text
-    from fedswe.tasks.supervised_problem import SupervisedProblem
-
-    problem, schedule = populate(load_text(config, "the gym"))
-    assert isinstance(problem, SupervisedProblem)
-    return _ClientFacts(problem, availability_of(schedule, rounds).astype(np.float64))
 
 
 # as text -------------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "fedavg:chain=[momentum:0.9]",
         # FedAdam: its global rate is fixed, only the local rate is tuned, as for all
         "fedavg:lr=0.03:chain=[adam:beta2=0.99:eps=0.001:correct_bias=false]",
+        "interval_extrapolation:power=0",  # FedExP
         "fedavg_known",
         # weights from the client's own intervals
         "fedau",
@@ -78,6 +79,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "interval_weights",
         "interval_weights:power=1",
         "interval_weights:chain=[momentum:0.9]",
+        "interval_extrapolation",
         "echo:clip=0.5",
         # FedSWE
         "fedawe:clip=0.5",
@@ -108,6 +110,8 @@ RULES: dict[str, tuple[str, ...]] = {
         "fedawe:clip=0.5",
         "fedswe:k=100:clip=0.5",
         "interval_weights:power=1",
+        "interval_extrapolation",
+        "scaffold",
         "decayed_memory",
     ),
 }

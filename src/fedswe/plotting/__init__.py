@@ -1,16 +1,18 @@
 """Figures in one style: axes, charts of series over seeds, and files that are written whole."""
 
 from fedswe.plotting.charts import Chart, Panel, Series, bars, chart, curves, dots, late_range, spread, spread_note
-from fedswe.plotting.files import Draw, Size, check_format, csv_text, render, save, write
+from fedswe.plotting.files import Draw, Size, check_format, csv_text, render, save, styled, write
 from fedswe.plotting.style import (
     BLUE,
     GREEN,
     GREY,
+    MARKERS,
     ORANGE,
     PALETTE,
     RED,
     WIDTHS,
     Corner,
+    caption,
     count_axis,
     format_axes,
     line_styles,
@@ -23,6 +25,7 @@ __all__ = [
     "BLUE",
     "GREEN",
     "GREY",
+    "MARKERS",
     "ORANGE",
     "PALETTE",
     "RED",
@@ -34,6 +37,7 @@ __all__ = [
     "Series",
     "Size",
     "bars",
+    "caption",
     "chart",
     "check_format",
     "count_axis",
@@ -50,5 +54,6 @@ __all__ = [
     "save",
     "spread",
     "spread_note",
+    "styled",
     "write",
 ]

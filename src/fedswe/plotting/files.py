@@ -40,7 +40,7 @@ def render(draw: Draw, size: Size) -> Figure:
     """The figure, with its layout fixed so that it is the same in every format."""
     from matplotlib.figure import Figure
 
-    with _styled():
+    with styled():
         figure = Figure(figsize=size, dpi=_DPI, layout="constrained")
         draw(figure)
         layout = figure.get_layout_engine()
@@ -61,7 +61,7 @@ def write(figure: Figure, *paths: Path) -> None:
     for path in paths:
         check_format(path)
         content, aside = io.BytesIO(), aside_of(path)
-        with _styled():
+        with styled():
             figure.savefig(content, format=path.suffix.removeprefix("."), metadata=_UNDATED.get(path.suffix))
         try:
             aside.write_bytes(content.getvalue())
@@ -74,7 +74,8 @@ def write(figure: Figure, *paths: Path) -> None:
 
 
 @contextmanager
-def _styled() -> Iterator[None]:
+def styled() -> Iterator[None]:
+    """Draw and write in the style of all figures."""
     from matplotlib import rc_context
 
     settings: Any = {**FONT, **_FILES}  # the type of matplotlib lists all its names

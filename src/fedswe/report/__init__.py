@@ -1,0 +1,1 @@
+"""One page about runs, comparisons, gyms, reproductions and deployments, to read and to print."""

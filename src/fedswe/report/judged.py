@@ -1,0 +1,127 @@
+"""Runs as a report judges them: final scores, who is best within the noise, and how far a score fluctuates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fedswe.comparison.table import TAIL
+from fedswe.figures.drawn import Drawn, groups_by_model, headline_of, models_of, scores_of, unit_of, words
+from fedswe.figures.measured import MeasuredRun
+from fedswe.report.noise import Finals, Ranking, ranking
+
+_FEW = 4  # evaluations in the last rounds, below which a fluctuation is not computed
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Runs and the score that they are judged by."""
+
+    runs: Sequence[MeasuredRun]
+
+    @cached_property
+    def models(self) -> list[str]:
+        return models_of(self.runs, [])
+
+    @cached_property
+    def scores(self) -> list[str]:
+        """Those of all runs at all models, the one to read first at the beginning."""
+        found = scores_of(self.runs, self.models)
+        if not found:
+            return []
+        first = headline_of(self.runs, self.models)
+        return [first, *(name for name in found if name != first)]
+
+    @property
+    def score(self) -> str:
+        return self.scores[0]
+
+    @cached_property
+    def per_model(self) -> dict[str, Drawn]:
+        return groups_by_model(self.runs, self.models, self.score)
+
+    @property
+    def percent(self) -> bool:
+        return self.score.endswith("accuracy")
+
+    @property
+    def more_is_better(self) -> bool | None:
+        """None where nothing says so."""
+        if self.percent:
+            return True
+        return False if self.score.endswith(("loss", "error", "distance")) else None
+
+    @cached_property
+    def finals(self) -> dict[str, dict[str, Finals]]:
+        """By model and name, the final score of every seed; infinite where the run diverged."""
+        factor = unit_of(self.score)[0]
+        return {
+            model: {
+                group.name: {run.seed: factor * drawn.final(run) for run in group.runs if _begun(run)}
+                for group in drawn.groups
+            }
+            for model, drawn in self.per_model.items()
+        }
+
+    @cached_property
+    def rankings(self) -> dict[str, Ranking | None]:
+        """By model, where it is known whether more or less is better."""
+        better = self.more_is_better
+        return {model: None if better is None else ranking(of, better) for model, of in self.finals.items()}
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the groups of runs, in their order."""
+        return list(dict.fromkeys(group.name for drawn in self.per_model.values() for group in drawn.groups))
+
+    @cached_property
+    def fluctuations(self) -> dict[str, dict[str, float]]:
+        """By model and name, the mean over seeds of how far the score fluctuates in the last rounds."""
+        factor = unit_of(self.score)[0]
+        return {
+            model: {
+                group.name: factor * float(np.mean([_fluctuation(run, drawn) for run in group.runs]))
+                for group in drawn.groups
+            }
+            for model, drawn in self.per_model.items()
+        }
+
+    def order(self) -> list[str]:
+        """All names, the best first by the first model; those that diverged last."""
+        sign = -1.0 if self.more_is_better in (True, None) else 1.0
+        worth: dict[str, float] = {}
+        for of in self.finals.values():
+            for name, finals in of.items():
+                mean = float(np.mean(list(finals.values()))) if finals else math.inf
+                worth.setdefault(name, sign * mean if math.isfinite(mean) else math.inf)
+        return sorted(worth, key=worth.__getitem__)
+
+    @property
+    def tail(self) -> str:
+        """The rounds that a final score is the mean of."""
+        return f"{min(TAIL, max(run.history.last['round'] for run in self.runs)):g}"
+
+    def shown(self, value: float) -> str:
+        return f"{value:.1f}" if self.percent else f"{value:.4g}"
+
+
+def _begun(run: MeasuredRun) -> bool:
+    return run.history.last["round"] > 0
+
+
+def _fluctuation(run: MeasuredRun, drawn: Drawn) -> float:
+    """The standard deviation of independent values with the same second differences: a steady rise is not in it."""
+    first = max(run.history.last["round"] - TAIL, 0)
+    values = drawn.values(run)[run.history["round"] > first]
+    if len(values) < _FEW or not np.isfinite(values).all():
+        return math.nan
+    return float(np.sqrt(np.mean(np.diff(values, 2) ** 2) / 6))
+
+
+def model_words(model: str) -> str:
+    """What a served model is called in sentences."""
+    return "server model" if model == "server" else words(model)

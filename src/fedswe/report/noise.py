@@ -1,0 +1,86 @@
+"""Which results can be told apart: differences seed by seed, against their spread over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fedswe.gym.standings import Interval
+
+Place = Literal["", "first", "second", "unclear"]
+Finals = Mapping[int, float]  # of a name: seed to final score
+
+
+def difference(of: Finals, other: Finals) -> Interval:
+    """The mean of of - other with its 95 % interval, seed by seed where two seeds are common, and else by Welch's.
+
+    The interval is NaN if either has one seed only, or a run that diverged.
+    """
+    if not all(map(math.isfinite, [*of.values(), *other.values()])):
+        return Interval(math.nan, math.nan)  # a run diverged
+    common = [seed for seed in of if seed in other]
+    if len(common) > 1:
+        return Interval.of([of[seed] - other[seed] for seed in common])
+    return _unpaired(list(of.values()), list(other.values()))
+
+
+def _unpaired(a: Sequence[float], b: Sequence[float]) -> Interval:
+    from scipy.stats import t
+
+    mean = float(np.mean(a) - np.mean(b))
+    if min(len(a), len(b)) < 2:
+        return Interval(mean, math.nan)
+    squares = [float(np.var(values, ddof=1)) / len(values) for values in (a, b)]
+    if not sum(squares):
+        return Interval(mean, 0.0)
+    freedom = sum(squares) ** 2 / sum(s**2 / (len(v) - 1) for s, v in zip(squares, (a, b), strict=True))
+    return Interval(mean, float(t.ppf(0.975, freedom)) * math.sqrt(sum(squares)))
+
+
+def differs(of: Finals, other: Finals) -> bool | None:
+    """Whether 0 is outside the interval of the difference; None if there is no interval."""
+    found = difference(of, other)
+    return None if math.isnan(found.half) else abs(found.mean) > found.half
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Who is best, who is level with it within the noise, and who is not; in each tuple the best first."""
+
+    best: str
+    level: tuple[str, ...]  # cannot be told from the best, and nobody before them can
+    unclear: tuple[
+        str, ...
+    ] = ()  # cannot be told from the best either, but are behind one that can: their seeds differ
+    second: tuple[str, ...] = ()  # of those that can be told from the best, the best and who cannot be told from that
+    lower: tuple[str, ...] = ()  # all others
+
+    def place(self, name: str) -> Place:
+        if name == self.best or name in self.level:
+            return "first"
+        return "second" if name in self.second else "unclear" if name in self.unclear else ""
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """All that can be told from the best."""
+        return self.second + self.lower
+
+
+def ranking(finals: Mapping[str, Finals], more_is_better: bool) -> Ranking | None:
+    """Of the names whose scores are all finite; None if there are none."""
+    means = {name: float(np.mean(list(of.values()))) for name, of in finals.items() if of}
+    order = sorted((n for n in means if math.isfinite(means[n])), key=means.__getitem__, reverse=more_is_better)
+    if not order:
+        return None
+    best, *others = order
+    found = {name: differs(finals[name], finals[best]) for name in others}
+    told = [name for name in others if found[name]]
+    end = next((i for i, name in enumerate(others) if found[name] is not False), len(others))
+    unclear = tuple(name for name in others[end:] if not found[name])
+    second = tuple(name for name in told if name == told[0] or differs(finals[name], finals[told[0]]) is False)
+    lower = tuple(name for name in told if name not in second)
+    return Ranking(best, tuple(others[:end]), unclear, second, lower)

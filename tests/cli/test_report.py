@@ -1,0 +1,49 @@
+"""fedswe report as a user runs it: files, errors of one line, and the report of a comparison."""
+
+import pytest
+
+from tests.cli.command import fedswe
+from tests.figures.runs import write_run
+
+
+def test_the_page_is_written_into_the_directory(tmp_path, monkeypatch, capsys):
+    run = write_run(tmp_path / "a")
+    code, out, _ = fedswe(monkeypatch, capsys, "report", run, "--pdf")
+    assert (code, out) == (0, f"report    {run}/report.html\nreport    {run}/report.pdf\n")
+    assert (run / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert (run / "report.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_several_directories_give_a_page_here(tmp_path, monkeypatch, capsys):
+    runs = [write_run(tmp_path / name, seed) for name, seed in (("a", 3), ("b", 4))]
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = fedswe(monkeypatch, capsys, "report", *runs)
+    assert (code, out) == (0, "report    report.html\n")
+    assert (tmp_path / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["none"], ["empty"], ["damaged"], ["a", "--out", "a.txt"], ["a", "--out", "no/a.html"]]
+)
+def test_mistakes_are_one_line_and_write_nothing(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "a")
+    (tmp_path / "empty").mkdir()
+    (write_run(tmp_path / "damaged") / "config.toml").write_text("[")
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = fedswe(monkeypatch, capsys, "report", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: ")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_comparison_writes_its_report_and_can_be_continued(tmp_path, monkeypatch, capsys):
+    words = [
+        "compare", "task.clients=5", "rounds=4", "--algorithms", "fedavg,mifa", "--seeds", "3", "--jobs", "1", "--out",
+        tmp_path / "c",
+    ]  # fmt: skip
+    for _ in range(2):
+        code, out, _ = fedswe(monkeypatch, capsys, *words)
+        assert code == 0
+        assert out.splitlines()[-1] == f"report    {tmp_path}/c/report.html"
+    assert "mifa" in (tmp_path / "c" / "report.html").read_text()

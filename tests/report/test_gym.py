@@ -1,0 +1,60 @@
+"""The report on a gym has the numbers of its leaderboard."""
+
+import pytest
+
+from fedswe.errors import FedsweError
+from fedswe.gym.gym import Gym
+from fedswe.gym.measured import to_csv
+from fedswe.gym.rules import rules_named
+from fedswe.gym.settings import SCALES, settings_of
+from fedswe.gym.standings import results, standings
+from fedswe.report.build import report_on
+from fedswe.report.charts import Curves, Intervals
+from tests.gym.rows import row
+
+
+@pytest.fixture
+def gym(tmp_path):
+    """Made-up measurements of the smallest scale, complete."""
+    scale = SCALES["ci"]
+    found = Gym(scale, settings_of(scale), rules_named(["fedavg", "fedau", "fedswe:k=10"]), tmp_path)
+    (tmp_path / "ci").mkdir()
+    rates = [rate * 10**i for i in range(3) for rate in scale.rates][: scale.most_trials]
+    for i, setting in enumerate(found.settings):
+        rows = [
+            row(
+                rule=rule.label, rate=rate, seed=seed, output=output, settings=setting.digest(found.outputs),
+                held_out=0.5 - abs(j - 1) / 10, test=0.5 + i / 10 + k / 20 + seed / 1000, curve=(0.1, 0.5),
+                rounds=(0, 10),
+            )
+            for k, rule in enumerate(found.rules)
+            for j, rate in enumerate(sorted(set(rates)))
+            for seed in scale.seeds
+            for output in ("server", "client_mean", "ema", "ema_client_mean")
+        ]  # fmt: skip
+        (tmp_path / "ci" / f"{setting.name}.csv").write_text(to_csv(rows))
+    return found
+
+
+@pytest.mark.parametrize("part", ["ci", ""])
+def test_standings_and_settings(gym, part):
+    report = report_on([gym.out / part])
+    assert [section.title for section in report.sections] == ["Gym, scale ci: standings", "Gym, scale ci: settings"]
+    table, bars = report.sections[0].blocks
+    expected = standings(results(gym), gym.rules)
+    assert [r[0] for r in table.rows] == [s.rule.label for s in expected]
+    assert isinstance(bars, Intervals)
+    assert set(bars.views) == {("worst",), *((s.name,) for s in gym.settings)}
+    names, values, _ = bars.views["worst",]
+    assert (names, values) == ([s.rule.label for s in expected], [s.worst[1].mean for s in expected])
+    curves, *settings = report.sections[1].blocks
+    assert isinstance(curves, Curves)
+    assert [t.title for t in settings] == [s.name for s in gym.settings]
+    assert "fedswe:k=10 has the smallest worst regret" in report.summary[1]
+
+
+def test_measurements_of_other_settings_are_refused(gym):
+    file = next((gym.out / "ci").glob("*.csv"))
+    file.write_text(file.read_text().replace(gym.settings[0].digest(gym.outputs), "0" * 12))
+    with pytest.raises(FedsweError, match="measured with other settings"):
+        report_on([gym.out / "ci"])

@@ -1,0 +1,63 @@
+"""Who is best within the noise, on numbers whose answer is known."""
+
+import math
+
+import pytest
+
+from fedswe.report.noise import Ranking, difference, differs, ranking
+
+
+def seeds(*values):
+    return dict(enumerate(values))
+
+
+def test_differences_are_taken_seed_by_seed():
+    """The seeds differ by ten points, the two rules by one in every seed."""
+    a, b = seeds(10.0, 20.0, 30.0), seeds(9.0, 19.1, 28.9)
+    found = difference(a, b)
+    assert found.mean == pytest.approx(1.0)
+    assert found.half == pytest.approx(4.3027 * 0.1 / math.sqrt(3), rel=1e-3)
+    assert differs(a, b)
+
+
+def test_without_common_seeds_the_interval_is_welchs():
+    found = difference({1: 10.0, 2: 12.0, 3: 14.0}, {4: 1.0, 5: 3.0})
+    assert found.mean == pytest.approx(10.0)
+    se = math.sqrt(4 / 3 + 2 / 2)
+    freedom = (4 / 3 + 1) ** 2 / ((4 / 3) ** 2 / 2 + 1)
+    from scipy.stats import t
+
+    assert found.half == pytest.approx(t.ppf(0.975, freedom) * se)
+
+
+def test_one_seed_tells_nothing():
+    assert differs(seeds(1.0), seeds(2.0)) is None
+    assert ranking({"a": seeds(1.0), "b": seeds(2.0)}, more_is_better=True) == Ranking("b", (), ("a",))
+
+
+def test_level_second_lower_and_unclear():
+    found = ranking(
+        {
+            "low": seeds(50.0, 50.1, 50.2),
+            "best": seeds(90.0, 90.1, 90.2),
+            "level": seeds(90.3, 89.6, 90.1),
+            "second": seeds(80.0, 80.1, 80.3),
+            "beside": seeds(80.2, 79.9, 80.1),
+            "noisy": seeds(95.0, 60.0, 70.0),
+            "diverged": seeds(1.0, math.inf, 1.0),
+        },
+        more_is_better=True,
+    )
+    assert found == Ranking("best", ("level",), ("noisy",), ("second", "beside"), ("low",))
+    places = [found.place(name) for name in ("best", "level", "second", "beside", "noisy", "low", "diverged")]
+    assert places == ["first", "first", "second", "second", "unclear", "", ""]
+    assert found.behind == ("second", "beside", "low")
+
+
+def test_less_may_be_better():
+    found = ranking({"a": seeds(1.0, 1.1, 1.2), "b": seeds(2.0, 2.1, 2.2)}, more_is_better=False)
+    assert found == Ranking("a", (), (), ("b",))
+
+
+def test_nothing_finite_has_no_ranking():
+    assert ranking({"a": seeds(math.inf), "b": {}}, more_is_better=True) is None
