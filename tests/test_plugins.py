@@ -27,6 +27,7 @@ PARTS = {
     "./own_transform.py:Sign": "threshold",
     "./own_output.py:RunningMean": "average",
     "./own_column.py:Norms": "norm",
+    "./own_tracker.py:Lines": "file",
 }
 ALL = [
     "algorithm.name=./own_algorithm.py:Damped",

@@ -19,7 +19,11 @@ class FedsweWarning(UserWarning):
     """A result will be there, but it may not be what the user wants; the message is one line."""
 
 
-def warn(message: str) -> None:
+class TrackerWarning(FedsweWarning):
+    """A tracker failed; the run goes on. Worker processes pass it on to the one that gave the command."""
+
+
+def warn(message: str, category: type[FedsweWarning] = FedsweWarning) -> None:
     """Warn in one line, once in a process: the command line prints `warning: ...`, scripts have `warnings`."""
     if message in _WARNED:
         return
@@ -27,7 +31,7 @@ def warn(message: str) -> None:
     # The line that Python shows beside it is the user's.
     frames = [frame.f_code.co_filename for frame, _ in traceback.walk_stack(None)]
     level = next((i for i, file in enumerate(frames) if not is_installed(file)), 2)
-    warnings.warn(message, FedsweWarning, stacklevel=level + 1)
+    warnings.warn(message, category, stacklevel=level + 1)
 
 
 _WARNED: set[str] = set()

@@ -160,6 +160,15 @@ KINDS = {
             "auxiliary": "fedswe.engine.columns:Auxiliary",
         },
     ),
+    "tracker": Kind(
+        "fedswe.tracking.tracker:Tracker",
+        "fedswe.trackers",
+        {
+            "tensorboard": "fedswe.tracking.tensorboard:TensorBoard",
+            "mlflow": "fedswe.tracking.mlflow:MLflow",
+            "wandb": "fedswe.tracking.wandb:WandB",
+        },
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, On, PrecisionName, precision_named, whole_numbers
+from fedswe.cli.arguments import Device, Jobs, On, PrecisionName, Track, precision_named, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.core.local import Precision
 from fedswe.errors import FedsweError, require, suggestion
@@ -40,6 +40,7 @@ class Machine:
     precision: Precision = "fp32"
     jobs: int = 0  # workers; 0: one per core, one for a GPU
     on: str = "local"
+    track: tuple[str, ...] = ()  # trackers of every run
 
     def executor(self) -> Executor:
         from fedswe.grid.runner import executor
@@ -75,6 +76,7 @@ def reproduce(
     precision: PrecisionName = "",
     jobs: Jobs = 0,
     on: On = "local",
+    track: Track = "",
     out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = OUT,
     status: Annotated[bool, typer.Option("--status", help="Only count the runs finished, running and left")] = False,
     report: Annotated[bool, typer.Option("--report", help="Run nothing; write the reports of what is there")] = False,
@@ -99,7 +101,7 @@ def reproduce(
     reproduce_command(
         [*RECIPES, *SUMMARIES] if everything else names or [],
         selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
-        machine(device, precision, jobs, on),
+        replace(machine(device, precision, jobs, on), track=tuple(word for word in track.split(",") if word)),
         out,
         "status" if status else "report" if report else "",
         tuple(pattern for pattern in cells.split(",") if pattern),
@@ -245,7 +247,8 @@ def _recipe(name: str) -> Recipe:
 def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
     from fedswe.grid.runner import run_cells
 
-    grid = [cell.grid_cell(where.device, where.precision) for cell in cells]
+    named = [cell.grid_cell(where.device, where.precision) for cell in cells]
+    grid = [replace(cell, experiment=replace(cell.experiment, track=list(where.track))) for cell in named]
     left = [cell for cell in grid if not store.finished(cell)]
     console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
     if not left:

@@ -69,7 +69,7 @@ def test_standings_order_by_the_worst_case_and_put_failures_last():
     assert rows[1].mean == pytest.approx(10)
     assert rows[2].failed == ("digits-sine",)
     assert rows[2].worst is None
-    assert rows[2].problem == "diverged in digits-sine"
+    assert rows[2].problem == "failed in digits-sine"
     unmeasured = standings(found, [Rule("fedvarp")])[0]
     assert unmeasured.failed == ()
     assert unmeasured.problem == "not completely measured in digits-sine and 1 more"

@@ -38,6 +38,7 @@ COMMANDS = {
     "list": "fedswe.cli.list_show:list_command",
     "show": "fedswe.cli.list_show:show_command",
     "bench": "fedswe.cli.bench:bench_command",
+    "doctor": "fedswe.cli.doctor:doctor_command",
     "data.list": "fedswe.cli.data:list_command",
     "data.fetch": "fedswe.cli.data:fetch_command",
     "data.verify": "fedswe.cli.data:verify_command",

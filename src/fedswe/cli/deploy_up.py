@@ -45,6 +45,7 @@ def up_command(
     from fedswe.deploy.flower.app_template import require_app
     from fedswe.deploy.flower.processes import ProcessSupervisor
     from fedswe.deploy.flower.trial import Federation, Trial
+    from fedswe.tracking.tracker import check_trackers
 
     overrides = overrides or []
     if "=" in str(folder):
@@ -54,6 +55,7 @@ def up_command(
     directory = (run or folder / "run").resolve()
     sys.path.insert(0, str(folder))  # the user's own task is in the app
     deployment = Deployment.load(folder / FILE, overrides)
+    check_trackers(deployment.experiment.track)
     m = deployment.problem().m
     clients = m if clients is None else clients
     require(1 <= clients <= m, f"--clients must be from 1 to {m}, the clients of the task, not {clients}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, precision_named
+from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, precision_named
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import FedsweError, require, suggestion, warn
 
@@ -33,6 +33,7 @@ def gym_command(
     precision: PrecisionName = "",
     jobs: Jobs = 0,
     on: On = "local",
+    track: Track = "",
     out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = OUT,
     report: Annotated[bool, typer.Option("--report", help="Run nothing; write the page of what is there")] = False,
     as_json: Json = False,
@@ -58,6 +59,7 @@ def gym_command(
     if not report:
         from fedswe.grid.runner import executor
 
+        gym = replace(gym, track=tuple(_words(track)))
         with ExitStack() as opened:
             watch = None if as_json else opened.enter_context(RoundProgress())
             gym.run(opened.enter_context(executor(on, jobs, device)), watch)

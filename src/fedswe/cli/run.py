@@ -6,6 +6,7 @@ import signal
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -47,7 +48,7 @@ def run_command(
             place = opened.enter_context(directory(out, "-".join(names)))
         with _resumable(place), _Watch(value.rounds, quiet) as watch:
             if resume is not None:
-                result = runner.resume(place, watch)
+                result = runner.resume(place, watch, value.track)
             else:
                 result = runner.run(value, place, watch, None if quiet else console.print)
         if quiet:
@@ -63,7 +64,7 @@ def _in_a_folder(name: str) -> str:
 
 
 def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
-    """The experiment in a run directory; the other arguments of the command must not change it."""
+    """The experiment in a run directory; the other arguments of the command must not change it, but for trackers."""
     from fedswe.experiment.configuration import experiment, load_text, override, read, refuse_other
     from fedswe.results.run_directory import RunDirectory
 
@@ -77,6 +78,8 @@ def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
             given.threads == stored.threads,
             f"the run in {place} has threads = {stored.threads}: it continues with them",
         )
+        if "track" in table:
+            stored = replace(stored, track=given.track)
     return stored
 
 

@@ -26,6 +26,7 @@ from fedswe.grid.runner import Watch, executor, run_cells
 from fedswe.grid.store import RunStore
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
+from fedswe.tracking.tracker import check_trackers
 
 _WRITTEN = (".shared-", ".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
@@ -61,6 +62,7 @@ def compare(
     experiments = _experiments(base, algorithms)
     plan = _Plan(experiments, tuple(seeds), tuple(rates), tuning_seed, tune_by)
     plan.check()
+    check_trackers(next(iter(experiments.values())).track, kept=out is not None)
     device = next(iter(experiments.values())).device
     with ExitStack() as opened:
         workers = opened.enter_context(executor(on, jobs, device))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from fedswe.deploy import ledger
 from fedswe.deploy.applied_requests import AppliedRequests
@@ -15,10 +16,13 @@ from fedswe.deploy.monitor import Activity, Doing, Monitor
 from fedswe.deploy.packet import Packet
 from fedswe.deploy.server import ServerEndpoint
 from fedswe.deploy.transport import Kind, Transport
+from fedswe.experiment.configuration import settings
 from fedswe.results.history import History
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import RunDirectory
 from fedswe.sources import recorded, refuse_changed
+from fedswe.tracking.tracker import Status, check_trackers
+from fedswe.tracking.tracking import Tracking
 
 _POLL = 0.2  # seconds that a poll waits when nothing has arrived
 _SILENT = 2  # rounds in a row without an answer, or deliveries without an acknowledgement, until nobody waits for it
@@ -34,6 +38,7 @@ class Rounds:
         self._unanswered: Counter[int] = Counter()  # client -> jobs in a row that it did not answer
         self._unacknowledged: Counter[int] = Counter()  # client -> deliveries in a row; its reports do not count here
         self._delivery_ends = 0.0  # until when an acknowledgement of the last deliveries is in time
+        self._tracked = len(server.rows)  # rows of the history that trackers have: an earlier process has given them
         self.evaluation = Evaluator(server)
         self._operator = AppliedRequests(server)
         self._monitor = Monitor(server.directory, server.deployment, ledger.read(server.directory / ledger.FILE))
@@ -49,14 +54,42 @@ class Rounds:
             # Not the command line: Flower passes a token on it.
             known = {key: value for key, value in provenance(recorded(experiment)).items() if key != "command"}
             directory.note({**known, **self._origin})
+            check_trackers(experiment.track)
             self._server.record_start()
             log.info("the server starts at round %d", self._server.t, extra=fields("start", self._server.t))
-            while not self._server.finished and not self._server.stopped:
-                self.step()
+            with self._tracking() as tracking:
+                while not self._server.finished and not self._server.stopped:
+                    self.step()
+                    self._track(tracking)
             end: Doing = "stopped" if self._server.stopped else "finished"
             log.info("the run is %s after %d rounds", end, self._server.t, extra=fields(end, self._server.t))
             self._note(end, self._connected())
         return self.evaluation.history
+
+    @contextmanager
+    def _tracking(self) -> Iterator[Tracking]:
+        experiment = self._server.deployment.experiment
+        end: Status = "failed"
+        tracking = Tracking(
+            experiment.track, settings(experiment), self._server.directory, say=lambda text: log.warning("%s", text)
+        )
+        try:
+            self._track(tracking)
+            yield tracking
+            end = "finished" if self._server.finished else "stopped"
+        except (KeyboardInterrupt, SystemExit):
+            end = "stopped"
+            raise
+        finally:
+            tracking.finish(end)
+            tracking.wait()
+
+    def _track(self, tracking: Tracking) -> None:
+        """Give the new rows of the history to the trackers."""
+        rows = self.evaluation.history.rows
+        for row in rows[self._tracked :]:
+            tracking.log(row)
+        self._tracked = len(rows)
 
     def step(self) -> None:
         """Run one round, or end without one if an operator has stopped the server."""

@@ -238,8 +238,18 @@ def _section(table: Table, section: str) -> Table:
 
 # writing -------------------------------------------------------------------------------------------------
 def dump(experiment: Experiment) -> str:
-    """The resolved configuration as TOML, every key written out."""
-    return tomli_w.dumps(_resolved(experiment))
+    """The resolved configuration as TOML, every key written out; only `track`, if it is empty, is not."""
+    table = _resolved(experiment)
+    return tomli_w.dumps(table if experiment.track else _without_trackers(table))
+
+
+def settings(experiment: Experiment) -> Table:
+    """Every key of the configuration that belongs to a run, e.g. local.lr, with its value."""
+    return _keys(_without_trackers(_resolved(experiment)))
+
+
+def _without_trackers(table: Table) -> Table:
+    return {key: value for key, value in table.items() if key != "track"}
 
 
 def dump_part(kind: str, value: Any) -> str:
@@ -291,8 +301,9 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
-    """Refuse to continue the run of `there` with the experiment `here`. Threads may differ, which is only rounding."""
-    old, new = (_keys(_resolved(replace(value, threads=0))) for value in (there, here))
+    """Refuse to continue the run of `there` with the experiment `here`. Threads, which are only rounding, and
+    trackers may differ."""
+    old, new = (settings(replace(value, threads=0)) for value in (there, here))
     for key in [*old, *new]:
         if old.get(key) != new.get(key):
             differing = f"{key} = {old.get(key)} there, {new.get(key)} here"

@@ -150,6 +150,7 @@ class Experiment:
     local: Local = field(default_factory=Local)
     evaluate: Evaluate = field(default_factory=Evaluate)
     record: Record = field(default_factory=Record)
+    track: list[str] = field(default_factory=list, compare=False)  # trackers that get the scores; results are the same
 
     def __post_init__(self) -> None:
         check_types(self, "")
@@ -168,6 +169,7 @@ class Experiment:
             require(
                 value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {float(min(value, 10**300)):g}"
             )
+        require(len(set(self.track)) == len(self.track), "track names one tracker twice")
         for name in self.record.columns:
             registry.instance("column", name, "record.columns").check(self.algorithm, self.local)
         require(

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from fedswe.core.checked import checked_arguments
@@ -15,7 +16,7 @@ from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
 from fedswe.engine.threads import chosen, limited_to
 from fedswe.errors import FedsweError, require, warn
-from fedswe.experiment.configuration import dump, load_text, refuse_other
+from fedswe.experiment.configuration import dump, load_text, refuse_other, settings
 from fedswe.experiment.experiment import Experiment, assemble
 from fedswe.experiment.parameters import changed
 from fedswe.experiment.result import Result
@@ -27,6 +28,8 @@ from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, RunDirectory
 from fedswe.sources import recorded, refuse_changed
+from fedswe.tracking.tracker import Status, check_trackers
+from fedswe.tracking.tracking import Tracking
 
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
@@ -44,6 +47,7 @@ def run(
 
     `watch` is called after every round; `say` is called with messages for the user before the first round.
     """
+    check_trackers(experiment.track, kept=out is not None)
     runner = Runner(experiment)
     if say is not None and (needed := runner.memory()) is not None:
         say(f"memory    about {needed / 2**30:.1f} GB on the GPU")
@@ -69,6 +73,7 @@ def advance(runners: Sequence[Runner], threads: int) -> Generator[list[tuple[Run
     ended as soon as its own last round is done. Results are those of running them one by one, to the rounding of the
     arithmetic; the column `seconds` is the time of the whole stack.
     """
+    left: Status = "failed"
     try:
         with limited_to(threads):
             for runner in runners:
@@ -83,9 +88,14 @@ def advance(runners: Sequence[Runner], threads: int) -> Generator[list[tuple[Run
                     if not runner.going:
                         runner.end()
             yield list(zip(going, rows, strict=True))
+    except (GeneratorExit, KeyboardInterrupt, SystemExit):
+        left = "stopped"
+        raise
     finally:
         for runner in runners:
             runner.close()
+        for runner in runners:
+            runner.leave_trackers(left)
 
 
 def threads_of(runners: Sequence[Runner]) -> int:
@@ -123,10 +133,11 @@ def _warn_if_diverged(runner: Runner) -> None:
 
 
 @checked_arguments
-def resume(out: str | Path, watch: Watch | None = None) -> Result:
+def resume(out: str | Path, watch: Watch | None = None, track: Sequence[str] | None = None) -> Result:
     """Continue the run in `out`; it ends with the same bits as if it had never stopped.
 
-    Parts of the experiment that exist only in memory must be made again before, from the same content.
+    `track` names other trackers than those it was started with. Parts of the experiment that exist only in memory must
+    be made again before, from the same content.
     """
     directory = RunDirectory(Path(out))
     experiment = load_text(directory.config(), str(directory.path / "config.toml"))
@@ -140,6 +151,9 @@ def resume(out: str | Path, watch: Watch | None = None) -> Result:
         )
         return Result(history, directory.path, directory.models(), experiment)
     refuse_changed(directory.recorded(), experiment, directory.path)
+    if track is not None:
+        experiment = replace(experiment, track=list(track))
+    check_trackers(experiment.track)
     runner = Runner(experiment)
     with directory.held():
         runner.keep_in(directory, directory.load_checkpoint())
@@ -161,8 +175,15 @@ class Runner:
         self._trajectory: Lines | None = None
         self._tally = Tally()
         self._began = time.perf_counter()
+        self._tracking: Tracking | None = None
+        self._tracked: Path | None = None  # where trackers keep their files
+        self._untracked: list[Row] = []  # rows that the trackers have not been given yet
 
-    def keep_in(self, directory: RunDirectory, checkpoint: Checkpoint | None = None) -> None:
+    def keep_in(
+        self, directory: RunDirectory, checkpoint: Checkpoint | None = None, tracked: Path | None = None
+    ) -> None:
+        """Keep the run in a directory, and continue from its checkpoint. `tracked` is another one for its trackers."""
+        self._tracked = tracked or directory.path
         if checkpoint is not None:
             if checkpoint.config:
                 refuse_other(load_text(checkpoint.config, "its configuration"), self.experiment, directory.path)
@@ -209,7 +230,25 @@ class Runner:
         row = self._evaluate() if self.experiment.evaluate.due(t, rounds) or not self.going else None
         if every and t % every == 0 and self.going:
             self.save()
+        self._track()
         return row
+
+    def _track(self) -> None:
+        """Give new rows to the trackers. They start after a round: a run that fails in its first leaves nothing."""
+        if self._untracked and self._tracking is None:
+            self._tracking = Tracking(self.experiment.track, settings(self.experiment), self._tracked)
+        for row in self._untracked:
+            assert self._tracking is not None
+            self._tracking.log(row)
+        self._untracked.clear()
+
+    def leave_trackers(self, status: Status) -> None:
+        """Tell the trackers of a run that has not ended why it does not go on, and wait until they have all rows."""
+        if self._tracking is not None:
+            if self.going:
+                self._tracking.finish(status)
+            self._tracking.wait()
+            self._tracking = None
 
     def end(self) -> None:
         t, rounds, why = self.engine.t, self.experiment.rounds, self.engine.timeline.shortened
@@ -224,6 +263,9 @@ class Runner:
         if self._directory is not None:
             models = self._models().to_bytes(self.experiment.task, self.experiment.algorithm, self.engine.t)
             self._directory.finish(models)
+        self._track()
+        if self._tracking is not None:
+            self._tracking.finish("finished")
 
     def result(self) -> Result:
         """The result of a run that has ended."""
@@ -251,6 +293,8 @@ class Runner:
             row |= more
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
+        if self.experiment.track:
+            self._untracked.append(row)
         if self._rows is not None:
             header, _, line = History([row]).to_csv().partition("\n")
             self._rows.append(line if self._rows.bytes else f"{header}\n{line}")

@@ -10,7 +10,13 @@ from typing import Any
 from fedswe.errors import warn
 from fedswe.figures.measured import MeasuredRun
 
-_NOT_COMPARED = ("seed", "threads", "record", "evaluate")  # they do not change what is learned, but by rounding
+_NOT_COMPARED = (
+    "seed",
+    "threads",
+    "record",
+    "evaluate",
+    "track",
+)  # they do not change what is learned, but by rounding
 _LONGEST = 16  # characters of a value in a name
 
 

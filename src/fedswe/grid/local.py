@@ -11,14 +11,14 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from fedswe.core import in_memory
-from fedswe.errors import FedsweWarning
+from fedswe.errors import FedsweWarning, TrackerWarning, warn
 from fedswe.experiment.configuration import dump, load_text
 from fedswe.failures import TRACEBACK, explained
 from fedswe.grid.cell import Cell
@@ -101,6 +101,7 @@ class LocalProcess:
     def __init__(self) -> None:
         self.connection, theirs = Pipe()
         self._sent: set[str] = set()  # digests of contents that the process has
+        self._at = 0  # rounds of the stack completed when it last told
         same = f"import sys; sys.path[:], sys.argv[:] = {sys.path!r}, {sys.argv!r}"
         code = f"{same}; from fedswe.grid.local import serve; serve({theirs.fileno()})"
         # A terminal sends Ctrl-C to all processes of a command, and a scheduler its SIGTERM: this process decides what
@@ -128,6 +129,10 @@ class LocalProcess:
             raise WorkerDied from None
         if isinstance(received, Exception):
             raise received
+        if isinstance(received, str):
+            warn(received, TrackerWarning)
+            return self._at
+        self._at = received or 0
         at: int | None = received
         return at
 
@@ -145,9 +150,9 @@ def serve(handle: int) -> None:
     """What a worker process does: run the stacks that it receives until the connection ends."""
     import torch
 
-    warnings.simplefilter("ignore", FedsweWarning)  # the process that gave the command has shown them
     torch.set_num_threads(1)  # idle threads of one process would take the core of another
     connection, stacks, stopping = Connection(handle), queue.SimpleQueue[Message](), threading.Event()
+    pass_on_tracker_warnings(connection.send)
     threading.Thread(target=_listen, args=(connection, stacks, stopping), daemon=True).start()
     while True:
         store, cells, contents = stacks.get()
@@ -158,6 +163,18 @@ def serve(handle: int) -> None:
             if os.environ.get(TRACEBACK):
                 traceback.print_exc()
             connection.send(explained(error) or RuntimeError(traceback.format_exc()))
+
+
+def pass_on_tracker_warnings(send: Callable[[str], None]) -> None:
+    """Ignore all other warnings of ours: the process that gave the command has shown them."""
+
+    def show(text: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
+        if issubclass(category, TrackerWarning):
+            send(str(text))
+
+    warnings.simplefilter("ignore", FedsweWarning)
+    warnings.simplefilter("always", TrackerWarning)
+    warnings.showwarning = show  # type: ignore[assignment]
 
 
 def message(stack: Sequence[Cell], store: Store, known: Collection[str] = ()) -> Message:

@@ -15,18 +15,17 @@ import sysconfig
 import threading
 import time
 import uuid
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedswe.errors import FedsweError, FedsweWarning, require
+from fedswe.errors import FedsweError, TrackerWarning, require, warn
 from fedswe.failures import explained
 from fedswe.grid.cell import Cell
 from fedswe.grid.executor import CHECKPOINT_SECONDS, Worker, WorkerDied
-from fedswe.grid.local import Message, message, rebuilt
+from fedswe.grid.local import Message, message, pass_on_tracker_warnings, rebuilt
 from fedswe.grid.stack import run_stack
 from fedswe.grid.store import Store
 from fedswe.results.files import write_whole
@@ -144,7 +143,8 @@ class RayWorker:
     def receive(self) -> int | None:
         try:
             if self._ray.wait([self.ended], timeout=0)[0]:
-                self._ray.get(self.ended)
+                for text in self._ray.get(self.ended):
+                    warn(text, TrackerWarning)
                 return None
             at: int = self._ray.get(self.position)
             self.position = self._actor.position.remote()
@@ -173,11 +173,13 @@ class _Actor:
         self._at: int | None = None
         self._stopping = threading.Event()
 
-    def run(self, received: Message, token: Path) -> None:
+    def run(self, received: Message, token: Path) -> list[str]:
+        """Run a stack; returns the warnings of trackers."""
         import torch
 
         torch.set_num_threads(1)
-        warnings.simplefilter("ignore", FedsweWarning)  # the command has shown them
+        warned: list[str] = []
+        pass_on_tracker_warnings(warned.append)
         self._at = None
         require(
             token.exists(),
@@ -190,6 +192,7 @@ class _Actor:
                 self._at = at
         except Exception as error:
             raise explained(error) or error from None
+        return warned
 
     def position(self) -> int:
         """The rounds of the stack completed so far. It waits before it returns, so that it is not called too often."""

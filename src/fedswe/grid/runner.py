@@ -19,6 +19,7 @@ from fedswe.grid.cell import Cell
 from fedswe.grid.executor import Executor, Worker, WorkerDied
 from fedswe.grid.stack import divide, rounds_of
 from fedswe.grid.store import Store
+from fedswe.tracking.tracker import check_trackers
 
 _DEATHS = 5  # of workers on one stack before the command gives up
 _PATIENCE = 60.0  # seconds until the claims of a dead worker have ended, on a network file system too
@@ -50,6 +51,7 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
 
     Raises KeyboardInterrupt after it was asked to stop and has saved everything.
     """
+    check_trackers(list(dict.fromkeys(name for cell in cells for name in cell.experiment.track)))
     with _Signals() as signals:
         while left := _unclaimed(cells, store):
             with store.claim(left[0]):

@@ -94,4 +94,4 @@ def _keep(cells: Sequence[Cell], runners: Sequence[Runner], threads: int, store:
     for cell, runner in zip(cells, runners, strict=True):
         directory = store.open_work(cell, noted | recorded(cell.experiment))
         claims.enter_context(directory.held())
-        runner.keep_in(directory, directory.load_checkpoint())
+        runner.keep_in(directory, directory.load_checkpoint(), store.tracked(cell))

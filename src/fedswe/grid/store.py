@@ -51,6 +51,10 @@ class Store(ABC):
     def lock_file(self, cell: Cell) -> Path:
         """The file that is locked while a process runs the cell."""
 
+    def tracked(self, cell: Cell) -> Path:
+        """Where trackers keep their files of a cell; the run directory is gone when its result is stored."""
+        return self.path / "tracked" / cell.name
+
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
         """Whether this process may run the cell; no other process may until the end of the context."""
@@ -108,6 +112,9 @@ class RunStore(Store):
     def work(self, cell: Cell) -> Path:
         return self.path / "runs" / cell.name
 
+    def tracked(self, cell: Cell) -> Path:
+        return self.work(cell)
+
     def lock_file(self, cell: Cell) -> Path:
         return self.path / ".locks" / f"{cell.name}.lock"
 
@@ -160,7 +167,7 @@ class ResultStore(Store):
         table = {
             "cell": dict(cell.notes),
             "run": {**json.loads((work.path / "run.json").read_text()), "seconds": history.last["seconds"]},
-            "config": tomllib.loads(work.config()),
+            "config": {key: value for key, value in tomllib.loads(work.config()).items() if key != "track"},
         }
         result.parent.mkdir(parents=True, exist_ok=True)
         write_whole(result.with_suffix(".toml"), tomli_w.dumps(table))
@@ -206,5 +213,5 @@ def _refuse_other_settings(result: Path, table: dict[str, Any], expected: Experi
 
 
 def _settings(value: Experiment) -> str:
-    """What results depend on, as TOML: the experiment without device, threads and precision."""
-    return dump(replace(value, device="cpu", threads=0, local=replace(value.local, precision="fp32")))
+    """What results depend on, as TOML: the experiment without device, threads, trackers and precision."""
+    return dump(replace(value, device="cpu", threads=0, track=[], local=replace(value.local, precision="fp32")))

@@ -28,6 +28,7 @@ class Gym:
     outputs: tuple[str, ...] = OUTPUTS
     device: str = "cpu"
     precision: Precision = "fp32"
+    track: tuple[str, ...] = ()  # trackers of every run
 
     @property
     def store(self) -> GymStore:
@@ -90,7 +91,9 @@ class Gym:
 
     def _cell(self, setting: Setting, rule: Rule, rate: float, seed: int) -> Cell:
         value = setting.experiment(rule.table, rate, seed, self.outputs)
-        value = replace(value, device=self.device, local=replace(value.local, precision=self.precision))
+        value = replace(
+            value, device=self.device, track=list(self.track), local=replace(value.local, precision=self.precision)
+        )
         notes = {
             "setting": setting.name, "rule": rule.label, "settings": setting.digest(self.outputs),
             "source": rule.source, "arithmetic": self.arithmetic,

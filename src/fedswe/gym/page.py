@@ -94,7 +94,7 @@ def _setting(result: SettingResult) -> list[str]:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     lost = [label for label in result.by_output if label not in result.chosen]
-    for what, labels in (("Diverged with every rate", lost), ("Trials are missing", sorted(result.incomplete))):
+    for what, labels in (("Diverged or learned nothing with every rate", lost), ("Trials are missing", sorted(result.incomplete))):
         if labels:
             lines += ["", f"{what}: {', '.join(f'`{label}`' for label in labels)}."]
     return lines
@@ -127,7 +127,7 @@ def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule])
                 "worst_regret": _finite(row.worst[1].mean) if row.worst else None,
                 "worst_setting": row.worst[0] if row.worst else None,
                 "mean_regret": _finite(row.mean),
-                "diverged": list(row.failed),
+                "failed": list(row.failed),
                 "missing": list(row.missing),
             }
             for row in standings(found, rules)

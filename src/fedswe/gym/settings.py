@@ -166,9 +166,15 @@ def trace_folder() -> Path:
     return Path(os.environ.get(TRACES) or "traces")
 
 
+def trace_files() -> dict[str, Path]:
+    """The recorded traces by name, where they are looked for."""
+    return {name: trace_folder() / table["file"] for name, table in _RECORDED.items()}
+
+
 def missing_traces(settings: list[Setting]) -> list[Setting]:
     """The settings whose trace is not there."""
-    return [s for s in settings if s.recorded and not (trace_folder() / _RECORDED[s.availability]["file"]).is_file()]
+    files = trace_files()
+    return [s for s in settings if s.recorded and not files[s.availability].is_file()]
 
 
 def settings_of(scale: Scale, tasks: tuple[str, ...] = (), availabilities: tuple[str, ...] = ()) -> list[Setting]:

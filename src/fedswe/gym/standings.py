@@ -81,7 +81,7 @@ class Entry:
 
 
 def entry(rule: Rule, trials: Trials, output: str) -> Entry | None:
-    """None if nothing is measured or every rate diverged."""
+    """None if nothing is measured or every rate failed."""
     rate = best_rate(trials, output) if trials else None
     if rate is None:
         return None
@@ -94,7 +94,7 @@ class SettingResult:
     """All rules of one setting, each at every served model, and at the one that is best on held-out samples."""
 
     setting: Setting
-    by_output: Mapping[str, Mapping[str, Entry]]  # rule, then served model; empty for a rule that always diverged
+    by_output: Mapping[str, Mapping[str, Entry]]  # rule, then served model; empty for a rule that always failed
     incomplete: frozenset[str] = frozenset()  # rules that have not had all their trials here
 
     @cached_property
@@ -152,12 +152,12 @@ class Standing:
     rule: Rule
     output: str  # "" = its own best in each setting
     regrets: Mapping[str, Interval]  # by setting
-    failed: tuple[str, ...]  # settings in which every rate diverged
+    failed: tuple[str, ...]  # settings in which every rate diverged or learned nothing
     missing: tuple[str, ...] = ()  # settings in which it is not measured, or has not had all its trials
 
     @property
     def worst(self) -> tuple[str, Interval] | None:
-        """None if there is none to compare: it diverged somewhere, or was not measured."""
+        """None if there is none to compare: it failed somewhere, or was not measured."""
         whole = self.regrets and not self.failed and not self.missing
         return max(self.regrets.items(), key=lambda item: item[1].mean) if whole else None
 
@@ -169,7 +169,7 @@ class Standing:
     @property
     def problem(self) -> str:
         """Why it has no worst regret."""
-        for what, names in (("diverged in", self.failed), ("not completely measured in", self.missing)):
+        for what, names in (("failed in", self.failed), ("not completely measured in", self.missing)):
             if names:
                 return f"{what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
         return ""

@@ -70,7 +70,7 @@ def _summary(gym: Gym, found: list[SettingResult], rows: list[Standing]) -> list
     )
     gone = [row.rule.label for row in rows if row.failed]
     if gone:
-        sentences.append(f"With every rate, in some setting: {listed(gone)} diverged.")
+        sentences.append(f"With every rate, in some setting: {listed(gone)} diverged or learned nothing.")
     return sentences
 
 

@@ -1,0 +1,93 @@
+"""MLflow: one MLflow run for each run, at the server or in the folder that MLFLOW_TRACKING_URI names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fedswe.results.files import write_whole
+from fedswe.tracking.tracker import Status, Tracker
+
+_FILE = "mlflow.json"  # in the run directory: the id of the MLflow run, and nothing secret
+_STATUS: dict[Status, str] = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+_BATCH = 100  # parameters that MLflow takes at once
+_LONGEST = 500  # characters of a parameter, for older servers
+
+
+@dataclass(frozen=True)
+class MLflow(Tracker):
+    """One MLflow run for each run, at the server or in the store that MLFLOW_TRACKING_URI names."""
+
+    experiment: str = "fedswe"  # the MLflow experiment that the runs are put in
+
+    title: ClassVar[str] = "MLflow: a server or a local store"
+    package: ClassVar[str] = "mlflow"
+    extra: ClassVar[str] = "mlflow"
+
+    def start(self, settings: Mapping[str, Any], directory: Path | None) -> _Run:
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow would report its use to its makers
+        from mlflow import MlflowClient
+
+        client = MlflowClient()
+        file = directory / _FILE if directory else None
+        if file is not None and file.is_file():
+            found = str(json.loads(file.read_text())["run_id"])
+            client.update_run(found, status="RUNNING")
+            return _Run(client, found, _logged(client, found))
+        new = client.create_run(self._experiment_id(client), run_name=directory.name if directory else None)
+        found = new.info.run_id
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, json.dumps({"run_id": found}) + "\n")
+        _log_parameters(client, found, settings)
+        return _Run(client, found, {})
+
+    def _experiment_id(self, client: Any) -> str:
+        from mlflow.exceptions import MlflowException
+
+        if there := client.get_experiment_by_name(self.experiment):
+            return str(there.experiment_id)
+        try:
+            return str(client.create_experiment(self.experiment))
+        except MlflowException:  # another process has created it meanwhile
+            if there := client.get_experiment_by_name(self.experiment):
+                return str(there.experiment_id)
+            raise
+
+
+def _log_parameters(client: Any, run: str, settings: Mapping[str, Any]) -> None:
+    from mlflow.entities import Param
+
+    parameters = [Param(key, str(value)[:_LONGEST]) for key, value in settings.items()]
+    for at in range(0, len(parameters), _BATCH):
+        client.log_batch(run, params=parameters[at : at + _BATCH])
+
+
+def _logged(client: Any, run: str) -> dict[tuple[str, int], float]:
+    """The values that the MLflow run has, by name and round."""
+    names = client.get_run(run).data.metrics
+    return {(name, metric.step): metric.value for name in names for metric in client.get_metric_history(run, name)}
+
+
+class _Run:
+    def __init__(self, client: Any, run: str, logged: dict[tuple[str, int], float]) -> None:
+        self._client, self._run, self._logged = client, run, logged
+
+    def log(self, round: int, values: Mapping[str, float]) -> None:
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        named = {re.sub(r"[^\w\-. /:]", "_", name): value for name, value in values.items()}
+        # A resumed run repeats rounds, with the same scores.
+        new = {name: value for name, value in named.items() if self._logged.get((name, round)) != value}
+        if not new.keys() <= {"seconds"} or not self._logged:
+            self._client.log_batch(self._run, metrics=[Metric(name, value, now, round) for name, value in new.items()])
+
+    def finish(self, status: Status) -> None:
+        self._client.set_terminated(self._run, _STATUS[status])
