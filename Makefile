@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-deploy test-campaign test-wheel browser-tools setup lint clean
+.PHONY: run test test-deploy test-campaign test-wheel test-fresh browser-tools docs setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (two minutes)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
@@ -22,6 +22,12 @@ browser-tools:  ## axe-core, which tests check the accessibility of pages with; 
 	@test -f .cache/npm/node_modules/axe-core/axe.min.js || ! command -v npm > /dev/null || \
 		npm install --silent --no-save --no-audit --no-fund --prefix .cache/npm axe-core@4.14.0 || \
 		echo "axe-core cannot be installed: tests of accessibility are skipped"
+
+test-fresh: setup  ## README and tutorial from a clean clone in an empty environment (many minutes)
+	$(BIN)/python -m pytest -m fresh tests/docs
+
+docs: setup  ## the documentation as a site: build/docs/index.html
+	$(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees . build/docs
 
 lint: setup
 	$(BIN)/ruff check

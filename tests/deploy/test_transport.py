@@ -64,4 +64,4 @@ def test_the_documented_test_of_an_app_runs(folder, monkeypatch, capsys):
     quadratic("fedswe", rounds=9).save(Path("trial"))
     exec(re.search(r"```python\n(from fedswe\.deploy import Deployment, run_in_memory.*?)```", DOCS, re.DOTALL)[1], {})
     assert capsys.readouterr().out.endswith("True\n")
-    assert len(ledger.read(Path("trial/run") / ledger.FILE).entries) == 5
+    assert len(ledger.read(Path("trial/tested") / ledger.FILE).entries) == 5

@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -211,10 +209,3 @@ def test_impossible_constants_are_refused(changed: dict[str, float], word: str) 
     for bound in (consensus_bound, consensus_bound_printed):
         with pytest.raises(FedsweError, match=word):
             bound(**{**SIMPLE, **NOISY, **changed})
-
-
-def test_the_example_of_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(from fedswe\.theory\.consensus.*?)```", page, re.DOTALL)
-    exec(code, {})
-    assert capsys.readouterr().out.strip() in code

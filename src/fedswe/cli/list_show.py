@@ -44,7 +44,7 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Explain a name of `fedswe list` or a class of yours: formula, parameters, memory, messages, citation."""
-    found = [_description(kind, name, cls) for kind, cls in registry.find(name)]
+    found = [description(kind, name, cls) for kind, cls in registry.find(name)]
     if as_json:
         print_json(found[0])
         return
@@ -52,7 +52,8 @@ def show_command(
         _print(entry)
 
 
-def _description(section: str, name: str, cls: type[Any]) -> dict[str, Any]:
+def description(section: str, name: str, cls: type[Any]) -> dict[str, Any]:
+    """What `show` prints of a class, as values."""
     comments = _comments(cls)
     parameters = [
         {"key": f.name, "default": _default(f), "meaning": comments.get(f.name, "")} for f in fields(cls) if f.init

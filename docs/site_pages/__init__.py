@@ -1,0 +1,1 @@
+"""Pages of the site that are made of the package itself, each as Markdown."""
