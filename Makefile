@@ -10,7 +10,7 @@ test: setup lint browser-tools  ## all checks
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
 
 test-deploy: setup  ## real Flower processes on loopback, killed and restarted (minutes)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m flower tests/deploy
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m flower tests/deploy tests/docs
 
 test-campaign: setup  ## dozens of faults on real Flower processes, with and without TLS (half an hour)
 	$(BIN)/python -m pytest -m campaign tests/deploy
