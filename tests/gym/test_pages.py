@@ -1,0 +1,40 @@
+"""What the guide says of the full gym is what the leaderboard says."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "choose-a-rule.md").read_text()
+LEADERBOARD = (ROOT / "experiments" / "gym" / "LEADERBOARD-full.md").read_text()
+
+
+def test_the_table_of_regrets():
+    table = re.search(r"\| rule \| worst regret .*?\n\n", GUIDE, re.DOTALL)[0].strip().splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    known = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in LEADERBOARD.splitlines() if line[:3] == "| `"
+    ]
+    shown = {row[0]: row[1:] for row in rows}
+    whole = {}
+    for row in known:
+        whole.setdefault(row[0], row[1:4])  # the first table of the page: all settings
+    assert len(shown) >= 7
+    assert shown == {rule: whole[rule] for rule in shown}
+
+
+def test_numbers_in_sentences():
+    """Regrets that the text names, with the settings they are of."""
+    for setting, rule, regret in (
+        ("svhn-turns", "fedau", "12.1 ± 16.4"),
+        ("cifar10-turns", "fedau", "7.1 ± 5.8"),
+        ("svhn-turns", "interval_weights:power=1", "0.0 ± 0.0"),
+        ("svhn-flash-charging", "fedawe:clip=0.5", "11.8"),
+        ("svhn-flash-charging", "fedswe:k=100:clip=0.5", "35.1"),
+    ):
+        part = LEADERBOARD.split(f"## {setting}\n")[1].split("\n## ")[0]
+        row = next(line for line in part.splitlines() if line.startswith(f"| `{rule}` "))
+        assert regret in row.split("|")[3]
+        assert regret in GUIDE or regret == "0.0 ± 0.0"
+    best = [part.split("| `")[1].split("`")[0] for part in LEADERBOARD.split("\n## ")[2:]]
+    assert len(best) == 8
+    assert best.count("fedau") == 6
