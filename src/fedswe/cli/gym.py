@@ -116,15 +116,15 @@ def _publish(gym: Gym, as_json: bool) -> None:
 
 
 def _print(gym: Gym, found: list[SettingResult]) -> None:
-    from fedswe.gym.standings import standings
+    from fedswe.gym.standings import ranked, standings
 
-    rows = []
-    for row in standings(found, gym.rules):
+    rows, whole = [], ranked(found)
+    for row in standings(whole, gym.rules):
         worst = row.worst
         shown = (f"{worst[1].mean:.2f}", worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
         rows.append((row.rule.label, *shown))
     print_table(
-        f"regret, points of test accuracy, {len(found)} settings",
+        f"regret, points of test accuracy, {len(whole)} of {len(found)} settings",
         ("rule", "worst", "in", "mean"),
         rows,
     )

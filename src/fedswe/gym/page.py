@@ -9,7 +9,7 @@ from typing import Any
 from fedswe.core.footprint import in_d
 from fedswe.gym.rules import FOOTPRINT_D, Rule
 from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
-from fedswe.gym.standings import Entry, Interval, SettingResult, Standing, standings
+from fedswe.gym.standings import Entry, Interval, SettingResult, Standing, ranked, standings
 
 
 def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> str:
@@ -26,13 +26,15 @@ def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]
         "Regret is the distance to the best rule of the setting that needs no true probabilities. Repeated traces: "
         "FedScale's 45 hours are 270 rounds of ten minutes.",
         "",
-        "## All settings",
+        "## All settings" if len(ranked(found)) == len(found) else "## The settings that are completely measured",
         "",
-        *_standings(standings(found, rules)),
+        f"{len(ranked(found))} of {len(found)}: {', '.join(result.setting.name for result in ranked(found))}.",
         "",
-        "Worst regret with one served model for all settings:",
+        *_standings(standings(ranked(found), rules)),
         "",
-        *_by_output(found, rules, outputs),
+        "Worst regret with one served model for all of them:",
+        "",
+        *_by_output(ranked(found), rules, outputs),
     ]
     for result in found:
         lines += ["", f"## {result.setting.name}", "", *_setting(result)]
@@ -131,7 +133,7 @@ def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule])
                 "failed": list(row.failed),
                 "missing": list(row.missing),
             }
-            for row in standings(found, rules)
+            for row in standings(ranked(found), rules)
         ],
         "settings": [
             {

@@ -138,6 +138,11 @@ def results(gym: Gym) -> list[SettingResult]:
     return found
 
 
+def ranked(found: Sequence[SettingResult]) -> list[SettingResult]:
+    """The settings that rules are ranked over: those in which all rules have had all their trials; all if none is."""
+    return [result for result in found if not result.incomplete] or list(found)
+
+
 def labels(gym: Gym) -> list[str]:
     """The names of the served models in the measurements."""
     from fedswe.experiment.experiment import output_label

@@ -10,7 +10,7 @@ from fedswe.errors import require
 from fedswe.gym.gym import Gym
 from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
 from fedswe.gym.settings import SCALES
-from fedswe.gym.standings import Entry, Interval, SettingResult, Standing, labels, results, standings
+from fedswe.gym.standings import Entry, Interval, SettingResult, Standing, labels, ranked, results, standings
 from fedswe.gym.whole import whole_gym
 from fedswe.plotting import Panel, Series
 from fedswe.report.blocks import Block, Section, Table, listed, name_in_text
@@ -38,26 +38,29 @@ def gym_sections(path: Path) -> tuple[list[str], list[Section]]:
     gym = whole_gym(Gym(scale, [], rules_named(RULES[scale.name]), path.resolve().parent))
     found = results(gym)
     require(found, f"{path} has no complete measurements: run fedswe gym --scale {scale.name}")
-    rows = standings(found, gym.rules)
+    whole = ranked(found)
+    rows = standings(whole, gym.rules)
     sections = [
         Section(f"Gym, scale {scale.name}: standings", [_standings(rows), _regrets(found, rows)]),
         Section(f"Gym, scale {scale.name}: settings", _settings(found, [row.rule.label for row in rows])),
     ]
-    return _summary(gym, found, rows), sections
+    return _summary(gym, len(whole), found, rows), sections
 
 
-def _summary(gym: Gym, found: list[SettingResult], rows: list[Standing]) -> list[str]:
-    ranked = [row for row in rows if row.worst and not row.rule.aided]
+def _summary(gym: Gym, whole: int, found: list[SettingResult], rows: list[Standing]) -> list[str]:
+    usable = [row for row in rows if row.worst and not row.rule.aided]
     sentences = [
         f"Gym, scale {gym.scale.name}: {len(rows)} rules in {len(found)} settings, {gym.scale.rounds} rounds, seeds "
         f"{', '.join(map(str, gym.scale.seeds))}, each rule with its own best rate and served model "
         f"({listed([label.replace('_', ' ') for label in labels(gym)])})."
     ]
-    if ranked:
-        setting, regret = ranked[0].worst or ("", Interval(math.nan, math.nan))
+    if whole < len(found):
+        sentences.append(f"Ranked over the {whole} settings in which all rules have had all their trials.")
+    if usable:
+        setting, regret = usable[0].worst or ("", Interval(math.nan, math.nan))
         sentences.append(
-            f"{name_in_text(ranked[0].rule.label)} has the smallest worst regret: at most {regret.mean:.1f} points of "
-            f"test accuracy behind the best rule of a setting ({setting}), {ranked[0].mean:.1f} on average."
+            f"{name_in_text(usable[0].rule.label)} has the smallest worst regret: at most {regret.mean:.1f} points of "
+            f"test accuracy behind the best rule of a setting ({setting}), {usable[0].mean:.1f} on average."
         )
     else:
         sentences.append("No rule has had all its trials in all settings: there is no worst regret.")
@@ -86,7 +89,7 @@ def _standings(rows: list[Standing]) -> Table:
         "Regret: points of test accuracy behind the best rule of a setting that needs no true probabilities; ± is half "
         "a 95 % interval over seeds."
     )
-    return Table("Rules over all settings, the smallest worst regret first", columns, cells, note, words=2)
+    return Table("Rules, the smallest worst regret first", columns, cells, note, words=2)
 
 
 def _regrets(found: list[SettingResult], rows: list[Standing]) -> Intervals:
