@@ -23,6 +23,7 @@ REASONS = {
     "root": "needs the rights of an administrator",
     "other machines": "needs several machines",
     "hours": "takes too long",
+    "server": "serves until it is stopped",
     "network": "downloads something, or needs files that must be downloaded",
 }
 
