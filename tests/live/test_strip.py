@@ -79,3 +79,11 @@ def test_a_damaged_record_is_left_out(tmp_path):
     strip = RecordedStrip(tmp_path / FILE)
     strip.look()
     assert (strip.m, strip.rounds) == (0, 0)
+
+
+def test_a_run_without_a_record_gives_no_news(tmp_path):
+    strip = RecordedStrip(tmp_path / FILE)
+    strip.look()
+    seen = strip.position
+    strip.look()
+    assert strip.position == seen

@@ -75,3 +75,17 @@ def test_the_ledger_of_a_run_and_one_that_was_cut_back(tmp_path):
     os.truncate(path, sum(map(len, lines[: rounds[2]])))
     assert reader.read() == ledger.read(path)
     assert len(reader.read().entries) == 2
+
+
+def test_a_file_that_is_not_there_is_not_started_again_at_every_look(tmp_path):
+    path = tmp_path / "log"
+    file = FollowedFile(path)
+    for _ in range(3):
+        assert file.new_lines() == []
+    assert file.starts == 0
+    path.write_bytes(b"one\n")
+    assert file.new_lines() == [b"one"]
+    path.unlink()
+    for _ in range(3):
+        assert file.new_lines() == []
+    assert file.starts == 2  # the line that was given is no longer there

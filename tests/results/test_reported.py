@@ -56,8 +56,10 @@ def test_a_run_whose_record_is_missing_is_resumed_without_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "title", [b"", b"clients", b"clients 0", b"clients -3", b"clients 2001", b"clients 9999999999999999", b"x 3"]
-)
+    "title",
+    [b"", b"clients", b"clients 0", b"clients -3", b"clients 2001", b"clients 9999999999999999", b"x 3",
+     b"clients 00000000119999999", b"clients 000000001" + b"0" * 5000],
+)  # fmt: skip
 def test_a_damaged_title_is_no_number(title):
     assert clients_in(title) is None
 

@@ -30,6 +30,8 @@ class FollowedFile:
                 file.seek(self._read - len(self._last) if same else 0)
                 text = file.read()
         except (FileNotFoundError, NotADirectoryError):
+            if not self._read:
+                return []  # no line of it was ever given
             text, same, now = b"", False, (0, 0, 0)
         if same and not text.startswith(self._last):  # cut back and grown again
             self._seen = (0, 0, 0)

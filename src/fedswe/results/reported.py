@@ -53,7 +53,8 @@ class ReportedLines:
 def clients_in(title: bytes) -> int | None:
     """The number of clients in the first line; None if that is damaged."""
     word, _, number = title.partition(b" ")
-    return int(number) if word == b"clients" and number.isdigit() and 0 < int(number[:9]) <= _MOST else None
+    known = word == b"clients" and number.isdigit() and len(number) <= len(str(_MOST))
+    return int(number) if known and 0 < int(number) <= _MOST else None
 
 
 def reported_in(line: bytes, m: int) -> Bools | None:
