@@ -1,5 +1,6 @@
 """What the server refuses, by requests as they come from the network."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import pytest
 
 from fedswe.errors import FedsweError
 from fedswe.live.serve import listen
-from tests.live.server import LiveServer
+from tests.live.server import PATIENCE, LiveServer
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +124,43 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path):
     done = subprocess.run([sys.executable, "-c", hidden, "watch"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "error: the live page needs starlette: pip install 'fedswe[live]'\n"
+
+
+def test_headers_without_end_are_refused(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as raw:
+        raw.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nX: ".encode())
+        refused, sent = False, 0
+        while not refused and sent < 64 << 20:
+            try:
+                raw.sendall(b"a" * (1 << 20))
+            except OSError:  # the server has closed the connection
+                refused = True
+            sent += 1 << 20
+    assert refused
+    assert server.ask("/")[0] == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_even_if_every_look_fails(tmp_path, number):
+    program = """if True:
+        import sys
+        from pathlib import Path
+        from fedswe.live.hub import Hub
+        from fedswe.live.serve import listen, serve
+
+        def fails(hub):
+            raise ArithmeticError("a defect")
+
+        Hub.look = fails
+        listening = listen(0)
+        listening.listen()
+        print(listening.getsockname()[1], flush=True)
+        serve([Path(sys.argv[1])], listening)
+    """
+    server = subprocess.Popen([sys.executable, "-c", program, tmp_path], stdout=-1, stderr=-1, text=True)
+    with server, socket.create_connection(("127.0.0.1", int(server.stdout.readline())), timeout=PATIENCE) as page:
+        page.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert page.recv(100).startswith(b"HTTP/1.1 421")  # it serves
+        server.send_signal(number)
+        _, said = server.communicate(timeout=PATIENCE)
+    assert "the page is not complete: ArithmeticError: a defect" in said

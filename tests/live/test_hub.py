@@ -1,5 +1,6 @@
 """The list that pages are sent: only changes, and nothing of what a hostile file holds."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -7,9 +8,12 @@ import shutil
 import pytest
 
 from fedswe.comparison.compare import compare
+from fedswe.deploy.ledger_key import LedgerKey
+from fedswe.deploy.ledger_lines import Entry, Title, line_text
 from fedswe.experiment import runner
 from fedswe.experiment.configuration import load
 from fedswe.live.hub import NOTHING, Hub
+from fedswe.results.followed_file import FollowedFile
 from fedswe.results.run_directory import RunDirectory
 from tests.live.server import QUICK
 
@@ -110,8 +114,8 @@ def test_a_comparison_shows_its_cells_done_running_and_waiting(tmp_path):
     [b"", b"\xff\xfe\x00", b"rounds = [", b"a = " + b"[" * 5000,
      b'rounds = "x"\nevaluate = 3\nalgorithm = [1]\nseed = {}',
      b'[evaluate]\nmodel = [1, "./mine.py:Evil", "", "ema:of=x"]\nserve = 7\n[algorithm]\nname = "./mine.py:Evil"',
-     b'rounds = 99999999999999999999999999\n[local]\nlr = nan'],
-    ids=range(7),
+     b'rounds = 99999999999999999999999999\n[local]\nlr = nan', b"rounds = 0x" + b"f" * 6000],
+    ids=range(8),
 )  # fmt: skip
 def test_hostile_configurations_are_listed_and_nothing_of_them_is_imported(tmp_path, config):
     (tmp_path / "run").mkdir()
@@ -151,3 +155,76 @@ def test_a_damaged_ledger_is_a_problem_of_its_deployment(tmp_path):
     look(hub)
     (item,) = changes(hub, NOTHING)[1]["items"]
     assert "damaged" in item["problem"]
+
+
+def listed(hub):
+    look(hub)
+    return {item["name"].rpartition("/")[2]: item for item in changes(hub, NOTHING)[1]["items"]}
+
+
+def test_what_cannot_be_read_is_said_and_the_others_are_shown(tmp_path):
+    for name in ("good", "rate", "seed", "title", "field", "return", "link"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.toml").write_text("rounds = 9\n")
+        (tmp_path / name / "history.csv").write_text("round,x\n3,1\n")
+        (tmp_path / name / "reported.txt").write_text("clients 4\n80\n")
+    (tmp_path / "rate" / "config.toml").write_text(f"local.lr = 1{'0' * 400}\n")
+    (tmp_path / "seed" / "config.toml").write_text(f"seed = 0x{'f' * 6000}\n")
+    (tmp_path / "title" / "reported.txt").write_text(f"clients 000000001{'0' * 5000}\n")
+    (tmp_path / "field" / "history.csv").write_text(f"round,{'z' * 200_000}\n3,1\n")
+    (tmp_path / "return" / "history.csv").write_bytes(b"round\rx,y\n3,1\n")
+    for file in ("history.csv", "reported.txt"):
+        (tmp_path / "link" / file).unlink()
+        (tmp_path / "link" / file).symlink_to(tmp_path / "link" / file)
+    hub = Hub([tmp_path])
+    found = listed(hub)
+    with hub.following([item["id"] for item in found.values()]):
+        for _ in range(2):  # it is not forgotten
+            found = listed(hub)
+            assert {name for name, item in found.items() if item["state"] == "unreadable"} == {"rate", "seed"}
+            assert found["rate"]["problem"].startswith("cannot be read (OverflowError")
+            assert (found["good"]["round"], found["good"]["rounds"]) == (3, 9)
+        good = found["good"]["id"]
+        assert (len(hub.curves[good].rows), hub.strips[good].rounds) == (1, 1)
+        (tmp_path / "good" / "history.csv").write_text("round,x\n3,1\n6,1\n")
+        (tmp_path / "rate" / "config.toml").write_text("rounds = 9\n")
+        found = listed(hub)
+        assert (found["good"]["round"], len(hub.curves[good].rows)) == (6, 2)
+        assert "problem" not in found["rate"]
+
+
+def test_a_curve_that_cannot_be_read_is_a_problem_of_its_run(tmp_path, monkeypatch):
+    run(tmp_path / "one")
+    run(tmp_path / "two")
+    hub = Hub([tmp_path])
+    found = listed(hub)
+    denied, usual = tmp_path / "one" / "history.csv", FollowedFile.new_lines
+
+    def new_lines(file):  # a test that is run as root can read everything
+        if file._path == denied:
+            raise PermissionError(13, "Permission denied")
+        return usual(file)
+
+    monkeypatch.setattr(FollowedFile, "new_lines", new_lines)
+    with hub.following([item["id"] for item in found.values()]):
+        found = listed(hub)
+        assert found["one"]["problem"] == "cannot be read (PermissionError: [Errno 13] Permission denied)"
+        assert "problem" not in found["two"]
+        assert len(hub.curves[found["two"]["id"]].rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("m", "merged", "problem"), [(3, 9, "cannot be read (IndexError"), (10**6, 0, "more than 50000 clients")]
+)
+def test_a_ledger_that_names_impossible_clients_is_a_problem_of_its_deployment(tmp_path, m, merged, problem):
+    key, before, content = LedgerKey(b""), "", b""
+    for line in (Title("run", "protocol", "seed", m), Entry(0, {merged: -1}, "model", "reports", time=1.0)):
+        text = line_text(line, before, key)
+        before = hashlib.sha256(text).hexdigest()[:32]
+        content += text + b"\n"
+    (tmp_path / "ledger.jsonl").write_bytes(content)
+    (tmp_path / "deployment.toml").write_text('rounds = 9\nalgorithm.name = "fedavg"\n')
+    hub = Hub([tmp_path])
+    look(hub)
+    (item,) = changes(hub, NOTHING)[1]["items"]
+    assert item["problem"].startswith(problem)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fedswe.live.plain_files import plain
+from fedswe.live.plain_files import columns_of, may_be_followed
 from fedswe.results.followed_file import FollowedFile
 
 POINTS = 2000  # of a curve, at most
-_COLUMNS = 400
+_COLUMNS, _LONGEST = 400, 200  # columns, and characters of the name of one
 _LARGEST = 1 << 28  # bytes of a history.csv that is read
 
 
@@ -38,7 +37,7 @@ class Curve:
 
     def look(self) -> None:
         """Read what was added to the file."""
-        if self._path.exists() and plain(self._path, _LARGEST) is None:
+        if not may_be_followed(self._path, _LARGEST):
             return
         before = self._file.starts
         lines = self._file.new_lines()
@@ -49,7 +48,7 @@ class Curve:
 
     def _add(self, text: str) -> None:
         if not self.columns:
-            self.columns = next(csv.reader([text]), [])[:_COLUMNS]
+            self.columns = [name[:_LONGEST] for name in columns_of(text)[:_COLUMNS]] or [""]
             return
         try:
             row = array("d", map(float, text.split(",")[:_COLUMNS]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,12 +14,14 @@ from fedswe.deploy import ledger
 from fedswe.deploy.ledger_lines import Entry
 from fedswe.deploy.membership import Membership
 from fedswe.deploy.status import ClientStatus, Status, read_status
-from fedswe.errors import FedsweError, printable
+from fedswe.errors import FedsweError, printable, require
 from fedswe.live.found import DeploymentPlace
-from fedswe.live.plain_files import plain
+from fedswe.live.plain_files import plain, unreadable
 from fedswe.live.strip import Strip
 
 _LEDGER = 1 << 26  # bytes
+_MEMBERS = 50_000  # of a deployment that is read
+_LONGEST = 500  # characters of a text that is sent
 _CLIENTS = 500  # that are sent: those with something to say first
 _REPEAT = 5.0  # seconds between two looks at a deployment whose ledger has not grown
 
@@ -47,15 +51,19 @@ class DeploymentItem:
                 if isinstance(line, Entry):  # digests are most of a ledger, and not shown
                     contents.entries[-1] = replace(line, jobs={}, reports={}, moves={}, files={})
             contents = self._reader.read()
-            self._payload = _described(read_status(self.place.path, self._reader), contents)
-        except (FedsweError, OSError) as error:
-            self._payload = {"problem": printable(str(error))[:500]}
+            m = Membership.of(contents).numbers
+            require(m <= _MEMBERS, f"more than {_MEMBERS} clients: see fedswe deploy status")
+            described = _described(read_status(self.place.path, self._reader), contents)
+            json.dumps(described, allow_nan=False)  # fails here rather than for all
+            self._follow(contents.entries, m)
+            self._payload = described
+        except Exception as error:  # no list of what may be wrong with the files of others is complete
+            self._payload = {
+                "problem": printable(str(error))[:_LONGEST] if isinstance(error, FedsweError) else unreadable(error)
+            }
             self._reader = ledger.Reader(self.place.path / ledger.FILE)
-            return
-        self._follow(contents)
 
-    def _follow(self, contents: ledger.Contents) -> None:
-        entries, m = contents.entries, Membership.of(contents).numbers
+    def _follow(self, entries: Sequence[Entry], m: int) -> None:
         known, model = self._strip_of
         done = self.strip.rounds
         if known != m or done > len(entries) or (done and entries[done - 1].model != model):
@@ -114,6 +122,6 @@ def _client(client: ClientStatus, contents: ledger.Contents) -> dict[str, Any]:
         "last": None if last is None else last + 1,  # for people, rounds are counted from 1
         "seen": None if last is None else contents.entries[last].time,
         "echo": client.absent_rounds + 1,
-        "rejected": ", ".join(f"{reason} ({times})" for reason, times in client.rejected.items()),
-        "reason": client.reason,
+        "rejected": ", ".join(f"{reason} ({times})" for reason, times in client.rejected.items())[:_LONGEST],
+        "reason": client.reason[:_LONGEST],
     }

@@ -124,11 +124,11 @@ class _Search:
 
 
 def _form(path: Path, files: set[str], folders: set[str]) -> Literal["comparison", "grid", "gym"] | None:
-    if "runs" in folders and ((path / ".locks").is_dir() or "compare.csv" in files):
+    if "runs" in folders and (os.path.isdir(path / ".locks") or "compare.csv" in files):
         return "comparison"
     if "cells" in folders:
         return "grid"
-    if "work" in folders and (path / "work" / PLANNED).is_file():
+    if "work" in folders and os.path.isfile(path / "work" / PLANNED):
         return "gym"
     return None
 

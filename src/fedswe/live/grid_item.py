@@ -37,4 +37,4 @@ def _state(name: str, place: GridPlace, run: RunItem | None) -> CellState:
         return "done"
     if run is None:
         return "waiting"
-    return "stopped" if run.state == "stopped" else "running"
+    return "stopped" if run.state in ("stopped", "unreadable") else "running"

@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fedswe.errors import first_line, printable, warn
 from fedswe.live.curve import Curve
 from fedswe.live.deployment_item import DeploymentItem
 from fedswe.live.found import Found, find
 from fedswe.live.grid_item import grid_payload
+from fedswe.live.plain_files import unreadable
 from fedswe.live.run_item import RunItem
 from fedswe.live.strip import RecordedStrip, Strip
 from fedswe.results.held_files import held_files
@@ -45,6 +47,7 @@ class Hub:
         self._wanted: Counter[str] = Counter()  # id -> pages that show its curve
         self.curves: dict[str, Curve] = {}
         self.strips: dict[str, Strip] = {}
+        self._problems: dict[str, str] = {}  # id -> why its curve or strip cannot be read
         self._tick = asyncio.Event()
         self.closed = False
 
@@ -52,7 +55,10 @@ class Hub:
         """Look again and again, until it is closed."""
         while not self.closed:
             began = time.monotonic()
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # a defect: the next look may succeed
+                warn(f"the page is not complete: {printable(first_line(error))}")
             self._wake()
             await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
 
@@ -61,8 +67,10 @@ class Hub:
         if not self.closed:
             self.closed = True
             self._searched = float("-inf")
-            self.look()
-        self._wake()
+            try:
+                self.look()
+            finally:
+                self._wake()
 
     def _wake(self) -> None:
         self._tick.set()
@@ -120,18 +128,20 @@ class Hub:
     def _follow(self) -> None:
         wanted = [id_ for id_ in self._wanted if id_ in self._runs or id_ in self._deployments][:_FOLLOWED]
         self.curves = {id_: self.curves.get(id_) or Curve(self._history(id_)) for id_ in wanted}
-        for curve in self.curves.values():
-            curve.look()
-        before, self.strips = self.strips, {}
+        before, self.strips, self._problems = self.strips, {}, {}
         for id_ in wanted:
             if id_ in self._deployments:
                 self.strips[id_] = self._deployments[id_].strip
             elif not self._runs[id_].place.stored:
                 strip = before.get(id_)
-                if not isinstance(strip, RecordedStrip):
-                    strip = RecordedStrip(self._runs[id_].place.path / REPORTED)
-                strip.look()
-                self.strips[id_] = strip
+                recorded = self._runs[id_].place.path / REPORTED
+                self.strips[id_] = strip if isinstance(strip, RecordedStrip) else RecordedStrip(recorded)
+        for id_, followed in (*self.curves.items(), *self.strips.items()):
+            if isinstance(followed, Curve | RecordedStrip):  # the strip of a deployment grows with its item
+                try:
+                    followed.look()
+                except Exception as error:  # as for items
+                    self._problems[id_] = unreadable(error)
 
     def _history(self, id_: str) -> Path:
         if id_ in self._deployments:
@@ -151,6 +161,8 @@ class Hub:
             payloads[id_] = grid_payload(id_, place, cells[id_])
         for deployment in self._deployments.values():
             payloads[deployment.id] = deployment.payload()
+        for id_, problem in self._problems.items():
+            payloads[id_].setdefault("problem", problem)
         version = self._version + 1
         gone = [id_ for id_ in self._texts if id_ not in payloads]
         for id_, payload in payloads.items():

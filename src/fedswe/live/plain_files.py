@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import stat
 from pathlib import Path
+
+from fedswe.errors import first_line, printable
 
 
 def plain(path: Path, most: int) -> os.stat_result | None:
@@ -14,6 +17,11 @@ def plain(path: Path, most: int) -> os.stat_result | None:
     except (OSError, ValueError):
         return None
     return found if stat.S_ISREG(found.st_mode) and found.st_size <= most else None
+
+
+def may_be_followed(path: Path, most: int) -> bool:
+    """Whether this is such a file, or nothing yet."""
+    return plain(path, most) is not None or not os.path.lexists(path)
 
 
 def text_of(path: Path, most: int) -> str:
@@ -38,3 +46,16 @@ def ends_of(path: Path, most: int = 1 << 16) -> tuple[str, str]:
         return "", ""
     last = whole.rpartition(b"\n")[2] if size > len(first) else b""
     return first.decode(errors="replace").rstrip("\n"), last.decode(errors="replace")
+
+
+def unreadable(error: Exception) -> str:
+    """What a page shows in place of something that cannot be read."""
+    return printable(f"cannot be read ({first_line(error)})")[:500]
+
+
+def columns_of(header: str) -> list[str]:
+    """The names in the first line of a table; none if it is damaged."""
+    try:
+        return next(csv.reader([header]), [])
+    except csv.Error:
+        return []

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import csv
 import tomllib
 from typing import Any, Literal
 
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import output_label
 from fedswe.live.found import RunPlace
-from fedswe.live.plain_files import ends_of, plain, text_of
+from fedswe.live.plain_files import columns_of, ends_of, plain, text_of, unreadable
 from fedswe.results.held_files import File, file_of
 
 _CONFIG = 1 << 20  # bytes
 _LONGEST = 200  # characters of a text that is sent
 _ANY = 1 << 62
+_LARGEST = 1 << 53  # number that a page can read
 
-State = Literal["running", "finished", "stopped", "unfinished"]  # unfinished: whether it runs is not known
+# unfinished: whether it runs is not known
+State = Literal["running", "finished", "stopped", "unfinished", "unreadable"]
 
 
 class RunItem:
     def __init__(self, id_: str, place: RunPlace) -> None:
         self.id, self.place = id_, place
         self.state: State = "unfinished"
+        self.problem = ""
         self._facts: dict[str, Any] = {}
         self._round = 0
         self._seen: tuple[float, ...] = ()
         self._changed = 0.0
 
     def look(self, held: set[File] | None) -> None:
+        try:
+            self._look(held)
+            self.problem = ""
+        except Exception as error:  # no list of what may be wrong with the files of others is complete
+            self.state, self.problem = "unreadable", unreadable(error)
+
+    def _look(self, held: set[File] | None) -> None:
         place = self.place
         config = place.path.with_suffix(".toml") if place.stored else place.path / "config.toml"
         there = plain(config, _CONFIG)
@@ -57,6 +66,7 @@ class RunItem:
             "round": self._round,
             "changed": self._changed,
             **self._facts,
+            **({"problem": self.problem} if self.problem else {}),
         }
 
 
@@ -74,7 +84,7 @@ def _facts(text: str, stored: bool) -> dict[str, Any]:
     served = _label(served) if served else "server" if "server" in labels else next(iter(labels), "")
     rounds, rate = table.get("rounds"), _entry(table, "local", "lr")
     return {
-        "rounds": rounds if isinstance(rounds, int) else 0,
+        "rounds": rounds if isinstance(rounds, int) and 0 <= rounds <= _LARGEST else 0,
         "seed": _text(table.get("seed", "")),
         "rate": f"{rate:g}" if isinstance(rate, int | float) else "",
         "models": labels,
@@ -102,7 +112,6 @@ def _text(value: object) -> str:
 def _last_round(header: str, line: str) -> int:
     """The round of the last row of a history."""
     try:
-        column = next(csv.reader([header]), []).index("round")
-        return int(float(line.split(",")[column]))
-    except (ValueError, IndexError, OverflowError, csv.Error):
+        return int(float(line.split(",")[columns_of(header).index("round")]))
+    except (ValueError, IndexError, OverflowError):
         return 0

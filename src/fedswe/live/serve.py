@@ -48,6 +48,7 @@ async def _serve(roots: Sequence[Path], listening: socket.socket, until_closed: 
         log_level="error",
         access_log=False,
         ws="none",
+        http="h11",  # limits the size of headers, which httptools does not
         server_header=False,
         timeout_graceful_shutdown=2,
     )
@@ -58,8 +59,8 @@ async def _serve(roots: Sequence[Path], listening: socket.socket, until_closed: 
     def stop() -> None:
         if until_closed is not None:
             loop.remove_reader(until_closed)
-        hub.close()  # streams have no end of their own
         server.should_exit = True
+        hub.close()  # streams have no end of their own
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.live.plain_files import plain
+from fedswe.live.plain_files import may_be_followed
 from fedswe.results.followed_file import FollowedFile
 from fedswe.results.reported import Bools, clients_in, reported_in
 
@@ -82,7 +82,7 @@ class RecordedStrip(Strip):
         self._path, self._file = path, FollowedFile(path)
 
     def look(self) -> None:
-        if self._path.exists() and plain(self._path, _LARGEST) is None:
+        if not may_be_followed(self._path, _LARGEST):
             return
         before = self._file.starts
         lines = self._file.new_lines()
