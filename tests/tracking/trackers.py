@@ -35,6 +35,13 @@ class _Lines:
 
 
 @dataclass(frozen=True)
+class Late(Lines):
+    def start(self, settings, directory):
+        RELEASE.wait()
+        return super().start(settings, directory)
+
+
+@dataclass(frozen=True)
 class Failing(Tracker):
     at: str = "start"  # or a round, or finish
 

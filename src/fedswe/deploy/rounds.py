@@ -38,7 +38,7 @@ class Rounds:
         self._unanswered: Counter[int] = Counter()  # client -> jobs in a row that it did not answer
         self._unacknowledged: Counter[int] = Counter()  # client -> deliveries in a row; its reports do not count here
         self._delivery_ends = 0.0  # until when an acknowledgement of the last deliveries is in time
-        self._tracked = len(server.rows)  # rows of the history that trackers have: an earlier process has given them
+        self._tracked = len(server.rows)  # rows of the history that trackers have, or are given when they start
         self.evaluation = Evaluator(server)
         self._operator = AppliedRequests(server)
         self._monitor = Monitor(server.directory, server.deployment, ledger.read(server.directory / ledger.FILE))
@@ -71,7 +71,11 @@ class Rounds:
         experiment = self._server.deployment.experiment
         end: Status = "failed"
         tracking = Tracking(
-            experiment.track, settings(experiment), self._server.directory, say=lambda text: log.warning("%s", text)
+            experiment.track,
+            settings(experiment),
+            self._server.directory,
+            earlier=self.evaluation.history.rows[: self._tracked],
+            say=lambda text: log.warning("%s", text),
         )
         try:
             self._track(tracking)
@@ -82,7 +86,7 @@ class Rounds:
             raise
         finally:
             tracking.finish(end)
-            tracking.wait()
+            Tracking.wait([tracking])
 
     def _track(self, tracking: Tracking) -> None:
         """Give the new rows of the history to the trackers."""

@@ -95,8 +95,7 @@ def advance(runners: Sequence[Runner], threads: int) -> Generator[list[tuple[Run
     finally:
         for runner in runners:
             runner.close()
-        for runner in runners:
-            runner.leave_trackers(left)
+        Tracking.wait([tracking for runner in runners if (tracking := runner.leave_trackers(left))])
 
 
 def threads_of(runners: Sequence[Runner]) -> int:
@@ -241,19 +240,19 @@ class Runner:
     def _track(self) -> None:
         """Give new rows to the trackers. They start after a round: a run that fails in its first leaves nothing."""
         if self._untracked and self._tracking is None:
-            self._tracking = Tracking(self.experiment.track, settings(self.experiment), self._tracked)
+            earlier = self.history.rows[: -len(self._untracked)]  # of a resumed run
+            self._tracking = Tracking(self.experiment.track, settings(self.experiment), self._tracked, earlier=earlier)
         for row in self._untracked:
             assert self._tracking is not None
             self._tracking.log(row)
         self._untracked.clear()
 
-    def leave_trackers(self, status: Status) -> None:
-        """Tell the trackers of a run that has not ended why it does not go on, and wait until they have all rows."""
-        if self._tracking is not None:
-            if self.going:
-                self._tracking.finish(status)
-            self._tracking.wait()
-            self._tracking = None
+    def leave_trackers(self, status: Status) -> Tracking | None:
+        """Tell the trackers of a run that has not ended why it does not go on; they may still have rows to send."""
+        left, self._tracking = self._tracking, None
+        if left is not None and self.going:
+            left.finish(status)
+        return left
 
     def end(self) -> None:
         t, rounds, why = self.engine.t, self.experiment.rounds, self.engine.timeline.shortened

@@ -84,8 +84,8 @@ class _Run:
 
         now = int(time.time() * 1000)
         named = {re.sub(r"[^\w\-. /:]", "_", name): value for name, value in values.items()}
-        # A resumed run repeats rounds, with the same scores.
-        new = {name: value for name, value in named.items() if self._logged.get((name, round)) != value}
+        # A resumed run repeats rounds, with the same scores. As text, because nan is not equal to itself.
+        new = {name: value for name, value in named.items() if str(self._logged.get((name, round))) != str(value)}
         if not new.keys() <= {"seconds"} or not self._logged:
             self._client.log_batch(self._run, metrics=[Metric(name, value, now, round) for name, value in new.items()])
 

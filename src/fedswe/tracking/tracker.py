@@ -20,7 +20,7 @@ class TrackedRun(Protocol):
     def log(self, round: int, values: Mapping[str, float]) -> None:
         """The row of the history after so many rounds, without the column `round`.
 
-        A resumed run gives the rounds after its last checkpoint again.
+        A resumed run gives all rounds again, from the first: some may not have arrived before it was killed.
         """
 
     def finish(self, status: Status) -> None:

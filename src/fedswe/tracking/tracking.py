@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from queue import Full, Queue
+from queue import SimpleQueue
 from typing import Any
 
 from fedswe.errors import TrackerWarning, first_line, located, printable, warn
@@ -34,39 +34,53 @@ class Tracking:
         settings: Mapping[str, Any],
         directory: Path | None,
         *,
+        earlier: Sequence[Mapping[str, float]] = (),
         say: Say = _warn,
         waiting: int = _WAITING,
         patience: float = _PATIENCE,
     ) -> None:
-        """`say` is called with one line when a tracker fails, by the thread that calls the methods of this object."""
+        """`earlier` rows of the history may not have reached the trackers before the process was killed that had them.
+
+        `say` is called with one line when a tracker fails, by the thread that calls the methods of this object.
+        """
         self._patience = patience
-        self._threads = [_TrackerThread(text, tracker_named(text), say, waiting) for text in track]
+        rows = [_item(row) for row in earlier]
+        self._threads = [_TrackerThread(text, tracker_named(text), say, rows, waiting) for text in track]
         for thread in self._threads:
             thread.start(settings, directory)
 
     def log(self, row: Mapping[str, float]) -> None:
         """A new row of the history."""
-        values = {name: float(value) for name, value in row.items() if name != "round"}
+        item = _item(row)
         for thread in self._threads:
-            thread.send((int(row["round"]), values))
+            thread.send(item)
 
     def finish(self, status: Status) -> None:
         """The run has ended. Call `wait` before the process ends."""
         for thread in self._threads:
             thread.send(status)
 
-    def wait(self) -> None:
-        """Wait until the trackers have everything, but not long."""
-        end = time.monotonic() + self._patience
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()), self._patience)
+    @staticmethod
+    def wait(several: Sequence[Tracking]) -> None:
+        """Wait until the trackers of these runs have everything, but for all of them not longer than for one."""
+        began = time.monotonic()
+        for tracking in several:
+            for thread in tracking._threads:
+                thread.join(max(0.0, began + tracking._patience - time.monotonic()), tracking._patience)
+
+
+def _item(row: Mapping[str, float]) -> _Item:
+    return int(row["round"]), {name: float(value) for name, value in row.items() if name != "round"}
 
 
 class _TrackerThread:
-    def __init__(self, name: str, tracker: Tracker, say: Say, waiting: int) -> None:
+    def __init__(self, name: str, tracker: Tracker, say: Say, earlier: Sequence[_Item], waiting: int) -> None:
         self._name, self._tracker, self._say = name, tracker, say
         self._failure, self._full = "", False
-        self._queue: Queue[_Item] = Queue(waiting)
+        self._most = waiting + len(earlier)
+        self._queue: SimpleQueue[_Item] = SimpleQueue()
+        for item in earlier:
+            self._queue.put(item)
 
     def start(self, settings: Mapping[str, Any], directory: Path | None) -> None:
         # A daemon: the process may end while the tracker hangs.
@@ -75,12 +89,11 @@ class _TrackerThread:
 
     def send(self, item: _Item) -> None:
         self._say_failure()
-        try:
-            self._queue.put_nowait(item)
-        except Full:
-            if not self._full and self._thread.is_alive():
-                self._full = True
-                self._say(f"the tracker {self._name} does not keep up and loses rows: the run goes on")
+        if isinstance(item, str) or self._queue.qsize() < self._most:  # the end is never lost
+            self._queue.put(item)
+        elif not self._full and self._thread.is_alive():
+            self._full = True
+            self._say(f"the tracker {self._name} does not keep up and loses rows: the run goes on")
 
     def join(self, seconds: float, patience: float) -> None:
         self._thread.join(seconds)
