@@ -1,5 +1,6 @@
 """What the server refuses, by requests as they come from the network."""
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -8,6 +9,8 @@ import sys
 import pytest
 
 from fedswe.errors import FedsweError
+from fedswe.live.app import application
+from fedswe.live.hub import Hub
 from fedswe.live.serve import listen
 from tests.live.server import PATIENCE, LiveServer
 
@@ -119,11 +122,46 @@ def test_many_pages_are_refused_before_they_are_too_many(server):
     assert name == "items"
 
 
+def test_pages_that_ask_at_the_same_time_are_not_too_many(server):
+    opened, sent = [], 0
+    try:
+        for _ in range(230):
+            opened.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE))
+            opened[-1].sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+        for raw in opened:
+            answer = b""
+            while not any(end in answer for end in (b"event: items", b"\r\n0\r\n\r\n", b" 503 ")):
+                answer += raw.recv(10_000)
+            sent += b"event: items" in answer
+    finally:
+        for raw in opened:
+            raw.close()
+    assert 0 < sent <= 200
+
+
 def test_without_the_extra_one_line_says_what_to_install(tmp_path):
     hidden = "import sys; sys.modules['starlette'] = None; from fedswe.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", hidden, "watch"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "error: the live page needs starlette: pip install 'fedswe[live]'\n"
+
+
+@pytest.mark.parametrize(("port", "status"), [(80, 200), (8765, 421)])
+def test_a_browser_does_not_name_port_80(tmp_path, port, status):
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/live.css",
+        "headers": [(b"host", b"localhost")],
+        "query_string": b"",
+    }
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(application(Hub([tmp_path]), port)(scope, None, send))
+    assert sent[0]["status"] == status
 
 
 def test_headers_without_end_are_refused(server):

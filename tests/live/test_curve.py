@@ -69,6 +69,9 @@ def test_a_file_that_is_no_history_is_no_curve(tmp_path):
     curve = Curve(path)
     curve.look()
     assert curve.since((-1, 0, 0))["rows"] == [[1, None, 2], [2, None, 3], [3, 4, 5]]
+    path.write_text("root:x:0:0\nsecret\n")
+    curve.look()
+    assert curve.since((-1, 0, 0))["columns"] == [""]
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     Curve(pipe).look()  # does not wait for a writer

@@ -89,3 +89,18 @@ def test_a_file_that_is_not_there_is_not_started_again_at_every_look(tmp_path):
     for _ in range(3):
         assert file.new_lines() == []
     assert file.starts == 2  # the line that was given is no longer there
+
+
+def test_a_large_file_is_read_in_parts(tmp_path):
+    path = tmp_path / "log"
+    lines = [b"%07d" % i for i in range(700_000)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    file, looks = FollowedFile(path), []
+    while new := file.new_lines():
+        looks.append(new)
+    assert [line for new in looks for line in new] == lines
+    assert max(map(len, looks)) < 400_000
+    assert file.starts == 1
+    with open(path, "ab") as log:
+        log.write(b"new\n")
+    assert file.new_lines() == [b"new"]

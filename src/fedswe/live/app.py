@@ -57,6 +57,8 @@ def application(hub: Hub, port: int) -> ASGIApp:
 
     async def counted(ids: list[str]) -> AsyncIterator[str]:
         nonlocal open_pages
+        if open_pages >= _PAGES:
+            return  # others that asked at the same time were first
         open_pages += 1
         try:
             async for event in events(hub, ids):
@@ -87,7 +89,8 @@ class _Guard:
     """
 
     def __init__(self, app: ASGIApp, port: int) -> None:
-        self._app, self._hosts = app, {f"127.0.0.1:{port}", f"localhost:{port}"}
+        names = ("127.0.0.1", "localhost")
+        self._app, self._hosts = app, {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:

@@ -48,7 +48,8 @@ class Curve:
 
     def _add(self, text: str) -> None:
         if not self.columns:
-            self.columns = [name[:_LONGEST] for name in columns_of(text)[:_COLUMNS]] or [""]
+            names = columns_of(text)[:_COLUMNS]
+            self.columns = [name[:_LONGEST] for name in names] if "round" in names else [""]  # another file
             return
         try:
             row = array("d", map(float, text.split(",")[:_COLUMNS]))

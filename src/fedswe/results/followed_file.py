@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+_MOST = 1 << 21  # bytes that are read in one look
+
 
 class FollowedFile:
-    """The lines that were added to a file since the last look.
+    """The lines that were added to a file since the last look; of many, the first, and the others in later looks.
 
     A file that was cut back or replaced, by a restart or a rotation, is read from its start; `starts` counts how often
     a reading began there.
@@ -28,7 +30,9 @@ class FollowedFile:
                     return []
                 same = found.st_ino == self._seen[0] and found.st_size >= self._read
                 file.seek(self._read - len(self._last) if same else 0)
-                text = file.read()
+                text = file.read(_MOST + len(self._last))
+                if file.tell() < found.st_size:
+                    now = (found.st_ino, -1, 0)  # there is more to read
         except (FileNotFoundError, NotADirectoryError):
             if not self._read:
                 return []  # no line of it was ever given
