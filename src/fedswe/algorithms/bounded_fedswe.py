@@ -38,7 +38,7 @@ class BoundedFedSWE(FedSWEVariant):
     """FedSWE with an echo that is at most a quantile of the echoes of all clients, and undiluted progress.
 
         x_i+ = x_i - lr min(t - tau_i, b) G_i
-        x    = (sum_A x_i + k x) / (|A| + k) + lr (1/|A|) sum_A (x_i+ - x_i)      progress_over = "active"
+        x    = (sum_A x_i + k x) / (|A| + k) + (1/|A|) sum_A (x_i+ - x_i)      progress_over = "active"
         b    = max(1, b exp(bound_rate (share of A with t - tau_i > b  -  (1 - quantile))))
 
     b begins at 1 and settles where a share 1 - quantile of the reports has a larger echo: the server needs only the sum

@@ -30,7 +30,7 @@ class IntervalExtrapolation(IntervalWeights):
     server needs three sums. Near the end eta is large and the model moves around the optimum: serve an average.
     """
 
-    power: float = 1.0  # of the interval: 0 is FedExP, 1 corrects the availability in full
+    power: float = 1.0  # of the interval: 0 is FedExP
     longest: float = 10.0  # bound of eta
 
     title: ClassVar[str] = "weighted mean, weights = participation intervals, extrapolated where clients disagree"

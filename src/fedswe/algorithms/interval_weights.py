@@ -32,7 +32,7 @@ class IntervalWeights(Algorithm):
     rare clients with large weights add less variance.
     """
 
-    power: float = 0.5  # of the interval: 0 is FedAvg, 1 corrects the availability in full
+    power: float = 0.5  # of the interval: 0 is FedAvg
     cutoff: int = 50  # K, rounds after which an absence is recorded as an interval
 
     members_change: ClassVar[bool] = True

@@ -22,6 +22,9 @@ FILE = "summary.json"  # beside this module, written by summary.py: the measurem
 RECOMMENDED = "interval_weights:power=1"
 
 
+_ROUNDS = 1000
+
+
 @dataclass(frozen=True)
 class Feature:
     """A number by which availabilities are compared, and the difference that counts as one."""
@@ -47,10 +50,13 @@ def features(values: Values) -> dict[str, float]:
 
 
 def features_of(setting: Setting) -> dict[str, float]:
-    """Of a setting of the gym: of the clients and rounds of its first seed."""
+    """Of a setting of the gym: of the clients of its first seed, in as many rounds as a log of a week has.
+
+    In the rounds of a run of the small scale, clients that come rarely would look like some that never come.
+    """
     experiment = setting.experiment({"algorithm": {"name": "fedavg"}}, 1.0, setting.scale.seeds[0], ("server",))
     problem, schedule = populate(experiment)
-    record = Record(Runs.drawn(schedule.sample, problem.m, experiment.rounds), None, None)
+    record = Record(Runs.drawn(schedule.sample, problem.m, _ROUNDS), None, None)
     return features(describe(Described(setting.name, record)).values)
 
 
@@ -80,7 +86,7 @@ class Advice:
 def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice | None:
     """None while there are no measurements of the gym."""
     known = stored() if summary is None else summary
-    if known is None:
+    if not (known and known["settings"]):
         return None
     own = features(values)
     settings = known["settings"]
