@@ -252,7 +252,7 @@ def _quoted(lines: list[str]) -> str:
 
 def _process(code: str, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *words],
+        [sys.executable, "-P", "-c", code, *words],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
     )  # fmt: skip
 
