@@ -13,8 +13,10 @@ from typing import Any
 from fedswe.analysis.description import Described, describe
 from fedswe.availability.runs import Runs
 from fedswe.availability.statistics import Record
-from fedswe.experiment.experiment import populate
-from fedswe.gym.settings import Setting
+from fedswe.comparison.labels import parse_label
+from fedswe.experiment.experiment import output_label, populate
+from fedswe.gym.rules import OUTPUTS
+from fedswe.gym.settings import GRADIENT_BOUND, Setting
 
 Values = Mapping[str, Any]  # of a description
 FILE = "summary.json"  # beside this module, written by summary.py: the measurements of the gym at small scale
@@ -76,11 +78,21 @@ class Advice:
     def sentences(self) -> list[str]:
         alike = "" if self.distance <= 3 else "; no setting is close, so take this with care"
         return [
-            f"start with the rule {self.rule}, local rates {', '.join(f'{rate:g}' for rate in self.rates)}, and serve "
-            f"{self.served.replace('_', ' ')}: see fedswe gym",
+            f"start with {_settings(self.rule)} local.clip={GRADIENT_BOUND:g} evaluate.model={_output(self.served)}, and "
+            f"local.lr one of {', '.join(f'{rate:g}' for rate in self.rates)} (see fedswe gym)",
             f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}{alike})",
             *self.evidence,
         ]
+
+
+def _settings(rule: str) -> str:
+    name, parameters = parse_label(rule)
+    return " ".join([f"algorithm.name={name}", *(f"algorithm.{parameter}" for parameter in parameters)])
+
+
+def _output(label: str) -> str:
+    """The text of a served model that is called so in measurements."""
+    return next((text for text in OUTPUTS if output_label(text) == label), label)
 
 
 def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice | None:
