@@ -77,9 +77,10 @@ class Advice:
 
     def sentences(self) -> list[str]:
         alike = "" if self.distance <= 3 else "; no setting is close, so take this with care"
+        rates = ", ".join(f"{rate:g}" for rate in self.rates)
         return [
-            f"start with {_settings(self.rule)} local.clip={GRADIENT_BOUND:g} evaluate.model={_output(self.served)}, and "
-            f"local.lr one of {', '.join(f'{rate:g}' for rate in self.rates)} (see fedswe gym)",
+            f"start with {_settings(self.rule)} local.clip={GRADIENT_BOUND:g} evaluate.model={_output(self.served)}, "
+            f"and local.lr one of {rates} (see fedswe gym)",
             f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}{alike})",
             *self.evidence,
         ]
