@@ -221,7 +221,7 @@ def _settings(run: Path, table: dict[str, Any]) -> tuple[int, float]:
     rounds = table.get("rounds")
     deadline = options.get("deadline", Deployment.deadline) if isinstance(options, dict) else Deployment.deadline
     require(
-        type(rounds) is int and isinstance(deadline, int | float),
+        type(rounds) is int and 0 <= rounds < 10**12 and isinstance(deadline, int | float) and 0 < deadline < 10**12,
         f"{run / DEPLOYMENT_FILE} does not say how many rounds, or has no valid deadline: restore it from a backup",
     )
-    return int(str(rounds)), float(deadline)
+    return rounds, float(deadline)
