@@ -224,4 +224,4 @@ def _settings(run: Path, table: dict[str, Any]) -> tuple[int, float]:
         type(rounds) is int and 0 <= rounds < 10**12 and isinstance(deadline, int | float) and 0 < deadline < 10**12,
         f"{run / DEPLOYMENT_FILE} does not say how many rounds, or has no valid deadline: restore it from a backup",
     )
-    return rounds, float(deadline)
+    return int(rounds or 0), float(deadline)
