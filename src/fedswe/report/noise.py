@@ -16,15 +16,16 @@ Finals = Mapping[int, float]  # of a name: seed to final score
 
 
 def difference(of: Finals, other: Finals) -> Interval:
-    """The mean of of - other with its 95 % interval, seed by seed where two seeds are common, and else by Welch's.
+    """The mean of of - other with its 95 % interval: seed by seed if both have the same seeds, and else by Welch's.
+
+    So it is the difference of the two means by which a ranking is ordered.
 
     The interval is NaN if either has one seed only, or a run that diverged.
     """
     if not all(map(math.isfinite, [*of.values(), *other.values()])):
         return Interval(math.nan, math.nan)  # a run diverged
-    common = [seed for seed in of if seed in other]
-    if len(common) > 1:
-        return Interval.of([of[seed] - other[seed] for seed in common])
+    if len(of) > 1 and of.keys() == other.keys():
+        return Interval.of([of[seed] - other[seed] for seed in of])
     return _unpaired(list(of.values()), list(other.values()))
 
 
@@ -39,6 +40,21 @@ def _unpaired(a: Sequence[float], b: Sequence[float]) -> Interval:
         return Interval(mean, 0.0)
     freedom = sum(squares) ** 2 / sum(s**2 / (len(v) - 1) for s, v in zip(squares, (a, b), strict=True))
     return Interval(mean, float(t.ppf(0.975, freedom)) * math.sqrt(sum(squares)))
+
+
+def on_common_seeds(finals: Mapping[str, Finals]) -> dict[str, Finals]:
+    """Only the seeds that all names with several seeds have, if these are at least two; else all seeds.
+
+    A name of which a run diverged is in no ranking: it keeps its seeds, and the others need not have them.
+    """
+    several = {name for name, of in finals.items() if len(of) > 1 and all(map(math.isfinite, of.values()))}
+    common = set.intersection(*(set(finals[name]) for name in several)) if several else set()
+    if len(common) < 2:
+        return dict(finals)
+    return {
+        name: {seed: value for seed, value in of.items() if seed in common or name not in several}
+        for name, of in finals.items()
+    }
 
 
 def differs(of: Finals, other: Finals) -> bool | None:
