@@ -83,7 +83,7 @@ def headline_of(runs: Sequence[MeasuredRun], models: Sequence[str]) -> str:
 def scores_of(runs: Sequence[MeasuredRun], models: Sequence[str]) -> list[str]:
     """Those that all runs have for all these models."""
     each = [run.scores(model) for run in runs for model in run.models if model in models]
-    return [name for name in each[0] if all(name in of for of in each)]
+    return [name for name in each[0] if all(name in of for of in each)] if each else []
 
 
 def groups_by_model(runs: Sequence[MeasuredRun], models: Sequence[str], score: str) -> dict[str, Drawn]:
@@ -169,7 +169,8 @@ def words(name: str) -> str:
 def facts_of(runs: Sequence[MeasuredRun]) -> str:
     """Data set, clients, availability, rounds, seeds and rates, as far as the runs say them."""
     parts = [_joined(_part(run, "task") for run in runs)]
-    clients = sorted({run.config.get("task", {}).get("clients") for run in runs} - {None})
+    given = [run.config.get("task", {}).get("clients") for run in runs]
+    clients = sorted({number for number in given if isinstance(number, int)})  # your own task may mean another thing
     parts.append(f"{_range(clients)} clients" if clients else "")
     availability = _joined(_part(run, "availability") for run in runs)
     parts.append(f"{availability} availability" if availability else "")

@@ -58,9 +58,10 @@ def _reproduction(runs: Sequence[MeasuredRun]) -> list[Block]:
 
 def _noted(path: Path) -> dict[str, Any]:
     """What run.json says; empty where it is missing or damaged."""
+    file = path / "run.json"
     try:
-        found = json.loads((path / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
