@@ -73,6 +73,20 @@ def test_level_second_lower_and_unclear():
     assert found.behind == ("second", "beside", "low")
 
 
+def test_second_ends_where_one_can_be_told_from_it():
+    """wide is level with second, but lower is between the two and is not."""
+    found = ranking(
+        {
+            "best": seeds(90.0, 90.1, 90.0),
+            "second": seeds(80.0, 80.1, 80.0),
+            "lower": seeds(78.0, 78.1, 78.0),
+            "wide": seeds(75.0, 79.0, 76.0),
+        },
+        more_is_better=True,
+    )
+    assert found == Ranking("best", (), (), ("second",), ("lower", "wide"))
+
+
 def test_less_may_be_better():
     found = ranking({"a": seeds(1.0, 1.1, 1.2), "b": seeds(2.0, 2.1, 2.2)}, more_is_better=False)
     assert found == Ranking("a", (), (), ("b",))

@@ -124,6 +124,12 @@ def test_runs_that_stand_at_the_same_round_are_compared(tmp_path):
     assert words[-1].startswith("Not finished: ")
 
 
+def test_names_of_tasks_are_isolated(tmp_path):
+    """A number after letters that are read from right to left would change places with them."""
+    run = write_run(tmp_path / "a", task={"name": "m:\u05d0\u05d1", "clients": 30})
+    assert sentences(run)[0].startswith("1 run: \u2068\u05d0\u05d1\u2069, 30 clients, ")
+
+
 def test_one_run_is_not_ranked(tmp_path):
     words, sections = run_sections(measured_runs([write_run(tmp_path / "a", 3, 0.9)]))
     assert words[1] == "Server model: the test accuracy over the last 40 rounds is 90.0 %."

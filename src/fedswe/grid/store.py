@@ -65,7 +65,7 @@ class Store(ABC):
         path = self.planned_file
         with suppress(OSError):  # the cells are run nevertheless
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "a+", encoding="utf-8") as file:
+            with open(path, "a+", encoding="utf-8", errors="replace") as file:
                 file.seek(0)
                 known = set(file.read().splitlines())
                 file.write("".join(f"{cell.name}\n" for cell in cells if cell.name not in known))

@@ -180,7 +180,8 @@ def _missed(clients: Clients) -> Bars:
     return Bars(
         "Rounds missed", labels, [100 * value / total for value in values],
         f"rounds missed before being {clients.been} again", "share of the reports, %",
-        f"The longest absence was {len(counts) - 1} rounds.",
+        f"The longest absence after which a client returned was {len(counts) - 1} rounds; absences that last until the "
+        "end are not counted.",
     )  # fmt: skip
 
 

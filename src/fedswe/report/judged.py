@@ -15,6 +15,7 @@ from fedswe.figures.groups import Group
 from fedswe.figures.measured import MeasuredRun
 from fedswe.report.noise import Finals, Ranking, on_common_seeds, ranking
 
+_SCORES = 40  # that are shown
 _FEW = 4  # evaluations in the last rounds, below which a fluctuation is not computed
 
 
@@ -30,12 +31,12 @@ class Judged:
 
     @cached_property
     def scores(self) -> list[str]:
-        """Those of all runs at all models, the one to read first at the beginning."""
+        """Of those of all runs at all models the first few, the one to read first at the beginning."""
         found = scores_of(self.runs, self.models)
         if not found:
             return []
         first = headline_of(self.runs, self.models)
-        return [first, *(name for name in found if name != first)]
+        return [first, *(name for name in found if name != first)][:_SCORES]
 
     @property
     def score(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
@@ -72,7 +73,7 @@ class Ranking:
     unclear: tuple[
         str, ...
     ] = ()  # cannot be told from the best either, but are behind one that can: their seeds differ
-    second: tuple[str, ...] = ()  # of those that can be told from the best, the best and who cannot be told from that
+    second: tuple[str, ...] = ()  # of those that can be told from the best, the best and who is level with that
     lower: tuple[str, ...] = ()  # all others
 
     def place(self, name: str) -> Place:
@@ -95,8 +96,13 @@ def ranking(finals: Mapping[str, Finals], more_is_better: bool) -> Ranking | Non
     best, *others = order
     found = {name: differs(finals[name], finals[best]) for name in others}
     told = [name for name in others if found[name]]
-    end = next((i for i, name in enumerate(others) if found[name] is not False), len(others))
-    unclear = tuple(name for name in others[end:] if not found[name])
-    second = tuple(name for name in told if name == told[0] or differs(finals[name], finals[told[0]]) is False)
+    level = _level(finals, best, others)
+    unclear = tuple(name for name in others if not found[name] and name not in level)
+    second = (told[0], *_level(finals, told[0], told[1:])) if told else ()
     lower = tuple(name for name in told if name not in second)
-    return Ranking(best, tuple(others[:end]), unclear, second, lower)
+    return Ranking(best, level, unclear, second, lower)
+
+
+def _level(finals: Mapping[str, Finals], first: str, others: Sequence[str]) -> tuple[str, ...]:
+    """Those that cannot be told from the first, up to one that can."""
+    return tuple(takewhile(lambda name: differs(finals[name], finals[first]) is False, others))

@@ -25,7 +25,7 @@ from fedswe.figures.drawn import (
 from fedswe.figures.groups import Group
 from fedswe.figures.measured import MeasuredRun
 from fedswe.plotting import Panel
-from fedswe.report.blocks import Cell, Section, Table
+from fedswe.report.blocks import Cell, Section, Table, name_in_text
 from fedswe.report.charts import Curves, Key, Switch, View
 from fedswe.report.judged import Judged, model_words
 from fedswe.report.summary import summary
@@ -38,7 +38,7 @@ def run_sections(runs: Sequence[MeasuredRun]) -> tuple[list[str], list[Section]]
     """The summary and the sections on scores."""
     judged = Judged(runs)
     if not judged.scores:
-        return [f"{facts_of(runs)} The runs have no score in common: only their clients are shown."], []
+        return [f"{facts_of(runs, name_in_text)} The runs have no score in common: only their clients are shown."], []
     sections = [Section("Final scores", [_table(judged)]), Section("Scores over the rounds", [_curves(judged)])]
     more = _more_columns(judged)
     return summary(judged), [*sections, *more]

@@ -23,7 +23,7 @@ def summary(judged: Judged) -> list[str]:
         if 1 < len(judged.names) < number
         else f"{number} run{'s' * (number > 1)}"
     )
-    sentences = [f"{what}: {facts_of(runs)}"]
+    sentences = [f"{what}: {facts_of(runs, name_in_text)}"]
     for model in judged.finals:
         sentences += _standing(judged, model)
     if "server" in judged.finals and "client_mean" in judged.finals:
