@@ -71,12 +71,19 @@ def test_a_row_of_its_table_measured_again():
 
 
 def test_what_it_says_of_its_table():
-    """FedSWE is not ahead of plain FedAvg, and methods with memory are; the client mean is FedSWE's better model."""
+    """FedSWE is not ahead of plain FedAvg, most others are within the spread; its better model is the client mean."""
     rows = stored()
     for model in ("server", "client_mean"):
         assert accuracy(rows["fedswe", model]) < accuracy(rows["fedavg", model])
-        for name in ("mifa", "fedvarp"):
-            assert accuracy(rows[name, model]) > accuracy(rows["fedavg", model])
+        own = rows["fedavg", model]
+        near = [
+            row
+            for row in rows.values()
+            if row["model"] == model
+            and abs(accuracy(row) - accuracy(own))
+            < 100 * (float(row["test_accuracy_std"]) + float(own["test_accuracy_std"]))
+        ]
+        assert len(near) > len(fedswe.registry.names("algorithm")) / 2
     assert accuracy(rows["fedswe", "client_mean"]) > accuracy(rows["fedswe", "server"])
 
 

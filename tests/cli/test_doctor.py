@@ -71,6 +71,15 @@ def test_a_broken_package_that_is_needed(checks):
     assert found["packages"]["fix"] == "pip install --force-reinstall 'raises-module'"
 
 
+def test_files_of_the_current_folder_are_not_imported(checks, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "fine_module.py").write_text("raise SystemExit('imported from the current folder')")
+    monkeypatch.chdir(elsewhere)
+    _, found = checks("fine-module; extra == 'fine'")
+    assert found["extra fine"]["status"] == "ok"
+
+
 def test_a_torch_that_cannot_be_imported(checks, tmp_path):
     (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: cannot open\\x1b[31m')")
     code, found = checks(devices=doctor._DEVICES)

@@ -126,7 +126,7 @@ def test_results_of_other_settings_are_refused(measured, monkeypatch, capsys, tm
 @pytest.mark.filterwarnings("always::fedswe.errors.FedsweWarning")
 def test_missing_traces_are_left_out_with_a_warning(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path / "nowhere"))
-    words = ("gym", "--scale", "small", "--availability", "fedscale", "--report", "--out", tmp_path)
+    words = ("gym", "--scale", "small", "--availability", "fedscale", "--out", tmp_path)
     code, _, err = fedswe(monkeypatch, capsys, *words)
     assert code == 2
     assert err.startswith("warning: left out: fedscale; their traces are not in")

@@ -61,6 +61,7 @@ def test_what_is_far_is_said_to_be_far():
 def test_without_measurements_there_is_no_advice(monkeypatch):
     monkeypatch.setattr("fedswe.gym.advice.stored", lambda: None)
     assert advise(values()) is None
+    assert advise(values(), {"recommended": "mine", "settings": []}) is None
 
 
 def test_features_of_a_setting_are_those_of_its_description():

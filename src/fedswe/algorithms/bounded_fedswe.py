@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -38,7 +37,7 @@ class BoundedFedSWE(FedSWEVariant):
     """FedSWE with an echo that is at most a quantile of the echoes of all clients, and undiluted progress.
 
         x_i+ = x_i - lr min(t - tau_i, b) G_i
-        x    = (sum_A x_i + k x) / (|A| + k) + lr (1/|A|) sum_A (x_i+ - x_i)      progress_over = "active"
+        x    = (sum_A x_i + k x) / (|A| + k) + (1/|A|) sum_A (x_i+ - x_i)      progress_over = "active"
         b    = max(1, b exp(bound_rate (share of A with t - tau_i > b  -  (1 - quantile))))
 
     b begins at 1 and settles where a share 1 - quantile of the reports has a larger echo: the server needs only the sum
@@ -59,7 +58,7 @@ class BoundedFedSWE(FedSWEVariant):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 < self.quantile < 1, f"quantile must be between 0 and 1, not {self.quantile:g}")
-        require(0 < self.bound_rate < math.inf, f"bound_rate must be positive, not {self.bound_rate:g}")
+        require(0 < self.bound_rate <= 10, f"bound_rate must be above 0 and at most 10, not {self.bound_rate:g}")
 
     def server_init(self, x0: Vector) -> Server:
         return Server(x0, bound=x0.new_ones((*x0.shape[:-1], 1)))

@@ -16,7 +16,7 @@ class FedSWEVariant(FedSWE):
     """FedSWE with the progress averaged over the active clients alone, and optionally a bounded echo.
 
         x_i+ = x_i - lr min(t - tau_i, echo_cap) G_i
-        x    = (sum_A x_i + k x) / (|A| + k) + lr (1/|A|) sum_A (x_i+ - x_i)      progress_over = "active"
+        x    = (sum_A x_i + k x) / (|A| + k) + (1/|A|) sum_A (x_i+ - x_i)      progress_over = "active"
 
     With progress_over = "active" the k copies of the server's model stabilise the models without slowing them down; it
     is a reading of the paper's k = 100 rows, and the same as FedSWE where k = 0.

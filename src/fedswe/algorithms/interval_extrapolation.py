@@ -26,11 +26,12 @@ class IntervalExtrapolation(IntervalWeights):
         x   = x + lr eta D;    eta = (sum_A w_i |D_i|^2) / (2 |D|^2 sum_A w_i),   at least 1 and at most `longest`
 
     Clients with different data pull in different directions, and their mean is short; eta makes up for it, and is 1
-    for clients that agree or for one alone. power = 0 without a bound is FedExP; longest = 1 is interval weights. The
-    server needs three sums. Near the end eta is large and the model moves around the optimum: serve an average.
+    for clients that agree or for one alone. power = 0 is FedExP with a bound in place of its epsilon; longest = 1 is
+    interval weights. The server needs three sums. Near the end eta is large and the model moves around the optimum:
+    serve an average.
     """
 
-    power: float = 1.0  # of the interval: 0 is FedExP, 1 corrects the availability in full
+    power: float = 1.0  # of the interval: 0 weighs all alike, as FedExP
     longest: float = 10.0  # bound of eta
 
     title: ClassVar[str] = "weighted mean, weights = participation intervals, extrapolated where clients disagree"

@@ -148,13 +148,18 @@ def _fedswe(scenario: Scenario, rounds: Floats, step: float, k: float) -> Expect
 
 
 def _self_normalised(scenario: Scenario, tables: Sequence[Floats]) -> dict[str, list[ExpectedLimit]]:
-    """Rules that divide their weights by their sum, as they are by default; for probabilities that do not change."""
+    """Rules that divide their weights by their sum, for probabilities that do not change.
+
+    With the parameters of the experiment if it has the rule, otherwise as they are by default.
+    """
     if scenario.known != "probabilities" or any((t != t[0]).any() or not t[0].all() for t in tables):
         return {}
-    weights, memory = IntervalWeights(), DecayedMemory()
+    own = scenario.experiment.algorithm
+    weights = own if type(own) is IntervalWeights else IntervalWeights()
+    memory = own if isinstance(own, DecayedMemory) else DecayedMemory()
     shares = {
-        "interval_weights": [interval_shares(t[0], weights.power) for t in tables],
-        "decayed_memory": [memory_shares(t[0], memory.decay, memory.power) for t in tables],
+        f"interval_weights power={weights.power:g}": [interval_shares(t[0], weights.power) for t in tables],
+        f"decayed_memory decay={memory.decay:g}": [memory_shares(t[0], memory.decay, memory.power) for t in tables],
     }
     return {name: [ExpectedLimit(one[None], one[None]) for one in found] for name, found in shares.items()}
 
@@ -236,7 +241,7 @@ def _notes(scenario: Scenario, values: dict[str, Any], objective: _Objective) ->
         "exact in expectation for quadratics of equal curvature; in one round a client goes the fraction "
         f"{short(objective.step)} of the way to its optimum" + ("" if objective.quadratic else " (--step)"),
     ]
-    if any(entry["algorithm"] == "decayed_memory" for entry in servers):
+    if any(entry["algorithm"].startswith("decayed_memory") for entry in servers):
         notes.append("interval_weights and decayed_memory: for rates that tend to 0")
     if scenario.known == "trace":
         notes.append("the trace is assumed to repeat")

@@ -146,7 +146,7 @@ def _traces() -> Check:
     found = ", ".join(name for name, is_there in there.items() if is_there) or "none"
     if all(there.values()):
         return Check("traces", "ok", f"{found} in {folder}")
-    fix = f"set {TRACES} to the folder that has them (docs/your-devices.md); only some settings of the gym need them"
+    fix = f"set {TRACES} to the folder that has them (docs/gym.md); only some settings of the gym need them"
     return Check("traces", "note", f"{found} of {', '.join(there)} in {folder}", fix)
 
 
@@ -161,7 +161,7 @@ def _devices(process: subprocess.Popen[str]) -> Iterator[Check]:
         yield Check("torch", "broken", f"cannot be used: {reason}", "pip install --force-reinstall torch")
         return
     named = ", ".join(f"{key}={os.environ[key]}" for key in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if key in os.environ)
-    text = f"{cores} cores, {found['threads']} threads of torch{f' ({named})' if named else ''}, {memory / 1e9:.0f} GB"
+    text = f"{cores} cores, threads of torch: {found['threads']}{f' ({named})' if named else ''}, {memory / 1e9:.0f} GB"
     if cores > 1 and found["threads"] < cores:
         yield Check("cpu", "note", text, "unset OMP_NUM_THREADS, or set threads, to let large models use all cores")
     else:
@@ -252,7 +252,7 @@ def _quoted(lines: list[str]) -> str:
 
 def _process(code: str, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *words],
+        [sys.executable, "-P", "-c", code, *words],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
     )  # fmt: skip
 

@@ -55,7 +55,7 @@ def gym_command(
             raise FedsweError(f"{label} is no rule of the scale {scale}: {hint}")
     gym = _gym(
         cast("ScaleName", scale), [*(chosen or known), *own], tasks, availability, out, device,
-        precision_named(precision, device),
+        precision_named(precision, device), not report,
     )  # fmt: skip
     if not report:
         from fedswe.grid.runner import executor
@@ -74,14 +74,16 @@ def _added(words: list[str]) -> list[str]:
     return words[1:]
 
 
-def _gym(scale: str, labels: list[str], tasks: str, availability: str, out: Path, device: str, precision: str) -> Gym:
+def _gym(
+    scale: str, labels: list[str], tasks: str, availability: str, out: Path, device: str, precision: str, runs: bool
+) -> Gym:
     from fedswe.gym.gym import Gym
     from fedswe.gym.rules import rules_named
     from fedswe.gym.settings import SCALES, TRACES, missing_traces, settings_of, trace_folder
 
     chosen = SCALES[scale]  # type: ignore[index]
     settings = settings_of(chosen, tuple(_words(tasks)), tuple(_words(availability)))
-    gone = missing_traces(settings)
+    gone = missing_traces(settings) if runs else []  # a page needs only what was measured
     if gone:
         names = ", ".join(dict.fromkeys(setting.availability for setting in gone))
         warn(f"left out: {names}; their traces are not in {trace_folder()}: set {TRACES} to the folder that has them")

@@ -13,13 +13,18 @@ from typing import Any
 from fedswe.analysis.description import Described, describe
 from fedswe.availability.runs import Runs
 from fedswe.availability.statistics import Record
-from fedswe.experiment.experiment import populate
-from fedswe.gym.settings import Setting
+from fedswe.comparison.labels import parse_label
+from fedswe.experiment.experiment import output_label, populate
+from fedswe.gym.rules import OUTPUTS
+from fedswe.gym.settings import GRADIENT_BOUND, Setting
 
 Values = Mapping[str, Any]  # of a description
 FILE = "summary.json"  # beside this module, written by summary.py: the measurements of the gym at small scale
 # The smallest worst-case regret of the full gym, see docs/choose-a-rule.md.
 RECOMMENDED = "interval_weights:power=1"
+
+
+_ROUNDS = 1000
 
 
 @dataclass(frozen=True)
@@ -47,10 +52,13 @@ def features(values: Values) -> dict[str, float]:
 
 
 def features_of(setting: Setting) -> dict[str, float]:
-    """Of a setting of the gym: of the clients and rounds of its first seed."""
+    """Of a setting of the gym: of the clients of its first seed, in as many rounds as a log of a week has.
+
+    In the rounds of a run of the small scale, clients that come rarely would look like some that never come.
+    """
     experiment = setting.experiment({"algorithm": {"name": "fedavg"}}, 1.0, setting.scale.seeds[0], ("server",))
     problem, schedule = populate(experiment)
-    record = Record(Runs.drawn(schedule.sample, problem.m, experiment.rounds), None, None)
+    record = Record(Runs.drawn(schedule.sample, problem.m, _ROUNDS), None, None)
     return features(describe(Described(setting.name, record)).values)
 
 
@@ -69,18 +77,29 @@ class Advice:
 
     def sentences(self) -> list[str]:
         alike = "" if self.distance <= 3 else "; no setting is close, so take this with care"
+        rates = ", ".join(f"{rate:g}" for rate in self.rates)
         return [
-            f"start with the rule {self.rule}, local rates {', '.join(f'{rate:g}' for rate in self.rates)}, and serve "
-            f"{self.served.replace('_', ' ')}: see fedswe gym",
+            f"start with {_settings(self.rule)} local.clip={GRADIENT_BOUND:g} evaluate.model={_output(self.served)}, "
+            f"and local.lr one of {rates} (see fedswe gym)",
             f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}{alike})",
             *self.evidence,
         ]
 
 
+def _settings(rule: str) -> str:
+    name, parameters = parse_label(rule)
+    return " ".join([f"algorithm.name={name}", *(f"algorithm.{parameter}" for parameter in parameters)])
+
+
+def _output(label: str) -> str:
+    """The text of a served model that is called so in measurements."""
+    return next((text for text in OUTPUTS if output_label(text) == label), label)
+
+
 def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice | None:
     """None while there are no measurements of the gym."""
     known = stored() if summary is None else summary
-    if known is None:
+    if not (known and known["settings"]):
         return None
     own = features(values)
     settings = known["settings"]

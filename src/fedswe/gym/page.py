@@ -91,7 +91,7 @@ def _setting(result: SettingResult) -> list[str]:
             "" if math.isnan(correlation) else f"{correlation:.2f}",
             _time(e.rounds_to(target)),
             f"{reports:.0f}",
-            f"{reports * (size.down + size.up + size.reply) / FOOTPRINT_D:.0f}",
+            f"{reports * ((size.down + size.up + size.reply) // FOOTPRINT_D):.0f}",
             *([_time(hours), _percent(e.mean_of("wasted"))] if timed else []),
         ]
         lines.append(f"| {' | '.join(cells)} |")

@@ -70,7 +70,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "fedavg:chain=[momentum:0.9]",
         # FedAdam: its global rate is fixed, only the local rate is tuned, as for all
         "fedavg:lr=0.03:chain=[adam:beta2=0.99:eps=0.001:correct_bias=false]",
-        "interval_extrapolation:power=0",  # FedExP
+        "interval_extrapolation:power=0",  # FedExP with a bound
         "fedavg_known",
         # weights from the client's own intervals
         "fedau",

@@ -84,10 +84,15 @@ class Setting:
         return self.availability in _RECORDED
 
     def digest(self, outputs: tuple[str, ...]) -> str:
-        """Of everything that results depend on besides rule, rate, seed and arithmetic; of a trace, its content."""
+        """Of everything that results depend on besides rule, rate, seed and arithmetic; of a trace, its content.
+
+        Empty if the trace is not there: the digest cannot be known.
+        """
         table = self.table(outputs)
         availability = table["availability"]
         if "file" in availability:
+            if not Path(availability["file"]).is_file():
+                return ""
             availability["file"] = _content(availability["file"])
         return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 

@@ -53,15 +53,21 @@ class GymStore(Store):
         self.discard(cell)
 
     def table(self, setting: str, settings: str) -> dict[Key, list[Measured]]:
-        """The published measurements of a setting by run; refuses those of other settings than the digest's."""
+        """The published measurements of a setting by run; refuses those of other settings than the digest's.
+
+        Without a digest, which needs the trace of the setting, they must only agree with each other.
+        """
         file = self.path / f"{setting}.csv"
         try:
             changed = file.stat().st_mtime_ns
         except OSError:
             return {}
         found = _read_table(file, changed)
-        same = all(row.settings == settings for rows in found.values() for row in rows)
-        require(same, f"{file} was measured with other settings: delete it, or choose another --out")
+        digests = {row.settings for rows in found.values() for row in rows}
+        require(
+            len(digests) <= 1 and (not settings or digests <= {settings}),
+            f"{file} was measured with other settings: delete it, or choose another --out",
+        )
         return found
 
     def publish(self, setting: str, settings: str) -> None:

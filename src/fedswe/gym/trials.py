@@ -3,8 +3,9 @@
 All rules begin with the rates of the scale. While the best rate of any served model is the smallest or the largest
 that was tried, the next one (half, or twice) is tried too. Then rates beside the tried ones follow until the rule has
 had as many trials as every rule has at least. Each rate is run with every seed. Choices are made by the accuracy on
-held-out samples, averaged over the seeds; test samples play no part in them. A rate with which nothing was learned
-counts as one that diverged: among such rates the best is a matter of chance, and the search would stop there.
+held-out samples, averaged over the seeds; test samples play no part in them, but for one thing. A rate with which
+nothing was learned (not 10 points more than the initial model has on test samples) counts as one that diverged: among
+such rates the best is a matter of chance, and the search would stop there.
 """
 
 from __future__ import annotations
