@@ -1,5 +1,7 @@
 """Directories of runs and comparisons are read; whatever is damaged is said in one line."""
 
+import os
+
 import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
@@ -78,13 +80,18 @@ def damaged(path, file, content):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("config.toml", b"[[[", "config.toml is damaged"),
-        ("config.toml", b"\xff\xfe", "config.toml is damaged"),
+        ("config.toml", b"[[[", "config.toml is not valid TOML"),
+        ("config.toml", b"\xff\xfe", "cannot read .*config.toml: not UTF-8"),
+        ("config.toml", b"x = " + b"[" * 3000 + b"]" * 3000, "config.toml is not valid TOML"),
+        ("config.toml", b"x" + b".a" * 3000 + b" = 1", "config.toml is not valid TOML"),
+        ("config.toml", b"seed = 0x" + b"f" * 6000, "whole number has more than 64 bits"),
+        ("config.toml", b"[local]\nlr = [1" + b"0" * 400 + b"]", "whole number has more than 64 bits"),
         ("config.toml", b"seed = 3", "no section algorithm"),
         ("config.toml", b"algorithm = 3", "no section algorithm"),
         ("history.csv", b"", "has no rounds"),
         ("history.csv", b"round,a\n0,1,2\n", "history.csv is damaged"),
         ("history.csv", b"round,a\n0,one\n", "history.csv is damaged"),
+        ("history.csv", b"round,a\n0," + b"1" * 200_000 + b"\n", "history.csv is damaged"),
         ("history.csv", b"round,a\n1,1\n0,1\n", "do not rise"),
         ("history.csv", b"round,a\nnan,1\n", "do not rise"),
         ("history.csv", b"a\n1\n", "has no rounds"),
@@ -94,6 +101,22 @@ def damaged(path, file, content):
 def test_damaged_files_are_one_line(file, content, message, tmp_path):
     with pytest.raises(FedsweError, match=message):
         measured_runs([damaged(tmp_path / "a", file, content)])
+
+
+def test_a_run_without_models_is_one_line(tmp_path):
+    with pytest.raises(FedsweError, match=r"evaluate\.model must be a list of names"):
+        measured_runs([write_run(tmp_path / "a", evaluate={"model": []})])
+
+
+@pytest.mark.parametrize("file", ["config.toml", "history.csv"])
+def test_a_pipe_is_not_waited_for(file, tmp_path):
+    run = write_run(tmp_path / "runs" / "a")
+    (run / file).unlink()
+    os.mkfifo(run / file)
+    (tmp_path / "compare.csv").write_text("algorithm,model,local_lr,seed\na,server,0.1,3\n")
+    run.rename(tmp_path / "runs" / "a-lr0.1-seed3")
+    with pytest.raises(FedsweError, match=f"has no {file} yet"):
+        measured_runs([tmp_path])
 
 
 @pytest.mark.parametrize("content", [b"algorithm\n1\n", b"\xff", b"algorithm,model,local_lr,seed\na,server,x,3\n"])

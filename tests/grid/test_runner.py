@@ -45,6 +45,13 @@ def test_cells_are_divided_evenly(cells, workers, sizes):
     assert [len(stack) for stack in divide(CELLS[:cells], workers)] == sizes
 
 
+def test_a_damaged_list_of_planned_cells_does_not_stop_a_grid(tmp_path):
+    (tmp_path / ".locks").mkdir()
+    (tmp_path / ".locks" / "planned.txt").write_bytes(b"\xff\ncell0\n")
+    RunStore(tmp_path).plan(small_cells(2))
+    assert (tmp_path / ".locks" / "planned.txt").read_bytes() == b"\xff\ncell0\ncell1\n"
+
+
 def test_a_gpu_gets_one_process_and_a_cpu_one_per_core():
     found = [count(device, jobs) for device in ("cuda", "cuda:1", "cpu") for jobs in (0, 3)]
     assert found == [1, 3, 1, 3, os.cpu_count(), 3]

@@ -1,6 +1,7 @@
 """Which directories a report can be made of, and what it says of others."""
 
 import csv
+import json
 import shutil
 
 import pytest
@@ -69,11 +70,20 @@ def test_bytes_only_where_all_runs_have_them(tmp_path):
 def test_a_damaged_run_json_is_left_out(comparison, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(comparison, copy)
-    for file in copy.glob("runs/*/run.json"):
-        file.write_text("{")
+    for file, text in zip(copy.glob("runs/*/run.json"), ["{", *["[" * 100_000] * 5], strict=True):
+        file.write_text(text)
     last = report_on([copy]).sections[-1]
     assert last.title == "How to reproduce this"
     assert [block.lines[0][:40] for block in last.blocks] == ["Each run can be run again from its confi"]
+
+
+def test_long_configurations_and_commands_are_shortened(tmp_path):
+    run = write_run(tmp_path / "a", task={"name": "digits", "clients": 30})
+    (run / "config.toml").write_text((run / "config.toml").read_text() + "#" * 100_000)
+    (run / "run.json").write_text(json.dumps({"command": ["fedswe", "x" * 100_000], "commit": "y" * 100_000}))
+    *_, (_, listing), (command, _, table) = (section.blocks for section in report_on([run]).sections)
+    assert len(listing.text) == len(command.text) == 20_001
+    assert [len(value) for _, value in table.rows] == [201]
 
 
 def test_where_it_comes_from(comparison):

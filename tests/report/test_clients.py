@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save
 
 import fedswe
 from fedswe.algorithms import FedAvg
@@ -11,6 +13,7 @@ from fedswe.experiment.experiment import Experiment, populate
 from fedswe.figures.measured import measured_runs
 from fedswe.gym.client_facts import accuracy_by_client
 from fedswe.report.blocks import Text
+from fedswe.report.build import report_on
 from fedswe.report.charts import Bars, HeatMap, Points
 from fedswe.report.clients import client_sections
 from fedswe.results.run_directory import RunDirectory
@@ -70,6 +73,27 @@ def test_a_task_without_labels(tmp_path):
     blocks = blocks_of(tmp_path / "run")
     assert [type(block) for block in blocks] == [Text, HeatMap, Bars, Text]
     assert "The task has no labels" in blocks[-1].lines[0]
+
+
+@pytest.mark.parametrize("clients", ["abc", [1], 10**12])
+def test_clients_that_are_no_number_or_too_many(clients, tmp_path):
+    report = report_on([write_run(tmp_path / "a", task={"name": "digits", "clients": clients})])
+    (text,) = next(section for section in report.sections if section.title == "Clients").blocks
+    assert text.lines[0].startswith("The clients of these runs cannot be built again here: ")
+
+
+def test_of_many_rounds_the_first_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedswe.report.clients._ROUNDS", 20)
+    first, there, *_ = blocks_of(write_run(tmp_path / "a"))
+    assert first.lines == ["Clients of seed 3, sorted by availability in the first 20 rounds."]
+    assert there.shares.shape == (30, 20)
+
+
+def test_damaged_models(tmp_path):
+    run = write_run(tmp_path / "a")
+    (run / "model.safetensors").write_bytes(save({"server": torch.zeros(650)}, {"models": "5", "tensors": "[]"}))
+    (text,) = blocks_of(run)
+    assert text.lines[0].startswith("The clients of these runs cannot be built again here: ")
 
 
 def test_a_task_that_is_not_there(tmp_path):

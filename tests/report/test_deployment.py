@@ -3,12 +3,14 @@
 import pytest
 
 from fedswe.deploy import Rounds, status
+from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Evaluate
 from fedswe.report.build import report_on
 from fedswe.report.charts import Bars, Curves, HeatMap
 from fedswe.report.html import to_html
 from tests.deploy.parts import Network, digits
 from tests.deploy.storm import in_memory
+from tests.deploy.tampering import of_kind, rewrite
 
 
 @pytest.fixture
@@ -43,6 +45,13 @@ def test_rounds_clients_and_rejected_messages(net):
     alarms = [f"Alarm: {a.name}: {a.message}." for a in status.read_status(net.server.directory).alarms]
     assert [sentence for sentence in report.summary if sentence.startswith("Alarm")] == alarms
     assert "<b>bold" not in to_html(report)
+
+
+def test_a_ledger_that_names_no_member(net):
+    net.round()
+    rewrite(net.server.directory, lambda lines: of_kind("round", lines)[0]["merged"].update({"9": -1}))
+    with pytest.raises(FedsweError, match="names a client that is no member"):
+        report_on([net.server.directory])
 
 
 def test_its_scores_are_curves(net):

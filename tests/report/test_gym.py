@@ -2,12 +2,13 @@
 
 import pytest
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.gym.gym import Gym
 from fedswe.gym.measured import to_csv
 from fedswe.gym.rules import rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import results, standings
+from fedswe.registry import only_code_of
 from fedswe.report.build import report_on
 from fedswe.report.charts import Curves, Intervals
 from tests.gym.rows import row
@@ -58,3 +59,13 @@ def test_measurements_of_other_settings_are_refused(gym):
     file.write_text(file.read_text().replace(gym.settings[0].digest(gym.outputs), "0" * 12))
     with pytest.raises(FedsweError, match="measured with other settings"):
         report_on([gym.out / "ci"])
+
+
+def test_code_that_a_table_names_is_not_run(gym, tmp_path):
+    evil = tmp_path / "evil.py"
+    evil.write_text("from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n")
+    file = next((gym.out / "ci").glob("*.csv"))
+    file.write_text(file.read_text().replace("fedau,", f"{evil}:Rule,"))
+    with only_code_of(None), pytest.warns(FedsweWarning, match=r"left out of the page: .* is not built in"):
+        report_on([gym.out / "ci"])
+    assert not evil.with_suffix(".ran").exists()

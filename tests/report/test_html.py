@@ -3,7 +3,10 @@
 import json
 import re
 
-from fedswe.report.blocks import Cell, Listing, Report, Section, Table, Text
+import pytest
+
+from fedswe.errors import FedsweError
+from fedswe.report.blocks import Cell, Listing, Report, Section, Table, Text, name_in_text
 from fedswe.report.build import report_on
 from fedswe.report.charts import Bars
 from fedswe.report.html import embedded, to_html
@@ -47,6 +50,21 @@ def test_control_characters_and_broken_names_are_shown():
     page = to_html(Report("a\x00b\udcff\x1b[31m", []))
     assert "<title>a\\x00b\\udcff\\x1b[31m</title>" in page
     page.encode()
+
+
+def test_marks_of_direction_do_not_turn_a_sentence():
+    """U+202E turns what follows, U+2069 would end the isolation of a name."""
+    name = "x\u2069\u202eevil \u05d0"
+    assert name_in_text(name) == "\u2068x\u202eevil \u05d0\u2069"
+    page = to_html(Report("", [f"{name_in_text(name)} is lower."]))
+    assert "<li>\u2068x\\u202eevil \u05d0\u2069 is lower.</li>" in page
+
+
+def test_a_page_that_is_too_large_is_one_line(monkeypatch):
+    monkeypatch.setattr("fedswe.report.html._LARGEST", 1_000_000)
+    to_html(Report("", [], [Section("", [Text(["x" * 900_000])])]))
+    with pytest.raises(FedsweError, match="the page would have 1 MB: name fewer directories"):
+        to_html(Report("", [], [Section("", [Text(["x" * 1_100_000])])]))
 
 
 def test_nothing_is_loaded_and_only_its_scripts_run(comparison):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedswe.report.noise import Ranking, difference, differs, ranking
+from fedswe.report.noise import Ranking, difference, differs, on_common_seeds, ranking
 
 
 def seeds(*values):
@@ -30,6 +30,25 @@ def test_without_common_seeds_the_interval_is_welchs():
     assert found.half == pytest.approx(t.ppf(0.975, freedom) * se)
 
 
+def test_the_difference_is_that_of_the_means_of_the_ranking():
+    """Of common seeds alone it would have the other sign."""
+    found = difference({1: 72.0, 2: 72.1, 3: 72.2}, {1: 70.0, 2: 70.1, 3: 70.0, 4: 90.0, 5: 90.0})
+    assert found.mean == pytest.approx(72.1 - 78.02)
+
+
+def test_common_seeds():
+    finals = {
+        "five": {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 5: 5.0},
+        "three": {2: 2.0, 3: 3.0, 9: 9.0},
+        "one": {7: 7.0},
+        "diverged": {1: 1.0, 2: math.inf},
+        "none": {},
+    }
+    assert on_common_seeds(finals) == finals | {"five": {2: 2.0, 3: 3.0}, "three": {2: 2.0, 3: 3.0}}
+    apart = {"a": {1: 1.0, 2: 2.0}, "b": {2: 2.0, 3: 3.0}}
+    assert on_common_seeds(apart) == apart
+
+
 def test_one_seed_tells_nothing():
     assert differs(seeds(1.0), seeds(2.0)) is None
     assert ranking({"a": seeds(1.0), "b": seeds(2.0)}, more_is_better=True) == Ranking("b", (), ("a",))
@@ -52,6 +71,20 @@ def test_level_second_lower_and_unclear():
     places = [found.place(name) for name in ("best", "level", "second", "beside", "noisy", "low", "diverged")]
     assert places == ["first", "first", "second", "second", "unclear", "", ""]
     assert found.behind == ("second", "beside", "low")
+
+
+def test_second_ends_where_one_can_be_told_from_it():
+    """wide is level with second, but lower is between the two and is not."""
+    found = ranking(
+        {
+            "best": seeds(90.0, 90.1, 90.0),
+            "second": seeds(80.0, 80.1, 80.0),
+            "lower": seeds(78.0, 78.1, 78.0),
+            "wide": seeds(75.0, 79.0, 76.0),
+        },
+        more_is_better=True,
+    )
+    assert found == Ranking("best", (), (), ("second",), ("lower", "wide"))
 
 
 def test_less_may_be_better():

@@ -4,6 +4,7 @@ import csv
 import io
 import math
 
+import pytest
 import tomli_w
 
 from fedswe.figures.measured import measured_runs
@@ -70,9 +71,63 @@ def test_the_better_model_to_serve(tmp_path):
 def test_one_seed(tmp_path):
     runs = [write_run(tmp_path / n, 3, a, algorithm={"name": n}) for n, a in (("fedavg", 0.9), ("mifa", 0.5))]
     assert sentences(*runs)[1] == (
-        "Server model: fedavg has the highest test accuracy, 90.0 %. There is one seed: differences cannot be told "
-        "from noise."
+        "Server model: fedavg has the highest test accuracy, 90.0 %. There is one seed of each: differences cannot be "
+        "told from noise."
     )
+
+
+def test_order_and_difference_are_over_the_same_seeds(tmp_path):
+    """The mean over all seeds of fedavg is higher, but it is lower with each seed that both have."""
+    accuracies = {"fedavg": {3: 0.70, 4: 0.701, 5: 0.70, 6: 0.9, 7: 0.9}, "fedau": {3: 0.72, 4: 0.722, 5: 0.721}}
+    runs = [
+        write_run(tmp_path / f"{name}{seed}", seed, accuracy, algorithm={"name": name})
+        for name, of in accuracies.items()
+        for seed, accuracy in of.items()
+    ]
+    words, (scores, *_) = run_sections(measured_runs(runs))
+    assert words[1] == (
+        "Server model: fedau has the highest test accuracy, 72.1 %. fedavg is lower by 2.1 ± 0.1 points."
+    )
+    assert "Means and differences are over the seeds that all have in common, without 6 and 7." in words
+    (table,) = scores.blocks
+    assert [(row[0], row[1].text, row[1].mark) for row in table.rows] == [
+        ("fedau", "72.1 ± 0.1", "first"),
+        ("fedavg", "70.0 ± 0.1", "second"),
+    ]
+    assert "Only seeds that all have are counted, without 6, 7." in table.note
+
+
+@pytest.mark.filterwarnings("ignore:.* is not finished")
+def test_a_run_that_is_not_finished_is_not_ranked(tmp_path):
+    """At equal rounds it would be level."""
+    runs = []
+    for seed in (3, 4, 6):
+        runs.append(write_run(tmp_path / f"a{seed}", seed, 0.9, algorithm={"name": "fedavg"}))
+        late = write_run(tmp_path / f"b{seed}", seed, 0.4, rounds=20, finished=False, algorithm={"name": "fedau"})
+        runs.append(late)
+    words, (scores, *_) = run_sections(measured_runs(runs))
+    assert words[1] == "Server model: fedavg has the highest test accuracy of the finished runs, 90.0 %."
+    assert words[-1].startswith("Not finished, and without final scores: ")
+    (table,) = scores.blocks
+    assert [row[0] for row in table.rows] == ["fedavg", "fedau"]
+    assert table.rows[1][1:] == ["not finished", "", "not finished", ""]
+
+
+@pytest.mark.filterwarnings("ignore:.* is not finished")
+def test_runs_that_stand_at_the_same_round_are_compared(tmp_path):
+    runs = [
+        write_run(tmp_path / name, 3, accuracy, rounds=20, finished=False, algorithm={"name": name})
+        for name, accuracy in (("fedavg", 0.9), ("mifa", 0.5))
+    ]
+    words = sentences(*runs)
+    assert words[1].startswith("Server model: fedavg has the highest test accuracy, 90.0 %.")
+    assert words[-1].startswith("Not finished: ")
+
+
+def test_names_of_tasks_are_isolated(tmp_path):
+    """A number after letters that are read from right to left would change places with them."""
+    run = write_run(tmp_path / "a", task={"name": "m:\u05d0\u05d1", "clients": 30})
+    assert sentences(run)[0].startswith("1 run: \u2068\u05d0\u05d1\u2069, 30 clients, ")
 
 
 def test_one_run_is_not_ranked(tmp_path):

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from fedswe.cli.console import console
+from fedswe.errors import require
+from fedswe.registry import only_code_of
 
 
 def report_command(
@@ -26,9 +28,20 @@ def report_command(
         ),
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Also write a PDF to print, FILE.pdf")] = False,
+    own: Annotated[
+        Path | None,
+        typer.Option(
+            "--app",
+            metavar="FOLDER",
+            help="Where the code of your own tasks is, which show the clients again; default: none is run, because "
+            "others may have written DIR",
+        ),
+    ] = None,
 ) -> None:
     """Write one HTML page with summary, tables and charts, which can be read offline."""
     from fedswe.report.write import write_report
 
-    for path in write_report(directories, out, pdf):
-        console.print(f"report    {path}")
+    require(own is None or own.is_dir(), f"--app {own}: there is no such folder")
+    with only_code_of(own):
+        for path in write_report(directories, out, pdf):
+            console.print(f"report    {path}")

@@ -248,6 +248,8 @@ def merged_mask(entries: Sequence[Entry], m: int) -> Bools:
     """The availability that happened, as the simulator replays it: [rounds, m], true where a client was merged."""
     mask = np.zeros((len(entries), m), dtype=bool)
     for entry in entries:
+        known = all(0 <= client < m for client in entry.merged)
+        require(known, f"the ledger is damaged: in round {entry.t} it names a client that is no member")
         mask[entry.t, list(entry.merged)] = True
     return mask
 

@@ -83,7 +83,7 @@ def headline_of(runs: Sequence[MeasuredRun], models: Sequence[str]) -> str:
 def scores_of(runs: Sequence[MeasuredRun], models: Sequence[str]) -> list[str]:
     """Those that all runs have for all these models."""
     each = [run.scores(model) for run in runs for model in run.models if model in models]
-    return [name for name in each[0] if all(name in of for of in each)]
+    return [name for name in each[0] if all(name in of for of in each)] if each else []
 
 
 def groups_by_model(runs: Sequence[MeasuredRun], models: Sequence[str], score: str) -> dict[str, Drawn]:
@@ -166,12 +166,13 @@ def words(name: str) -> str:
 
 
 # in words ----------------------------------------------------------------------------------------------------
-def facts_of(runs: Sequence[MeasuredRun]) -> str:
-    """Data set, clients, availability, rounds, seeds and rates, as far as the runs say them."""
-    parts = [_joined(_part(run, "task") for run in runs)]
-    clients = sorted({run.config.get("task", {}).get("clients") for run in runs} - {None})
+def facts_of(runs: Sequence[MeasuredRun], shown: Callable[[str], str] = str) -> str:
+    """Data set, clients, availability, rounds, seeds and rates, as far as the runs say them; `shown` writes names."""
+    parts = [_joined(shown(_part(run, "task")) for run in runs)]
+    given = [run.config.get("task", {}).get("clients") for run in runs]
+    clients = sorted({number for number in given if isinstance(number, int)})  # your own task may mean another thing
     parts.append(f"{_range(clients)} clients" if clients else "")
-    availability = _joined(_part(run, "availability") for run in runs)
+    availability = _joined(shown(_part(run, "availability")) for run in runs)
     parts.append(f"{availability} availability" if availability else "")
     parts.append(f"{_range(sorted({run.history.last['round'] for run in runs}))} rounds")
     seeds = sorted({run.seed for run in runs})

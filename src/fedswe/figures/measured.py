@@ -14,7 +14,7 @@ from typing import Any
 from fedswe.comparison.labels import file_name, run_name
 from fedswe.comparison.table import Comparison
 from fedswe.errors import FedsweError, require, warn
-from fedswe.experiment.configuration import dump
+from fedswe.experiment import configuration
 from fedswe.experiment.experiment import output_label
 from fedswe.figures.defaults import with_defaults
 from fedswe.results.history import History
@@ -78,7 +78,9 @@ def _of_result(result: Any) -> MeasuredRun:
         f"cannot draw {type(result).__name__}: give directories, results of fedswe.run or of fedswe.compare",
     )
     sizes = {name: vector.numel() for name, vector in result.models.items()}
-    return MeasuredRun("the result", *checked("the result", tomllib.loads(dump(experiment)), history), sizes)
+    return MeasuredRun(
+        "the result", *checked("the result", tomllib.loads(configuration.dump(experiment)), history), sizes
+    )
 
 
 # from directories --------------------------------------------------------------------------------------------
@@ -121,14 +123,11 @@ def _directory_name(path: Path, label: str, rate: float, seed: int) -> str:
 
 
 def _read(path: Path) -> MeasuredRun:
-    try:
-        config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
-        raise FedsweError(f"{path}/config.toml is damaged: it cannot be read as TOML") from None
+    for name in ("config.toml", "history.csv"):  # a pipe would be waited for
+        require((path / name).is_file(), f"{path} has no {name} yet: run it first, or continue it with --resume")
+    config = configuration.read(path / "config.toml")
     try:
         history = History.from_csv((path / "history.csv").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FedsweError(f"{path} has no history.csv yet: run it first, or continue it with --resume") from None
     except (OSError, TypeError, ValueError):
         raise FedsweError(f"{path}/history.csv is damaged: it is not a table of numbers") from None
     found = checked(str(path), config, history)
@@ -148,7 +147,7 @@ def checked(source: str, config: Config, history: History) -> tuple[Config, Hist
     require(isinstance(config["local"].get("lr"), int | float), f"{source}: local.lr must be a number")
     named = config["evaluate"].get("model")
     require(
-        isinstance(named, list) and all(isinstance(name, str) for name in named),
+        isinstance(named, list) and named and all(isinstance(name, str) for name in named),
         f"{source}: evaluate.model must be a list of names",
     )
     require(history.rows and "round" in history.columns, f"{source}: the history has no rounds")

@@ -98,7 +98,7 @@ def from_csv(text: str, where: object) -> list[Measured]:
         rows = list(csv.DictReader(io.StringIO(text)))
         require(not rows or list(rows[0]) in (_COLUMNS, _NEEDED), "other columns")
         return [_read(row) for row in rows]
-    except (FedsweError, ValueError, TypeError, KeyError) as error:
+    except (FedsweError, ValueError, TypeError, KeyError, csv.Error) as error:
         raise FedsweError(f"{where} is damaged ({error}): delete it to measure again") from None
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from fedswe.report.charts import Chart
 from fedswe.report.noise import Place
 
-_RIGHT_TO_LEFT = {"R", "AL", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI"}
+_RIGHT_TO_LEFT = {"R", "AL"}
+_ISOLATE, _END = "\u2068", "\u2069"
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ class Report:
 
 def name_in_text(name: str) -> str:
     """A name in a sentence: what is written from right to left does not turn the words around it."""
+    name = name.translate({ord(mark): None for mark in (_ISOLATE, _END)})  # a page shows other marks of direction
     turns = any(unicodedata.bidirectional(c) in _RIGHT_TO_LEFT for c in name)
-    return f"\u2068{name}\u2069" if turns else name
+    return f"{_ISOLATE}{name}{_END}" if turns else name
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from fedswe.tasks.supervised_problem import SupervisedProblem
 
 _ROWS, _COLUMNS = 200, 400  # of a heat map; more clients or rounds are averaged
-_CELLS = 2e8  # clients times rounds, above which availability is not drawn again
+_ROUNDS = 20_000  # in which availability is drawn again
+_CELLS = 2e8  # clients times rounds, above which it is not
 _WORK = 2e10  # test samples times parameters times models, above which models are left out
 _POPULATIONS = 3  # that are shown
 _MODELS = 60  # whose accuracy by client is shown
@@ -86,11 +87,23 @@ def _part(run: MeasuredRun, section: str) -> str:
 
 def _blocks(run: MeasuredRun, same: Sequence[MeasuredRun], groups: Sequence[Group]) -> list[Block]:
     try:
-        clients = _clients_of(run)
+        return _of_clients(_clients_of(run), run, same, groups)
     except Exception as error:  # whatever a task of the user's raises: the rest of the report does not need it
         why = str(error) if isinstance(error, FedsweError) else first_line(error)
         return [Text([f"The clients of these runs cannot be built again here: {printable(why)}."])]
-    blocks: list[Block] = [Text([f"Clients of seed {run.seed}, sorted by availability."])]
+
+
+def _of_clients(
+    clients: Clients, run: MeasuredRun, same: Sequence[MeasuredRun], groups: Sequence[Group]
+) -> list[Block]:
+    blocks: list[Block] = [
+        Text(
+            [
+                f"Clients of seed {run.seed}, sorted by availability"
+                + (f" in the first {_ROUNDS:,} rounds." if clients.record.rounds == _ROUNDS else ".")
+            ]
+        )
+    ]
     blocks += availability_blocks(clients)
     problem = clients.problem
     if problem is None or problem.realised is None:
@@ -106,13 +119,18 @@ def _clients_of(run: MeasuredRun) -> Clients:
     require((path / "config.toml").is_file(), "the runs have no directory")
     experiment = replace(load_text(RunDirectory(path).config(), str(path / "config.toml")), device="cpu")
     slots = slots_of_run(path)  # with simulated time, rounds of the run are not those of the availability
-    rounds = slots or max(1, int(run.history.last["round"]))
+    rounds = min(slots or max(1, int(run.history.last["round"])), _ROUNDS)
+    _require_few(getattr(experiment.task, "clients", 1), rounds)  # before they are built
     problem, schedule = populate(experiment)
-    require(rounds * schedule.m <= _CELLS, f"{schedule.m:,} clients in {rounds:,} rounds are too many to draw")
+    _require_few(schedule.m, rounds)
     name = _part(run, "availability")
     described = of_scenario(Scenario(name, experiment, schedule, problem, rounds))
     unit = "round of the availability" if slots else "round"
     return Clients(name, described.record, problem, unit)
+
+
+def _require_few(m: int, rounds: int) -> None:
+    require(not isinstance(m, int) or m * rounds <= _CELLS, f"{m:,} clients in {rounds:,} rounds are too many to draw")
 
 
 # availability ------------------------------------------------------------------------------------------------
@@ -162,7 +180,8 @@ def _missed(clients: Clients) -> Bars:
     return Bars(
         "Rounds missed", labels, [100 * value / total for value in values],
         f"rounds missed before being {clients.been} again", "share of the reports, %",
-        f"The longest absence was {len(counts) - 1} rounds.",
+        f"The longest absence after which a client returned was {len(counts) - 1} rounds; absences that last until the "
+        "end are not counted.",
     )  # fmt: skip
 
 

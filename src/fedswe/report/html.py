@@ -12,9 +12,12 @@ from string import Template
 from typing import get_args
 
 from fedswe import __version__
+from fedswe.errors import require
 from fedswe.report.blocks import Block, Cell, Listing, Report, Table, Text
 from fedswe.report.charts import Chart, Curves
 
+_DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI")
+_LARGEST = 50_000_000  # characters of a page, without plotly
 _MARKS = {"first": "1st", "second": "2nd", "unclear": "?"}
 
 
@@ -31,6 +34,9 @@ def to_html(report: Report) -> str:
     ]
     contents = [("summary", "Summary"), *((_id(i), s.title) for i, s in enumerate(report.sections))]
     page = files(__package__)
+    data = embedded(charts)
+    size = len(data) + sum(map(len, sections))
+    require(size <= _LARGEST, f"the page would have {size / 1e6:.0f} MB: name fewer directories")
     scripts = {"plotly": get_plotlyjs(), "script": (page / "report.js").read_text(encoding="utf-8")}
     return Template((page / "report.html").read_text(encoding="utf-8")).substitute(
         policy=_policy(*scripts.values()),
@@ -40,7 +46,7 @@ def to_html(report: Report) -> str:
         contents="".join(f'<li><a href="#{id_}" dir="auto">{text(title)}</a></li>' for id_, title in contents),
         summary="".join(f"<li>{text(sentence)}</li>" for sentence in report.summary),
         sections="\n".join(sections),
-        data=embedded(charts),
+        data=data,
         **scripts,
     )
 
@@ -61,12 +67,13 @@ def embedded(value: object) -> str:
 
 
 def text(value: str) -> str:
-    """Text as HTML. Control characters and broken code points, which HTML has no place for, are shown as escapes."""
+    """Text as HTML. Shown as escapes are control characters and broken code points, which HTML has no place for, and
+    marks that would turn the direction of what follows."""
     return escape("".join(c if c in "\n\t" or not _is_control(c) else _escaped(c) for c in value))
 
 
 def _is_control(c: str) -> bool:
-    return unicodedata.category(c) in ("Cc", "Cs")
+    return unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in _DIRECTIONS
 
 
 def _escaped(c: str) -> str:

@@ -11,9 +11,11 @@ import numpy as np
 
 from fedswe.comparison.table import TAIL
 from fedswe.figures.drawn import Drawn, groups_by_model, headline_of, models_of, scores_of, unit_of, words
+from fedswe.figures.groups import Group
 from fedswe.figures.measured import MeasuredRun
-from fedswe.report.noise import Finals, Ranking, ranking
+from fedswe.report.noise import Finals, Ranking, on_common_seeds, ranking
 
+_SCORES = 40  # that are shown
 _FEW = 4  # evaluations in the last rounds, below which a fluctuation is not computed
 
 
@@ -29,12 +31,12 @@ class Judged:
 
     @cached_property
     def scores(self) -> list[str]:
-        """Those of all runs at all models, the one to read first at the beginning."""
+        """Of those of all runs at all models the first few, the one to read first at the beginning."""
         found = scores_of(self.runs, self.models)
         if not found:
             return []
         first = headline_of(self.runs, self.models)
-        return [first, *(name for name in found if name != first)]
+        return [first, *(name for name in found if name != first)][:_SCORES]
 
     @property
     def score(self) -> str:
@@ -56,16 +58,44 @@ class Judged:
         return False if self.score.endswith(("loss", "error", "distance")) else None
 
     @cached_property
-    def finals(self) -> dict[str, dict[str, Finals]]:
+    def unfinished(self) -> list[MeasuredRun]:
+        """Runs that have no final score: they are not finished, and others have more or fewer rounds."""
+        if len({run.history.last["round"] for run in self.runs}) == 1:
+            return []
+        return [run for run in self.runs if is_unfinished(run)]
+
+    def _counted(self, group: Group) -> list[MeasuredRun]:
+        return [run for run in group.runs if run.history.last["round"] > 0 and run not in self.unfinished]
+
+    @cached_property
+    def every_final(self) -> dict[str, dict[str, Finals]]:
         """By model and name, the final score of every seed; infinite where the run diverged."""
         factor = unit_of(self.score)[0]
         return {
             model: {
-                group.name: {run.seed: factor * drawn.final(run) for run in group.runs if _begun(run)}
+                group.name: {run.seed: factor * drawn.final(run) for run in self._counted(group)}
                 for group in drawn.groups
             }
             for model, drawn in self.per_model.items()
         }
+
+    @cached_property
+    def finals(self) -> dict[str, dict[str, Finals]]:
+        """Those of the seeds over which names are compared."""
+        return {model: on_common_seeds(of) for model, of in self.every_final.items()}
+
+    @cached_property
+    def left_out(self) -> list[int]:
+        """Seeds that some names have and others do not, which are in no mean."""
+        return sorted(
+            {
+                seed
+                for model, of in self.every_final.items()
+                for name, finals in of.items()
+                for seed in finals
+                if seed not in self.finals[model][name]
+            }
+        )
 
     @cached_property
     def rankings(self) -> dict[str, Ranking | None]:
@@ -84,8 +114,9 @@ class Judged:
         factor = unit_of(self.score)[0]
         return {
             model: {
-                group.name: factor * float(np.mean([_fluctuation(run, drawn) for run in group.runs]))
+                group.name: factor * float(np.mean([_fluctuation(run, drawn) for run in counted]))
                 for group in drawn.groups
+                if (counted := self._counted(group))
             }
             for model, drawn in self.per_model.items()
         }
@@ -102,15 +133,17 @@ class Judged:
 
     @property
     def tail(self) -> str:
-        """The rounds that a final score is the mean of."""
+        """The rounds that a final score is the mean of; those of a shorter run are all its rounds."""
         return f"{min(TAIL, max(run.history.last['round'] for run in self.runs)):g}"
 
     def shown(self, value: float) -> str:
         return f"{value:.1f}" if self.percent else f"{value:.4g}"
 
 
-def _begun(run: MeasuredRun) -> bool:
-    return run.history.last["round"] > 0
+def is_unfinished(run: MeasuredRun) -> bool:
+    """Without final models, and with fewer rounds than its configuration says."""
+    rounds = run.config.get("rounds")
+    return not run.sizes and isinstance(rounds, int) and run.history.last["round"] < rounds
 
 
 def _fluctuation(run: MeasuredRun, drawn: Drawn) -> float:

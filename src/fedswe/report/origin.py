@@ -12,7 +12,8 @@ from fedswe.figures.groups import groups_of
 from fedswe.figures.measured import MeasuredRun
 from fedswe.report.blocks import Block, Listing, Section, Table, Text
 
-_CONFIGURATIONS = 100  # that are shown
+_CONFIGURATIONS, _COMMANDS, _VALUES = 100, 100, 20  # that are shown
+_LONGEST = 20_000, 200  # characters of a configuration or a command, and of another value
 _PLACES = ("config.toml", "deployment.toml")
 
 
@@ -36,7 +37,7 @@ def _configurations(runs: Sequence[MeasuredRun]) -> list[Block]:
 def _text(path: Path) -> str:
     for name in _PLACES:
         if (path / name).is_file():
-            return (path / name).read_text(encoding="utf-8", errors="replace")
+            return _shortened((path / name).read_text(encoding="utf-8", errors="replace"), _LONGEST[0])
     return ""
 
 
@@ -47,7 +48,9 @@ def _reproduction(runs: Sequence[MeasuredRun]) -> list[Block]:
     again = f"{'Each run' if len(runs) > 1 else 'The run'} can be run again from its configuration: {example}"
     blocks: list[Block] = []
     if commands:
-        blocks.append(Listing("Command" if len(commands) == 1 else "Commands", "\n".join(commands), opened=True))
+        blocks.append(
+            Listing("Command" if len(commands) == 1 else "Commands", "\n".join(commands[:_COMMANDS]), opened=True)
+        )
     if (Path(runs[0].source) / "config.toml").is_file():
         blocks.append(Text([again]))
     rows = [(what, ", ".join(values)) for what, values in _facts(noted).items() if values]
@@ -58,9 +61,10 @@ def _reproduction(runs: Sequence[MeasuredRun]) -> list[Block]:
 
 def _noted(path: Path) -> dict[str, Any]:
     """What run.json says; empty where it is missing or damaged."""
+    file = path / "run.json"
     try:
-        found = json.loads((path / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -70,7 +74,7 @@ def _command(noted: dict[str, Any]) -> str:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or not words:
         return ""
     program = "fedswe" if words[0] == "__main__.py" else words[0]
-    return shlex.join([program, *words[1:]])
+    return _shortened(shlex.join([program, *words[1:]]), _LONGEST[0])
 
 
 def _facts(noted: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
@@ -86,5 +90,9 @@ def _facts(noted: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
         }
         for name, value in values.items():
             if value not in (None, ""):
-                facts.setdefault(str(name), []).append(str(value))
-    return {name: list(dict.fromkeys(values)) for name, values in facts.items()}
+                facts.setdefault(str(name), []).append(_shortened(str(value), _LONGEST[1]))
+    return {name: list(dict.fromkeys(values))[:_VALUES] for name, values in facts.items()}
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"

@@ -25,7 +25,7 @@ from fedswe.figures.drawn import (
 from fedswe.figures.groups import Group
 from fedswe.figures.measured import MeasuredRun
 from fedswe.plotting import Panel
-from fedswe.report.blocks import Cell, Section, Table
+from fedswe.report.blocks import Cell, Section, Table, name_in_text
 from fedswe.report.charts import Curves, Key, Switch, View
 from fedswe.report.judged import Judged, model_words
 from fedswe.report.summary import summary
@@ -38,7 +38,7 @@ def run_sections(runs: Sequence[MeasuredRun]) -> tuple[list[str], list[Section]]
     """The summary and the sections on scores."""
     judged = Judged(runs)
     if not judged.scores:
-        return [f"{facts_of(runs)} The runs have no score in common: only their clients are shown."], []
+        return [f"{facts_of(runs, name_in_text)} The runs have no score in common: only their clients are shown."], []
     sections = [Section("Final scores", [_table(judged)]), Section("Scores over the rounds", [_curves(judged)])]
     more = _more_columns(judged)
     return summary(judged), [*sections, *more]
@@ -75,7 +75,8 @@ def _table(judged: Judged) -> Table:
 def _cells(judged: Judged, model: str, name: str) -> list[str | Cell]:
     finals, ranked = judged.finals[model].get(name), judged.rankings[model]
     if not finals:
-        return ["", ""]
+        late = any(group.name == name for group in judged.per_model[model].groups) and judged.unfinished
+        return ["not finished" if late else "", ""]
     values = list(finals.values())
     lost = sum(not math.isfinite(value) for value in values)
     moves = judged.fluctuations[model][name]
@@ -93,13 +94,17 @@ def _cells(judged: Judged, model: str, name: str) -> list[str | Cell]:
 def _legend(judged: Judged) -> str:
     several = any(len(finals) > 1 for of in judged.finals.values() for finals in of.values())
     text = "± is the standard deviation over seeds. " if several else ""
+    if judged.left_out:
+        text += f"Only seeds that all have are counted, without {', '.join(map(str, judged.left_out))}. "
     text += "Fluctuation: how far the score moves up and down from one evaluation to the next in these rounds. "
+    if 0 < min(run.history.last["round"] for run in judged.runs) < float(judged.tail):
+        text += "Of a run with fewer rounds, all count. "
     if len(judged.names) == 1:
         return text.strip()
     if judged.more_is_better is None:
         return text + "Nothing says whether more or less of this score is better."
     if not several:
-        return text + "1st marks the best; with one seed differences cannot be told from noise."
+        return text + "1st marks the best; with one seed of each, differences cannot be told from noise."
     return text + (
         "1st marks the best of a column and all that are level with it: 0 is in the 95 % interval of the difference, "
         "seed by seed (Student's t). 2nd marks the best of those that can be told from it, and those level with that "

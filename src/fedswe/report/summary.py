@@ -7,9 +7,8 @@ import math
 import numpy as np
 
 from fedswe.figures.drawn import facts_of, words
-from fedswe.figures.measured import MeasuredRun
 from fedswe.report.blocks import listed, name_in_text
-from fedswe.report.judged import Judged, model_words
+from fedswe.report.judged import Judged, is_unfinished, model_words
 from fedswe.report.noise import difference, differs
 
 _UNSTEADY = 2.0  # times the fluctuation of another model
@@ -24,23 +23,21 @@ def summary(judged: Judged) -> list[str]:
         if 1 < len(judged.names) < number
         else f"{number} run{'s' * (number > 1)}"
     )
-    sentences = [f"{what}: {facts_of(runs)}"]
+    sentences = [f"{what}: {facts_of(runs, name_in_text)}"]
     for model in judged.finals:
         sentences += _standing(judged, model)
     if "server" in judged.finals and "client_mean" in judged.finals:
         sentences += _unsteady(judged)
         sentences += _better_model(judged)
     sentences += _diverged(judged)
-    late = [run.source for run in runs if not run.sizes and run.history.last["round"] < _rounds(run)]
+    if judged.left_out:
+        seeds = listed(list(map(str, judged.left_out)))
+        sentences.append(f"Means and differences are over the seeds that all have in common, without {seeds}.")
+    late = [run.source for run in {id(run.history): run for run in runs if is_unfinished(run)}.values()]
     if late:
-        sentences.append(f"Not finished: {listed(late, 3)}.")
+        no_final = ", and without final scores" if judged.unfinished else ""
+        sentences.append(f"Not finished{no_final}: {listed(late, 3)}.")
     return sentences
-
-
-def _rounds(run: MeasuredRun) -> int:
-    """That the run shall have; 0 if its configuration does not say."""
-    rounds = run.config.get("rounds")
-    return rounds if isinstance(rounds, int) else 0
 
 
 def _standing(judged: Judged, model: str) -> list[str]:
@@ -54,9 +51,10 @@ def _standing(judged: Judged, model: str) -> list[str]:
         return [f"{named}the {score} over the last {judged.tail} rounds is {mean}."]
     most = "highest" if judged.more_is_better else "lowest"
     worse = "lower" if judged.more_is_better else "higher"
-    text = f"{named}{name_in_text(found.best)} has the {most} {score}, {mean}"
+    which = " of the finished runs" if judged.unfinished else ""
+    text = f"{named}{name_in_text(found.best)} has the {most} {score}{which}, {mean}"
     if all(len(finals) < 2 for finals in of.values()):
-        return [f"{text}. There is one seed: differences cannot be told from noise."]
+        return [f"{text}. There is one seed of each: differences cannot be told from noise."]
     if found.level:
         text += f"; {listed(found.level)} {'is' if len(found.level) == 1 else 'are'} level with it within the noise"
     text += "."

@@ -116,7 +116,10 @@ class History:
 
     @classmethod
     def from_csv(cls, text: str) -> History:
-        rows = csv.DictReader(io.StringIO(text))
+        try:
+            rows = list(csv.DictReader(io.StringIO(text)))
+        except csv.Error as error:
+            raise ValueError(str(error)) from None
         return cls([{name: _number(value) for name, value in row.items()} for row in rows])
 
 
@@ -128,5 +131,6 @@ def written(value: float, digits: int = 0) -> str:
 
 
 def _number(text: Any) -> float:
-    """Counts stay whole numbers. A row that is too long or too short has no text here."""
-    return int(text) if isinstance(text, str) and text.isdigit() else float(text)
+    """Counts stay whole numbers of the size that they are written with. A row that is too long or too short has no text
+    here."""
+    return int(text) if isinstance(text, str) and text.isdigit() and len(text) < 16 else float(text)
