@@ -85,9 +85,10 @@ def test_run_stop_and_resume(folder):
     words = ["run", *ALL, "rounds=60", "record.checkpoint=1"]
     assert fedswe(folder, *words, "--out", "whole")[::2] == (0, "")
     whole = folder / "whole"
-    files = {name.partition(":")[0] for name in PARTS}
+    used = [name for name in PARTS if "tracker" not in name]  # what results depend on
+    files = {name.partition(":")[0] for name in used}
     assert json.loads((whole / "run.json").read_text())["sources"] == {f: digest(folder / f) for f in sorted(files)}
-    assert all(f'"{name}"' in (whole / "config.toml").read_text() for name in PARTS)
+    assert all(f'"{name}"' in (whole / "config.toml").read_text() for name in used)
     header = without_seconds(whole / "history.csv")[0]
     assert "norm_of_server" in header
     assert "RunningMean_test_loss" in header
