@@ -38,6 +38,22 @@ def test_the_table_of_regrets():
     assert shown == {rule: whole[rule] for rule in shown}
 
 
+def test_numbers_of_the_small_scale():
+    page = (ROOT / "experiments" / "gym" / "LEADERBOARD-small.md").read_text()
+    first = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:3] == "| `"]
+    for row, rule in zip(first[:2], ("`interval_extrapolation`", "`scaffold`"), strict=True):
+        assert row[0] == rule
+        assert f"{rule}, {row[1]}" in GUIDE
+    accuracy = {}
+    for part in page.split("\n## digits-")[1:]:
+        lines = [line.split("|") for line in part.split("\n## ")[0].splitlines() if line[:3] == "| `"]
+        accuracy[part.split("\n")[0]] = {cells[1].strip(" `"): float(cells[2].split("±")[0]) for cells in lines}
+    adam = next(rule for rule in accuracy["turns"] if "adam" in rule)
+    ahead = [name for name, of in accuracy.items() if of[adam] > of["interval_extrapolation"]]
+    assert (len(ahead), len(accuracy)) == (9, 12)
+    assert (accuracy["turns"][adam], accuracy["turns"]["interval_extrapolation"]) == (71.9, 92.8)
+
+
 def test_numbers_in_sentences():
     """Regrets that the text names, with the settings they are of."""
     for setting, rule, regret in (
