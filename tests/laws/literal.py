@@ -178,10 +178,11 @@ def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
     return xs
 
 
-def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0):
+def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0, least=0.0):
     """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals.
 
-    With longest > 1 it is extrapolated as in FedExP (Jhunjhunwala and others, ICLR 2023), with the same weights.
+    With least > 0 rounds whose weights sum to less than least m make a shorter step. With longest > 1 it is
+    extrapolated as in FedExP (Jhunjhunwala and others, ICLR 2023), with the same weights.
     """
     x, mask, T, m = _begin(x0, mask)
     xs = [x.copy()]
@@ -194,7 +195,10 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1
             moved = {i: local(i, x, t) - x for i in there}
             mean = sum(weights[i] * moved[i] for i in there) / sum(weights.values())
             squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in there) / sum(weights.values())
-            x = x + lr * min(max(1.0, squares / (2 * np.sum(mean**2))), longest) * mean
+            length = min(max(1.0, squares / (2 * np.sum(mean**2))), longest)
+            if sum(weights.values()) < least * m:
+                length *= sum(weights.values()) / (least * m)
+            x = x + lr * length * mean
         for i in range(m):
             waited[i] += 1
             if mask[t, i] or waited[i] == cutoff:

@@ -79,6 +79,24 @@ def test_extrapolation_by_1_is_interval_weights():
     )
 
 
+def test_interval_weights_with_least_1_are_fedau_while_the_weights_sum_to_at_most_m():
+    few = PRESENT.copy()
+    few[:, : M // 2] = False  # the others have intervals near 1, so that their weights sum to less than m
+    bounded = models("interval_weights", few, power=1.0, least=1.0, cutoff=6)
+    assert_same(bounded, models("fedau", few, cutoff=6))
+    assert np.abs(bounded - models("interval_weights", few, power=1.0, cutoff=6)).max() > 0.01
+
+
+def test_interval_weights_with_least_1_bound_the_step_of_a_group_that_comes_together():
+    """Five of six clients come for the first time in round 20: FedAU weighs each by the cutoff."""
+    group = np.zeros_like(PRESENT)
+    group[:, 0], group[20] = True, True
+    fedau, bounded = models("fedau", group, cutoff=6), models("interval_weights", group, power=1.0, least=1.0, cutoff=6)
+    assert_same(fedau[:21], bounded[:21])
+    weights = 1 + 5 * 6
+    np.testing.assert_allclose(fedau[21] - fedau[20], (bounded[21] - bounded[20]) * weights / M, rtol=1e-12)
+
+
 def test_one_client_alone_is_not_extrapolated():
     alone = np.zeros_like(PRESENT)
     alone[:, 2] = True

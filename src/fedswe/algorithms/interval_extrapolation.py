@@ -22,8 +22,9 @@ class WeightedSquare(Weighted):
 class IntervalExtrapolation(IntervalWeights):
     """A weighted mean of the progress, lengthened by how much shorter it is than the progress of single clients.
 
-        w_i = omega_i^power;   D = (sum_A w_i D_i) / (sum_A w_i)   with D_i = end_i - x
-        x   = x + lr eta D;    eta = (sum_A w_i |D_i|^2) / (2 |D|^2 sum_A w_i),   at least 1 and at most `longest`
+        w_i = omega_i^power;   W = sum_A w_i;   D = (sum_A w_i D_i) / W   with D_i = end_i - x
+        x   = x + lr eta D W / max(W, least m)
+        eta = (sum_A w_i |D_i|^2) / (2 |D|^2 W),   at least 1 and at most `longest`
 
     Clients with different data pull in different directions, and their mean is short; eta makes up for it, and is 1
     for clients that agree or for one alone. power = 0 is FedExP with a bound in place of its epsilon; longest = 1 is
@@ -56,4 +57,5 @@ class IntervalExtrapolation(IntervalWeights):
         tiny = 1e-30  # where no client moved
         length = mean.norm(dim=-1, keepdim=True)
         eta = (total.square / total.weight / (2 * length**2).clamp(min=tiny)).clamp(1.0, self.longest)
-        return Update(s, s.x, eta * mean)
+        share = (total.weight / (self.least * at.m or tiny)).clamp(max=1.0)
+        return Update(s, s.x, share * eta * mean)

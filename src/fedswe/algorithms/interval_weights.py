@@ -23,16 +23,21 @@ class Weighted:
 class IntervalWeights(Algorithm):
     """The mean of the progress over the clients that are there, weighted by a power of their participation intervals.
 
-        w_i = omega_i^power;   x = x + lr (sum_A w_i (end_i - x)) / (sum_A w_i)
+        w_i = omega_i^power;   x = x + lr (sum_A w_i (end_i - x)) / max(sum_A w_i, least m)
 
     omega_i is FedAU's estimate of 1/p_i: the mean of the recorded intervals, at most `cutoff`. With power = 0 this is
     FedAvg over the active clients. With power = 1 the weights are FedAU's, but they are divided by their own sum and
     not by m: the length of the step does not vary with who is there. In between, a part of FedAvg's bias remains, and
     rare clients with large weights add less variance.
+
+    With least = 1 a round with few clients makes a short step, as in FedAU, which is less noisy; and many large
+    weights at once, which come with a group that returns together, make no step longer than a mean. With power = 1
+    this is FedAU exactly while the sum of the weights is at most m, its mean over the rounds.
     """
 
     power: float = 0.5  # of the interval: 0 is FedAvg
     cutoff: int = 50  # K, rounds after which an absence is recorded as an interval
+    least: float = 0.0  # share of m that the weighted sum is divided by at least
 
     members_change: ClassVar[bool] = True
     title: ClassVar[str] = "weighted mean, weights = participation intervals to a power"
@@ -42,6 +47,7 @@ class IntervalWeights(Algorithm):
         super().__post_init__()
         require(0 <= self.power <= 10, f"power must be between 0 and 10, not {self.power:g}")  # no overflow in float32
         check_cutoff(self.cutoff)
+        require(0 <= self.least <= 1, f"least must be between 0 and 1, not {self.least:g}")
 
     def client_init(self, x0: Vector) -> Client:
         return no_intervals(x0)
@@ -52,4 +58,4 @@ class IntervalWeights(Algorithm):
         return after, Weighted(weight * (done.end - job.start), weight)
 
     def merge(self, s: Model, total: Weighted, count: int, at: ServerView) -> Update:
-        return Update(s, s.x, total.progress / total.weight if count else None)
+        return Update(s, s.x, total.progress / total.weight.clamp(min=self.least * at.m) if count else None)
