@@ -9,6 +9,8 @@ MASKED = [
     (re.compile(r"\b\d+(\.\d+)? (s|seconds|minutes|ms)\b"), "TIME"),
     (re.compile(r"(/tmp|/home|/root)/[^\s,:]+"), "PATH"),
     (re.compile(r"\bfedswe \d+\.\d+\.\d+\b"), "VERSION"),
+    (re.compile(r"http://127\.0\.0\.1:\d+/?"), "ADDRESS"),  # another port where the usual one is taken
+    (re.compile(r"\bruns/\d{3}-"), "runs/NUMBER-"),  # a reader may have run something before
 ]
 _PROGRESS = re.compile(r"rounds \d+/\d+ .*")  # how many of these lines there are depends on the time
 _BORDER = re.compile(r"[┏┓┗┛┡┩├┤└┘┌┐╭╮╰╯━─╇┯┷┳┻┴┬┼ ]+")

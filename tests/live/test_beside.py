@@ -1,5 +1,6 @@
-"""`run --live` and `compare --live`: a server beside the command, which ends with it."""
+"""`run --live`, `compare --live` and `gym --live`: a server beside the command, which ends with it."""
 
+import json
 import re
 import signal
 import socket
@@ -69,3 +70,25 @@ def test_a_comparison_has_a_page_too(tmp_path):
     process.kill()
     ended(process)
     until(lambda: not answers(port), "the server is still there")
+
+
+def test_a_gym_has_a_page_too(tmp_path):
+    options = ("--scale=ci", "--rules=fedavg", "--availability=sine", "--jobs=1")
+    process, port = start(tmp_path, "gym", *options)
+    assert answers(port)
+    until((tmp_path / "out" / "ci" / "work").exists, "the gym did not start")
+    assert gym_on(port)
+    process.kill()
+    ended(process)
+    until(lambda: not answers(port), "the server is still there")
+
+
+def gym_on(port):
+    """Whether the page lists a gym, as soon as it lists anything."""
+    with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        connection.request("GET", "/events")
+        with connection.getresponse() as answer:
+            while line := answer.readline():
+                if line.startswith(b"data: ") and (items := json.loads(line[6:]).get("items")):
+                    return any(item.get("form") == "gym" for item in items)
+    return False
