@@ -13,6 +13,7 @@ from fedswe.deploy.ledger_lines import Entry, Title, line_text
 from fedswe.experiment import runner
 from fedswe.experiment.configuration import load
 from fedswe.live.hub import NOTHING, Hub
+from fedswe.live.stream import _Seen
 from fedswe.results.followed_file import FollowedFile
 from fedswe.results.run_directory import RunDirectory
 from tests.live.server import QUICK
@@ -228,3 +229,23 @@ def test_a_ledger_that_names_impossible_clients_is_a_problem_of_its_deployment(t
     look(hub)
     (item,) = changes(hub, NOTHING)[1]["items"]
     assert item["problem"].startswith(problem)
+
+
+def test_a_page_is_told_which_curves_are_beyond_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedswe.live.hub._FOLLOWED", 1)
+    run(tmp_path / "one")
+    run(tmp_path / "two")
+    hub = Hub([tmp_path])
+    ids = [item["id"] for item in listed(hub).values()]
+    page = _Seen()
+    with hub.following(ids[:1]), hub.following(ids):
+        assert news(page, hub, ids)["not_followed"] == {"ids": ids[1:]}
+        assert "not_followed" not in news(page, hub, ids)
+    with hub.following(ids[1:]):
+        assert list(hub.curves) == ids[1:]
+        assert news(page, hub, ids)["not_followed"] == {"ids": []}
+
+
+def news(page, hub, ids):
+    events = (event.split("\n") for event in page.news(hub, ids))
+    return {name.removeprefix("event: "): json.loads(data.removeprefix("data: ")) for name, data, *_ in events}

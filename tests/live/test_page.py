@@ -1,6 +1,7 @@
 """The page in a real browser: it advances with a real run, and recovers from whatever happens to run and server."""
 
 import os
+import shutil
 import signal
 
 import pytest
@@ -234,3 +235,23 @@ def test_a_page_that_has_slept_asks_again_and_a_hidden_one_does_not_hold_a_conne
     )
     assert len(asked) > before
     assert visit.errors == []
+
+
+def test_a_thirteenth_curve_takes_the_place_of_the_first(watch, chromium, tmp_path):
+    finished(tmp_path / "runs" / "01")
+    for number in range(2, 14):
+        shutil.copytree(tmp_path / "runs" / "01", tmp_path / "runs" / f"{number:02}")
+    visit = chromium.open(watch(tmp_path / "runs").address)
+    wait(visit, "() => document.querySelectorAll('#runs input').length === 13")
+    boxes = visit.page.locator("#runs input")
+    for number in range(13):
+        boxes.nth(number).set_checked(False)
+    for number in range(12):
+        boxes.nth(number).check()
+    wait(visit, "() => document.getElementById('scores').data.length === 12")
+    assert visit.page.inner_text("#limits").startswith("12 curves are the most on one page")
+    boxes.nth(12).check()
+    wait(visit, "() => !document.querySelector('#runs input').checked")
+    boxes.nth(12).uncheck()
+    wait(visit, "() => document.getElementById('limits').hidden")
+    assert (visit.errors, visit.outside) == ([], [])

@@ -128,6 +128,9 @@ def test_names_of_tasks_are_isolated(tmp_path):
     """A number after letters that are read from right to left would change places with them."""
     run = write_run(tmp_path / "a", task={"name": "m:\u05d0\u05d1", "clients": 30})
     assert sentences(run)[0].startswith("1 run: \u2068\u05d0\u05d1\u2069, 30 clients, ")
+    _, sections = run_sections(measured_runs([run]))
+    (note,) = {block.note for section in sections for block in section.blocks if getattr(block, "title", "") == "Scores"}
+    assert note.startswith("\u2068\u05d0\u05d1\u2069, 30 clients, ")
 
 
 def test_one_run_is_not_ranked(tmp_path):

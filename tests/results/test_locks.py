@@ -11,7 +11,7 @@ from fedswe import run
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import load
 from fedswe.results import locks
-from fedswe.results.locks import Claim
+from fedswe.results.locks import Claim, is_claimed
 from fedswe.results.run_directory import RunDirectory
 
 SHORT = ["task.name=quadratic", "availability.p=0.5", "rounds=4"]
@@ -125,3 +125,29 @@ def test_a_run_is_refused_while_it_runs_and_finished_without_locks(tmp_path, fil
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
         "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json",
     ]  # fmt: skip
+
+
+def test_looking_at_a_claim(tmp_path, file_system):
+    path = tmp_path / "a.lock"
+    assert is_claimed(path) is False
+    child = claimed_by_child(path)
+    try:
+        assert is_claimed(path) is True
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert is_claimed(path) is False
+    assert [file.name for file in tmp_path.iterdir()] == ["a.lock"]
+
+
+def test_those_who_look_do_not_see_each_other(tmp_path):
+    path = tmp_path / "a.lock"
+    path.touch()
+    with path.open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)  # another one, in the middle of its look
+        assert is_claimed(path) is False
+
+
+def test_a_pipe_does_not_block_who_looks(tmp_path):
+    os.mkfifo(tmp_path / "a.lock")
+    assert is_claimed(tmp_path / "a.lock") is False

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
-from fedswe.results.locks import Claim, in_use
+from fedswe.results.locks import Claim, in_use, is_claimed
 
 if TYPE_CHECKING:
     from fedswe.deploy.packet import Packet
 
 _LOCK = "process.lock"
-_TRIES = 5  # to claim a folder: `in_use_now` has the claim for a moment
+_TRIES = 5  # to claim a folder: who looks whether it is in use locks it for a moment
 
 _LARGEST = 1 << 36  # bytes of a file that is read
 
@@ -35,14 +35,7 @@ def claim(folder: Path) -> Claim:
 
 def in_use_now(folder: Path) -> bool | None:
     """Whether a process has the right to use a folder; None if this process may not ask."""
-    if not (folder / _LOCK).exists():
-        return False
-    try:
-        found = Claim(folder / _LOCK)
-    except FedsweError:
-        return None
-    found.release()
-    return not found.granted
+    return is_claimed(folder / _LOCK)
 
 
 def load(path: Path, kind: str) -> Packet | None:

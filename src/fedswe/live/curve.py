@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fedswe.live.plain_files import columns_of, may_be_followed
-from fedswe.results.followed_file import FollowedFile
+from fedswe.live.plain_files import GrowingFile, columns_of
 
 POINTS = 2000  # of a curve, at most
 _COLUMNS, _LONGEST = 400, 200  # columns, and characters of the name of one
@@ -24,7 +23,7 @@ class Curve:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._file = path, FollowedFile(path)
+        self._file = GrowingFile(path, _LARGEST)
         self.generation = 0
         self._clear()
 
@@ -37,11 +36,8 @@ class Curve:
 
     def look(self) -> None:
         """Read what was added to the file."""
-        if not may_be_followed(self._path, _LARGEST):
-            return
-        before = self._file.starts
-        lines = self._file.new_lines()
-        if self._file.starts != before:
+        anew, lines = self._file.look()
+        if anew:
             self._clear()
         for line in lines:
             self._add(line.decode(errors="replace"))

@@ -47,6 +47,7 @@ class Hub:
         self._wanted: Counter[str] = Counter()  # id -> pages that show its curve
         self.curves: dict[str, Curve] = {}
         self.strips: dict[str, Strip] = {}
+        self.not_followed: frozenset[str] = frozenset()  # ids that pages show, beyond the limit
         self._problems: dict[str, str] = {}  # id -> why its curve or strip cannot be read
         self._tick = asyncio.Event()
         self.closed = False
@@ -126,7 +127,8 @@ class Hub:
         self._deployments = known | {id_: DeploymentItem(id_, found.deployments[id_]) for id_ in new}
 
     def _follow(self) -> None:
-        wanted = [id_ for id_ in self._wanted if id_ in self._runs or id_ in self._deployments][:_FOLLOWED]
+        wanted = [id_ for id_ in self._wanted if id_ in self._runs or id_ in self._deployments]
+        wanted, self.not_followed = wanted[:_FOLLOWED], frozenset(wanted[_FOLLOWED:])
         self.curves = {id_: self.curves.get(id_) or Curve(self._history(id_)) for id_ in wanted}
         before, self.strips, self._problems = self.strips, {}, {}
         for id_ in wanted:

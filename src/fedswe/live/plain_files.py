@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from fedswe.errors import first_line, printable
+from fedswe.results.followed_file import FollowedFile
 
 
 def plain(path: Path, most: int) -> os.stat_result | None:
@@ -19,9 +20,19 @@ def plain(path: Path, most: int) -> os.stat_result | None:
     return found if stat.S_ISREG(found.st_mode) and found.st_size <= most else None
 
 
-def may_be_followed(path: Path, most: int) -> bool:
-    """Whether this is such a file, or nothing yet."""
-    return plain(path, most) is not None or not os.path.lexists(path)
+class GrowingFile:
+    """Such a file, which another process writes, or nothing yet."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        self._path, self._most, self._file = path, most, FollowedFile(path)
+
+    def look(self) -> tuple[bool, list[bytes]]:
+        """Whether it began anew, so that its lines so far are no longer true; its new lines."""
+        if plain(self._path, self._most) is None and os.path.lexists(self._path):
+            return False, []
+        before = self._file.starts
+        lines = self._file.new_lines()
+        return self._file.starts != before, lines
 
 
 def text_of(path: Path, most: int) -> str:

@@ -40,11 +40,15 @@ class _Seen:
         self._version = NOTHING
         self._curves: dict[str, tuple[int, int, int]] = {}
         self._strips: dict[str, tuple[int, int]] = {}
+        self._not_followed: list[str] = []
 
     def news(self, hub: Hub, ids: Sequence[str]) -> Iterator[str]:
         self._version, text = hub.since(self._version)
         if text:
             yield _event("items", text)
+        if (left := [id_ for id_ in ids if id_ in hub.not_followed]) != self._not_followed:
+            self._not_followed = left
+            yield _json("not_followed", {"ids": left})
         for id_ in ids:
             curve, strip = hub.curves.get(id_), hub.strips.get(id_)
             if curve is not None and self._curves.get(id_) != curve.position:

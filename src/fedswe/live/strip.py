@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.live.plain_files import may_be_followed
-from fedswe.results.followed_file import FollowedFile
+from fedswe.live.plain_files import GrowingFile
 from fedswe.results.reported import Bools, clients_in, reported_in
 
 BINS, GROUPS = 400, 200  # at most
@@ -79,14 +78,11 @@ class RecordedStrip(Strip):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._path, self._file = path, FollowedFile(path)
+        self._file = GrowingFile(path, _LARGEST)
 
     def look(self) -> None:
-        if not may_be_followed(self._path, _LARGEST):
-            return
-        before = self._file.starts
-        lines = self._file.new_lines()
-        if self._file.starts != before:
+        anew, lines = self._file.look()
+        if anew:
             self.clear(0)
         for line in lines:
             if not self.m:

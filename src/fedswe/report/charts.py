@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -179,13 +179,11 @@ class Bars:
         }
 
     def drawing(self) -> Drawing:
-        def draw(figure: Figure) -> None:
-            axes = figure.subplots()
+        def plot(axes: Axes) -> None:
             axes.bar(range(len(self.values)), self.values, color=BLUE)
-            format_axes(axes, "", self.x, self.y)
             _ticks(axes, self.labels)
 
-        return draw, _SIZE
+        return _panel(plot, "", self.x, self.y)
 
 
 @dataclass(frozen=True)
@@ -213,13 +211,12 @@ class Points:
         }
 
     def drawing(self) -> Drawing:
-        def draw(figure: Figure) -> None:
-            axes = figure.subplots()
-            key, y = next(iter(self.views.items()))
-            axes.plot(self.at, y, linestyle="none", marker=MARKERS[0], markersize=3, color=BLUE, alpha=0.7)
-            format_axes(axes, _named(self.switches, key), self.x, self.y)
+        key, y = next(iter(self.views.items()))
 
-        return draw, _SIZE
+        def plot(axes: Axes) -> None:
+            axes.plot(self.at, y, linestyle="none", marker=MARKERS[0], markersize=3, color=BLUE, alpha=0.7)
+
+        return _panel(plot, _named(self.switches, key), self.x, self.y)
 
 
 @dataclass(frozen=True)
@@ -242,14 +239,12 @@ class Intervals:
     def drawing(self) -> Drawing:
         key, (names, values, halves) = next(iter(self.views.items()))
 
-        def draw(figure: Figure) -> None:
-            axes = figure.subplots()
+        def plot(axes: Axes) -> None:
             axes.barh(range(len(names)), values, xerr=np.nan_to_num(halves), color=BLUE, ecolor="0.3", capsize=2)
             axes.set_yticks(range(len(names)), list(names), parse_math=False)
             axes.invert_yaxis()
-            format_axes(axes, _named(self.switches, key), self.x, "")
 
-        return draw, (_SIZE[0], max(1.6, 0.18 * len(names) + 0.8))
+        return _panel(plot, _named(self.switches, key), self.x, "", max(1.6, 0.18 * len(names) + 0.8))
 
 
 Chart = Curves | HeatMap | Bars | Points | Intervals
@@ -315,6 +310,17 @@ def _switches(switches: Sequence[Switch]) -> list[dict[str, Any]]:
 def _named(switches: Sequence[Switch], key: Key) -> str:
     """A position of the switches in words."""
     return ", ".join(switch.options[option] for switch, option in zip(switches, key, strict=True))
+
+
+def _panel(plot: Callable[[Axes], None], title: str, x: str, y: str, height: float = _SIZE[1]) -> Drawing:
+    """A chart of one panel."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        plot(axes)
+        format_axes(axes, title, x, y)
+
+    return draw, (_SIZE[0], height)
 
 
 def _ticks(axes: Axes, labels: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from fedswe.plotting import caption, render, styled
@@ -65,6 +66,7 @@ def _text(lines: Sequence[str]) -> Iterator[Figure]:
 
 
 def _chart(chart: Chart) -> Figure:
+    chart = replace(chart, note=_plain(chart.note))
     draw, (width, height) = chart.drawing()
     captioned = hasattr(chart, "abscissas")  # curves write their own
 
@@ -72,7 +74,7 @@ def _chart(chart: Chart) -> Figure:
         figure.suptitle(_plain(chart.title), x=0.01, ha="left", fontsize=9, parse_math=False)
         draw(figure)
         if not captioned:
-            caption(figure, _plain(chart.note))
+            caption(figure, chart.note)
 
     return render(titled, (width, height + 0.3))
 
@@ -90,7 +92,7 @@ def _table(table: Table) -> list[str]:
         lines += textwrap.wrap("  ".join(cells), _WIDTH + 20, subsequent_indent="    ", drop_whitespace=False) or [""]
     if len(table.rows) > _ROWS:
         lines.append(f"({len(table.rows) - _ROWS} more rows are in the page)")
-    return [*lines, *textwrap.wrap(table.note, _WIDTH)]
+    return [*lines, *textwrap.wrap(_plain(table.note), _WIDTH)]
 
 
 def _shown(cell: str | Cell) -> str:

@@ -125,7 +125,7 @@ def _curves(judged: Judged) -> Curves:
         Switch("score", {score: words(score) for score in judged.scores}),
         Switch("served model", {model: model_words(model) or "all" for model in models}),
     ]
-    note = facts_of(judged.runs)
+    note = facts_of(judged.runs, name_in_text)
     if any(drawn.diverged(run) for drawn in judged.per_model.values() for run in drawn.runs):
         note += " A curve ends where one of its seeds diverged."
     names = {name: text for name, (_, text) in columns.items()}

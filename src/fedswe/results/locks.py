@@ -36,6 +36,29 @@ def lock(handle: int, path: Path, wait: bool = False) -> bool | None:
         return None
 
 
+def is_claimed(path: Path) -> bool | None:
+    """Whether a process has a claim on a path now; None if this process may not ask.
+
+    The lock is shared for a moment, so that those who look do not take each other for a process at work, and no file is
+    made. A process that wants the claim in this moment has to try again.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without it, a pipe blocks here
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return _is_announced(path)
+    finally:
+        os.close(handle)
+    return False
+
+
 def in_use(path: Path) -> FedsweError:
     return FedsweError(f"{path} is in use by another process: wait for it, or stop it")
 
@@ -60,8 +83,7 @@ class Claim:
         self.granted = self._announce(path) if locked is None else locked
 
     def _announce(self, path: Path) -> bool:
-        here = f"{path.name}.{socket.gethostname()}"
-        own = path.with_name(f"{here}.{os.getpid()}.{_started(os.getpid())}")
+        own = path.with_name(f"{_here(path)}.{os.getpid()}.{_started(os.getpid())}")
         try:
             os.close(os.open(own, os.O_CREAT | os.O_EXCL, 0o644))
         except FileExistsError:
@@ -69,13 +91,22 @@ class Claim:
         except OSError as error:
             raise cannot_write(own, error) from None
         self._file = own
-        others = [p for p in path.parent.iterdir() if p.name.startswith(f"{path.name}.") and p != own]
-        return not any(_is_running(other, here) for other in others)
+        return not _is_announced(path, own)
 
     def release(self) -> None:
         if self._file is not None:
             self._file.unlink(missing_ok=True)
         os.close(self._handle)
+
+
+def _here(path: Path) -> str:
+    return f"{path.name}.{socket.gethostname()}"
+
+
+def _is_announced(path: Path, own: Path | None = None) -> bool:
+    """Whether a running process has a file of its own beside the path, besides this one."""
+    others = [p for p in path.parent.iterdir() if p.name.startswith(f"{path.name}.") and p != own]
+    return any(_is_running(other, _here(path)) for other in others)
 
 
 def _is_running(announcement: Path, here: str) -> bool:

@@ -1,6 +1,6 @@
 // Charts and tables of what is selected.
 import { colourOf, element, progressOf, set } from "/list.js";
-import { state } from "/live.js";
+import { MOST_SELECTED, state } from "/live.js";
 
 const NOT_SCORES = new Set(["round", "available", "reported", "echo_mean", "echo_max", "seconds", "simulated_seconds",
   "total_selected", "total_reported", "total_dropped_before", "total_dropped_during", "total_dropped_after",
@@ -51,6 +51,7 @@ export function drawCharts() {
   const model = choose("model", [[SERVED, "served model of each run"], ...[...models].map((m) => [m, words(m)])]);
   const axis = choose("axis", Object.keys(AXES).filter((a) => axes.has(a)).map((a) => [a, AXES[a]]));
   const focus = choose("focus", ids.map((id) => [id, state.items.get(id).name]));
+  drawLimits(ids);
   drawScores(ids, score, model, axis);
   drawLatest(ids, score, model);
   drawCounts(focus, axis);
@@ -72,6 +73,18 @@ function choose(id, options) {
     select.dataset.options = now;
   }
   return select.value;
+}
+
+// What is not shown, and why.
+function drawLimits(ids) {
+  const place = document.getElementById("limits"), texts = [];
+  if (ids.length >= MOST_SELECTED)
+    texts.push(`${MOST_SELECTED} curves are the most on one page: another one takes the place of the one chosen first.`);
+  const missing = ids.filter((id) => state.notFollowed.includes(id)).map((id) => `\u2068${state.items.get(id).name}\u2069`);
+  if (missing.length)
+    texts.push(`Not read, because all open pages together show too many runs: ${missing.join(", ")}. Close another page, or choose fewer.`);
+  place.hidden = !texts.length;
+  set(place, texts.join(" "));
 }
 
 function columnOf(id, score, model) {

@@ -2,7 +2,8 @@
 import { drawCharts, drawDeployment } from "/charts.js";
 import { drawList } from "/list.js";
 
-const MOST_SELECTED = 12, AUTOMATIC = 6;
+export const MOST_SELECTED = 12;
+const AUTOMATIC = 6;
 const SILENCE = 30000; // milliseconds without a message after which the connection counts as lost
 
 export const state = {
@@ -11,6 +12,7 @@ export const state = {
   strips: new Map(),
   selected: [], // ids whose curves are shown, in the order of their colours
   leftOut: 0,
+  notFollowed: [], // ids that the server does not read: all pages together show too many
 };
 let chosenByUser = false, source = null, asked = null, heard = Date.now(), drawing = false;
 
@@ -57,6 +59,7 @@ function connect(again = false) {
   if (!again && source && wanted === asked) return;
   if (source) source.close();
   asked = wanted;
+  state.notFollowed = [];
   source = new EventSource(wanted);
   heard = Date.now();
   const opened = source;
@@ -70,6 +73,10 @@ function connect(again = false) {
   on("items", takeItems);
   on("curve", takeCurve);
   on("strip", takeStrip);
+  on("not_followed", (message) => {
+    state.notFollowed = message.ids;
+    draw();
+  });
   on("alive", () => {});
   opened.onerror = () => {
     if (opened !== source) return;
