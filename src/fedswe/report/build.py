@@ -53,5 +53,6 @@ def holds_runs(path: Path) -> bool:
 
 
 def _title(directories: Sequence[Path]) -> str:
-    names = [path.resolve().name or str(path) for path in directories]
+    # With the folder above: `run`, `full` or `results` alone say little.
+    names = ["/".join(path.resolve().parts[1:][-2:]) or str(path) for path in directories]
     return f"Report on {', '.join(names[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -126,7 +126,9 @@ def _settings(found: list[SettingResult], order: list[str]) -> list[Block]:
             "rule", "served model", "test accuracy", "regret", "rate", "worst tenth", "rarely available",
             "never available", "correlation",
         ]  # fmt: skip
-        blocks.append(Table(result.setting.name, columns, rows, words=2))
+        filled = [i for i in range(len(columns)) if any(row[i] for row in rows)]  # mostly no client is never available
+        rows = [[row[i] for i in filled] for row in rows]
+        blocks.append(Table(result.setting.name, [columns[i] for i in filled], rows, words=2))
     return blocks
 
 

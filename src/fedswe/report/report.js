@@ -63,7 +63,9 @@
     const y = axis(view.y, { type: view.log ? "log" : "linear" });
     const shown = chart.late && lateRange(view.series.filter((series) => chart.on.has(series.name)), view.log);
     if (shown) y.range = shown;
-    return [traces, layout(axis(chart.abscissas[chart.abscissa] || "round"), y)];
+    const last = Math.max(...traces.map((trace) => trace.x[trace.x.length - 1] ?? 0), 0);
+    const whole = chart.abscissa === "rounds" && last <= 10 ? { dtick: 1 } : {};
+    return [traces, layout(axis(chart.abscissas[chart.abscissa] || "round", whole), y)];
   }
 
   // The range of the mean curves after the first quarter of their points, with a margin of 5 %; few points count as a whole.
@@ -72,7 +74,8 @@
       .filter((value) => value !== null && (!log || value > 0)).map((value) => (log ? Math.log10(value) : value));
     if (!values.length) return null;
     const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
-    const margin = 0.05 * (high - low) || 0.05 * Math.abs(high) || 0.05;
+    // Around a constant count whole numbers are shown.
+    const margin = 0.05 * (high - low) || (Number.isInteger(high) && !log ? 1 : 0.05 * Math.abs(high) || 0.05);
     return [low - margin, high + margin];
   }
 
@@ -176,7 +179,8 @@
     // Intervals of few seeds may be so wide that the bars could not be seen.
     const largest = Math.max(...view.values.map(Math.abs), 1e-9);
     const ends = view.values.map((value, i) => [value - view.halves[i], value + view.halves[i]]).flat();
-    const range = [Math.max(Math.min(0, ...ends), -largest / 2), Math.min(Math.max(...ends), 2 * largest)];
+    const [from, to] = [Math.max(Math.min(0, ...ends), -largest / 2), Math.min(Math.max(...ends), 2 * largest)];
+    const margin = 0.02 * (to - from), range = [from - (from < 0 ? margin : 0), to + margin];
     return [[trace], layout(axis(chart.x, { range }), y, { height: Math.max(220, 70 + 24 * at.length) })];
   }
 
@@ -212,8 +216,21 @@
 
   const KINDS = { curves, heat, bars, points, intervals };
 
+  // An axis title that is longer than the axis is broken into lines; a letter is about 7.5 pixels wide.
+  function broken(title, pixels) {
+    const lines = [""];
+    for (const word of title.text.split(" ")) {
+      const line = lines[lines.length - 1];
+      if (line && 7.5 * (line.length + word.length + 1) > pixels) lines.push(word);
+      else lines[lines.length - 1] = line ? `${line} ${word}` : word;
+    }
+    title.text = lines.join("<br>");
+  }
+
   function draw(chart) {
     const [traces, look] = KINDS[chart.kind](chart);
+    broken(look.xaxis.title, chart.place.clientWidth - (chart.kind === "intervals" ? 200 : 110));
+    broken(look.yaxis.title, look.height - 80);
     Plotly.react(chart.place, traces, look, settings);
   }
 

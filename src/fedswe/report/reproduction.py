@@ -37,7 +37,9 @@ def reproduction_sections(path: Path) -> tuple[list[str], list[Section]]:
     count = Counter(row["status"] for row in claims)
     name = path.resolve().name
     summary = [
-        f"Reproduction {name}: of {len(claims)} claims, {', '.join(f'{n} {s}' for s, n in count.most_common())}."
+        f"Reproduction {name}, verdicts on {len(claims)} claims: "
+        + "; ".join(f"{status}: {number}" for status, number in count.most_common())
+        + "."
     ]
     sections = [Section(f"Claims, {name}", [_claims(claims)])]
     tables: list[Block] = []
