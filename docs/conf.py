@@ -35,6 +35,8 @@ nitpick_ignore_regex = [("py:.*", ".*")]  # types in signatures: of Python, of t
 html_theme = "furo"
 html_title = "fedswe"
 html_extra_path = ["start"]  # index.html, which leads to the root page
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
 html_copy_source = False
 html_math_renderer = "mathml"  # drawn by the browser itself: a page loads nothing from the network
 

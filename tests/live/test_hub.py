@@ -249,3 +249,15 @@ def test_a_page_is_told_which_curves_are_beyond_the_limit(tmp_path, monkeypatch)
 def news(page, hub, ids):
     events = (event.split("\n") for event in page.news(hub, ids))
     return {name.removeprefix("event: "): json.loads(data.removeprefix("data: ")) for name, data, *_ in events}
+
+
+def test_a_run_whose_directory_was_deleted_is_no_longer_listed(tmp_path):
+    """A gym deletes the directories of runs that it has measured: they are not shown as unfinished until the next search."""
+    run(tmp_path / "one")
+    hub = Hub([tmp_path])
+    look(hub)
+    version, _ = changes(hub, NOTHING)
+    shutil.rmtree(tmp_path / "one")
+    hub.look()
+    _, found = changes(hub, version)
+    assert (found["items"], len(found["gone"])) == ([], 1)

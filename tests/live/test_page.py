@@ -183,6 +183,10 @@ def test_the_page_is_accessible_and_no_wider_than_the_screen(watch, chromium, tm
     assert visit.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     visit.screenshot(f"live-{size[0]}")
     assert visit.violations() == []
+    visit.page.emulate_media(color_scheme="dark")
+    wait(visit, "() => document.querySelector('#scores .xtick text').style.fill === 'rgb(230, 233, 237)'")
+    visit.screenshot(f"live-{size[0]}-dark")
+    assert visit.violations() == []
     assert (visit.errors, visit.outside) == ([], [])
 
 

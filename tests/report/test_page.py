@@ -1,10 +1,15 @@
 """The page in a real browser: drawn, readable by everybody, and its switches work."""
 
+import math
 import re
 from itertools import pairwise
 
 import pytest
 
+from fedswe.plotting import Panel, Series
+from fedswe.report.blocks import Report, Section
+from fedswe.report.charts import Curves, Switch, View
+from fedswe.report.html import to_html
 from fedswe.report.write import write_report
 from tests.browser import PHONE
 from tests.figures.runs import write_run
@@ -164,3 +169,14 @@ def test_a_hundred_runs(chromium, tmp_path):
     assert visit.page.locator("#chart-1 .legend input").count() == 100
     visit.page.locator("#chart-1").get_by_role("button", name="All curves").click()
     assert len(lines(visit)) == 100
+
+
+def test_a_band_ends_where_nothing_was_measured(chromium, tmp_path):
+    series = Series("one", [0, 1, 2, 3, 4], [[1, 2, math.nan, 4, 5], [3, 4, math.nan, 6, 7]])
+    views = {("all",): View(Panel("all", [series], "score", "k"), {"x": [series.x]})}
+    chart = Curves("Gap", [Switch("panel", {"all": "all"})], {"x": "k"}, views)
+    (tmp_path / "page.html").write_text(to_html(Report("Gap", [], [Section("Gap", [chart])])), encoding="utf-8")
+    visit = opened(chromium, tmp_path / "page.html")
+    band = visit.page.evaluate("() => document.querySelector('#chart-1 .plot').data[0].x")
+    assert band == [0, 1, 1, 0, None, 3, 4, 4, 3, None]
+    assert visit.errors == []

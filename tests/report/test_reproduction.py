@@ -25,8 +25,8 @@ def test_claims_tables_and_figures():
     (table,) = report.sections[0].blocks
     assert [row[:2] for row in table.rows] == [[claim["id"], claim["status"]] for claim in claims]
     holds = sum(claim["status"] == "holds" for claim in claims)
-    assert f"of {len(claims)} claims" in report.summary[0]
-    assert f"{holds} holds" in report.summary[0]
+    assert f"verdicts on {len(claims)} claims: " in report.summary[0]
+    assert f"holds: {holds}" in report.summary[0]
     tables = {block.title: block for block in report.sections[1].blocks}
     assert ["fashion_mnist", "stationary", "FedSWE, k = 0", "84.0 ± 0.2", "82.5 ± 0.1"] in [
         list(row) for row in tables["main-table"].rows

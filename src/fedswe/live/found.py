@@ -91,6 +91,8 @@ class _Search:
             return
         if (form := _form(path, files, folders)) and not grid:
             grid = id_of(path)
+            if form == "gym" and not depth:
+                name = f"{path.parent.name}/{name}"  # the folder of a scale
             self._add_grid(grid, GridPlace(path, name, form), files)
             folders = folders & {"runs" if form == "comparison" else "work"}
             for folder in folders:

@@ -111,6 +111,7 @@ class Hub:
         held = held_files()
         for run in self._runs.values():
             run.look(held)
+        self._runs = {id_: run for id_, run in self._runs.items() if not run.gone}
         for deployment in self._deployments.values():
             deployment.look()
         self._follow()

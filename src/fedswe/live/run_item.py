@@ -28,6 +28,7 @@ class RunItem:
         self._facts: dict[str, Any] = {}
         self._round = 0
         self._seen: tuple[float, ...] = ()
+        self.gone = False  # its directory was deleted, as a gym does with runs that it has measured
         self._changed = 0.0
 
     def look(self, held: set[File] | None) -> None:
@@ -41,6 +42,7 @@ class RunItem:
         place = self.place
         config = place.path.with_suffix(".toml") if place.stored else place.path / "config.toml"
         there = plain(config, _CONFIG)
+        self.gone = there is None and bool(self._facts) and not place.stored
         if not self._facts and there is not None:
             self._facts = _facts(text_of(config, _CONFIG), place.stored)
         if place.stored or plain(place.path / "model.safetensors", _ANY) is not None:

@@ -48,9 +48,10 @@
       if (!chart.on.has(series.name)) continue;
       const style = chart.styles[series.name], color = visible(style.color), x = chart.positions[series.x[chart.abscissa]];
       if (series.low) {
-        const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", name: plain(series.name) };
-        traces.push({ ...edge, y: series.low });
-        traces.push({ ...edge, y: series.high, fill: "tonexty", fillcolor: faded(color, few ? 0.18 : 0.07) });
+        traces.push({
+          ...band(x, series.low, series.high), mode: "lines", line: { width: 0 }, hoverinfo: "skip", name: plain(series.name),
+          fill: "toself", fillcolor: faded(color, few ? 0.18 : 0.07),
+        });
       }
       const bounds = series.low ? " (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})" : "";
       traces.push({
@@ -66,6 +67,19 @@
     const last = Math.max(...traces.map((trace) => trace.x[trace.x.length - 1] ?? 0), 0);
     const whole = chart.abscissa === "rounds" && last <= 10 ? { dtick: 1 } : {};
     return [traces, layout(axis(chart.abscissas[chart.abscissa] || "round", whole), y)];
+  }
+
+  // The outline of a band, anew after each gap: one that is drawn across a gap has corners where nothing was measured.
+  function band(x, low, high) {
+    const outline = { x: [], y: [] };
+    for (let from = 0, to; from < x.length; from = to + 1) {
+      to = from;
+      while (to < x.length && low[to] !== null && high[to] !== null) to += 1;
+      const places = [...x.keys()].slice(from, to), back = [...places].reverse();
+      outline.x.push(...places.map((i) => x[i]), ...back.map((i) => x[i]), null);
+      outline.y.push(...places.map((i) => low[i]), ...back.map((i) => high[i]), null);
+    }
+    return outline;
   }
 
   // The range of the mean curves after the first quarter of their points, with a margin of 5 %; few points count as a whole.

@@ -9,6 +9,7 @@ const PREFERRED = ["test_accuracy", "test_loss", "train_accuracy", "train_loss"]
 const AXES = { round: "round", seconds: "seconds", simulated_seconds: "simulated seconds" };
 const SERVED = "served";
 const CONFIG = { responsive: true, displayModeBar: false, doubleClick: "reset" };
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const words = (name) => name.replaceAll("_", " ");
 
 const modelsOf = (id) => {
@@ -95,9 +96,11 @@ function columnOf(id, score, model) {
 }
 
 function layout(more) {
-  const axis = { automargin: true, gridcolor: "#e6e9ee", linecolor: "#8a94a3", zeroline: false };
+  const axis = { automargin: true, gridcolor: colour("grid"), linecolor: colour("edge"), zeroline: false };
   return {
-    margin: { l: 55, r: 15, t: 8, b: 45 }, font: { family: "system-ui, sans-serif", size: 13, color: "#14181d" },
+    margin: { l: 55, r: 15, t: 8, b: 45 }, font: { family: "system-ui, sans-serif", size: 13, color: colour("text") },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    hoverlabel: { bgcolor: colour("ground"), bordercolor: colour("edge"), font: { color: colour("text") } },
     showlegend: false, hovermode: "closest", // the tables and lists are the legend: they wrap, and are read aloud
     ...more, xaxis: { ...axis, ...more.xaxis }, yaxis: { ...axis, ...more.yaxis },
   };
@@ -135,7 +138,7 @@ function drawLatest(ids, score, model) {
     const value = (name) => tip?.[curve.columns.indexOf(name)];
     const number = (name) => (value(name) == null ? "–" : `${+value(name).toFixed(1)}`);
     const [round, rounds] = progressOf(item), column = columnOf(id, score, model);
-    return [item.name, item.state ?? item.server ?? "", `${round} of ${rounds}`, format(tip?.[column]),
+    return [item.name, format(tip?.[column]), `${round} of ${rounds}`, item.state ?? item.server ?? "",
       number("available"), number("reported"), number("echo_mean"), number("echo_max")];
   }));
   ids.forEach((id, i) => {
@@ -161,14 +164,14 @@ function drawCounts(id, axis) {
   const curve = state.curves.get(id), traces = [];
   if (curve) {
     const rows = rowsOf(curve), at = (name) => curve.columns.indexOf(name), x = at(axis) < 0 ? at("round") : at(axis);
-    const line = (column, name, colour, more = {}) => at(column) >= 0 && traces.push({
+    const line = (column, name, width, style, dash, yaxis = "y") => at(column) >= 0 && traces.push({
       type: "scatter", mode: "lines", name, x: rows.map((row) => row[x]), y: rows.map((row) => row[at(column)]),
-      line: { color: colour, width: 1.5 }, ...more,
+      line: { color: colour(style), width, dash }, yaxis,
     });
-    line("available", "available", "#0b5cad");
-    line("reported", "reported", "#15803d", { line: { color: "#15803d", width: 1.5, dash: "dot" } });
-    line("echo_mean", "mean echo", "#c2410c", { yaxis: "y2" });
-    line("echo_max", "longest echo", "#9a1b1b", { yaxis: "y2", line: { color: "#9a1b1b", width: 1, dash: "dash" } });
+    line("available", "available", 1.5, "available", "solid");
+    line("reported", "reported", 1.5, "reported", "dot");
+    line("echo_mean", "mean echo", 1.5, "echo", "solid", "y2");
+    line("echo_max", "longest echo", 1, "longest", "dash", "y2");
   }
   Plotly.react("counts", traces, layout({
     uirevision: `${id} ${axis}`, margin: { l: 55, r: 50, t: 8, b: 45 },
@@ -198,10 +201,10 @@ function drawStrip(id) {
   const y = order.map((_, i) => i), labels = z.map((row, i) => row.map(() => order[i]));
   const x = strip.bins.map((_, b) => b * strip.width + (strip.width + 1) / 2);
   Plotly.react("strip", [
-    { type: "heatmap", z, x, y, zmin: 0, zmax: 100, showscale: false, colorscale: [[0, "#f1f3f6"], [1, "#0b5cad"]],
+    { type: "heatmap", z, x, y, zmin: 0, zmax: 100, showscale: false, colorscale: [[0, colour("absent")], [1, colour("available")]],
       customdata: labels,
       hovertemplate: `${groups < strip.m ? "group" : "client"} %{customdata}, round %{x}: reported in %{z} %<extra></extra>` },
-    { type: "bar", orientation: "h", x: order.map((g) => strip.missed[g]), y, xaxis: "x2", marker: { color: "#c2410c" },
+    { type: "bar", orientation: "h", x: order.map((g) => strip.missed[g]), y, xaxis: "x2", marker: { color: colour("echo") },
       width: 1, customdata: order, hovertemplate: "%{customdata}: missed %{x} rounds<extra></extra>" },
   ], layout({
     uirevision: id, bargap: 0,

@@ -1,12 +1,15 @@
 // The list of what was found. All text is set as text, never as markup.
 import { state, toggle } from "/live.js";
 
-const PALETTE = ["#0b5cad", "#c2410c", "#15803d", "#9333ea", "#b91c5c", "#0e7490", "#854d0e", "#475569",
+const LIGHT = ["#0b5cad", "#c2410c", "#15803d", "#9333ea", "#b91c5c", "#0e7490", "#854d0e", "#475569",
   "#4338ca", "#dc2626", "#4d7c0f", "#0f766e"];
+const DARK = ["#7cc4f0", "#ffb27a", "#7fdb9c", "#d0a8ff", "#ff9dc4", "#6fd6e6", "#e3c07a", "#b9c4d0",
+  "#a9b4ff", "#ff8f8f", "#b5d66b", "#66d4c2"];
+export const dark = matchMedia("(prefers-color-scheme: dark)");
 const MANY = 60; // cells that are shown with their names
 const rows = new Map(), grids = new Map(); // id -> elements, kept so that the keyboard's focus stays where it is
 
-export const colourOf = (id) => PALETTE[state.selected.indexOf(id) % PALETTE.length] ?? "transparent";
+export const colourOf = (id) => (dark.matches ? DARK : LIGHT)[state.selected.indexOf(id) % LIGHT.length] ?? "transparent";
 
 export function element(name, className = "", text = "") {
   const made = document.createElement(name);

@@ -1,6 +1,6 @@
 // Receives events of the server and keeps what they say; list.js and charts.js show it.
 import { drawCharts, drawDeployment } from "/charts.js";
-import { drawList } from "/list.js";
+import { dark, drawList } from "/list.js";
 
 export const MOST_SELECTED = 12;
 const AUTOMATIC = 6;
@@ -152,6 +152,7 @@ setInterval(() => {
   if (source && Date.now() - heard > SILENCE) connect(true); // after a sleep a connection may look open
 }, 5000);
 for (const id of ["score", "model", "axis", "focus", "sorted"]) document.getElementById(id).addEventListener("change", draw);
+dark.addEventListener("change", draw);
 document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());
 fromAddress();
 connect();
