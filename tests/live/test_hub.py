@@ -252,7 +252,7 @@ def news(page, hub, ids):
 
 
 def test_a_run_whose_directory_was_deleted_is_no_longer_listed(tmp_path):
-    """A gym deletes the directories of runs that it has measured: they are not shown as unfinished until the next search."""
+    """At once, not with the next search: a gym deletes the directories of runs that it has measured."""
     run(tmp_path / "one")
     hub = Hub([tmp_path])
     look(hub)

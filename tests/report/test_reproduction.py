@@ -47,6 +47,17 @@ def test_curves_are_those_of_the_file():
             assert shown == pytest.approx([float(row[part]) for row in mine], rel=1e-4)
 
 
+def test_train_and_test_accuracy_of_a_panel_are_two_charts():
+    charts = {block.title: block for block in report_on([STORED / "small-released"]).sections[2].blocks}
+    views = charts["fig3-accuracy"].json()["views"]
+    panel = "FedAvg, fashion_mnist"
+    assert list(views) == [f"{panel}, train accuracy, %", f"{panel}, test accuracy, %"]
+    for view in views.values():
+        for series in view["series"]:
+            at = charts["fig3-accuracy"].json()["positions"][series["x"]["x"]]
+            assert at == sorted(set(at))
+
+
 def test_the_whole_stored_reproduction_fits_in_a_page():
     assert len(to_html(report_on([STORED])).encode()) < 6_000_000
 

@@ -8,6 +8,7 @@ import pytest
 import tomli_w
 
 from fedswe.figures.measured import measured_runs
+from fedswe.report.charts import Curves
 from fedswe.report.judged import Judged
 from fedswe.report.runs import run_sections
 from fedswe.report.summary import summary
@@ -129,8 +130,8 @@ def test_names_of_tasks_are_isolated(tmp_path):
     run = write_run(tmp_path / "a", task={"name": "m:\u05d0\u05d1", "clients": 30})
     assert sentences(run)[0].startswith("1 run: \u2068\u05d0\u05d1\u2069, 30 clients, ")
     _, sections = run_sections(measured_runs([run]))
-    (note,) = {block.note for section in sections for block in section.blocks if getattr(block, "title", "") == "Scores"}
-    assert note.startswith("\u2068\u05d0\u05d1\u2069, 30 clients, ")
+    chart = next(block for section in sections for block in section.blocks if isinstance(block, Curves))
+    assert chart.note.startswith("\u2068\u05d0\u05d1\u2069, 30 clients, ")
 
 
 def test_one_run_is_not_ranked(tmp_path):

@@ -99,9 +99,14 @@ def _cell(row: Row) -> str:
 
 def _curves(file: Path) -> Iterator[Block]:
     rows = _read(file, _CURVES)
-    panels: dict[str, dict[str, list[Row]]] = {}
+    scores: dict[str, set[str]] = {}
     for row in rows:
-        panels.setdefault(row["panel"], {}).setdefault(row["label"], []).append(row)
+        scores.setdefault(row["panel"], set()).add(row["y_name"])
+    panels: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:  # train and test accuracy may have the same name of a panel
+        score = [_plain(row["y_name"])] if len(scores[row["panel"]]) > 1 else []
+        name = ", ".join(filter(None, [row["panel"], *score]))
+        panels.setdefault(name, {}).setdefault(row["label"], []).append(row)
     views: dict[Key, View] = {}
     for name, curves in panels.items():
         series = [_series(label, of) for label, of in curves.items()]
