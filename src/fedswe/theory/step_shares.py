@@ -39,8 +39,8 @@ _TERMS, _TOGETHER = 2**15, 2**11  # of the cosine series
 def interval_shares(prob: npt.ArrayLike, power: float, least: float = 0.0) -> FloatArray:
     """[m], interval weights: the parts of the expected step, which add up to 1.
 
-    power = 0 is FedAvg over active clients. With `least` > 0 rounds count by the length of their steps; power = 1 with a
-    `least` that no sum of weights exceeds is FedAU, without bias.
+    power = 0 is FedAvg over active clients. With `least` > 0 rounds count by the length of their steps; power = 1 with
+    a `least` that no sum of weights exceeds is FedAU, without bias.
     """
     p = _positive(prob)
     weights = p**-power
