@@ -29,7 +29,10 @@ CASES = {
     "fedau": ("fedau", {"lr": 0.8, "cutoff": 6}),
     "interval_weights": ("interval_weights", {"lr": 0.8, "power": 0.7, "cutoff": 6}),
     "interval_weights_least": ("interval_weights", {"lr": 0.8, "power": 1.0, "cutoff": 6, "least": 0.9}),
-    "interval_extrapolation_least": ("interval_extrapolation", {"cutoff": 6, "longest": 3.0, "least": 0.8}),
+    "interval_extrapolation_least": (
+        "interval_extrapolation",
+        {"cutoff": 6, "longest": 3.0, "least": 0.8, "decay": 0.7},
+    ),
     "interval_extrapolation": ("interval_extrapolation", {"lr": 0.8, "power": 0.7, "cutoff": 6, "longest": 3.0}),
     "decayed_memory": ("decayed_memory", {"lr": 0.8, "decay": 0.8, "power": 0.7, "cutoff": 6}),
     "decayed_memory, this round only": ("decayed_memory", {"lr": 0.8, "decay": 0.0, "cutoff": 6}),
