@@ -212,8 +212,8 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1
     return xs
 
 
-def interval_extrapolation(x0, mask, local, *, power=1.0, longest=10.0, **parameters):
-    return interval_weights(x0, mask, local, power=power, longest=longest, **parameters)
+def interval_extrapolation(x0, mask, local, *, power=1.0, longest=10.0, least=1.0, **parameters):
+    return interval_weights(x0, mask, local, power=power, longest=longest, least=least, **parameters)
 
 
 def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):

@@ -35,12 +35,13 @@ class IntervalExtrapolation(IntervalWeights):
     With `decay`, numerator and denominator are averages over rounds.
 
     Clients with different data pull in different directions, and their mean is short; eta makes up for it, and is 1
-    for clients that agree or for one alone. power = 0 is FedExP with a bound in place of its epsilon; longest = 1 is
-    interval weights. The server needs three sums. Near the end eta is large and the model moves around the optimum:
-    serve an average.
+    for clients that agree or for one alone. power = 0 with least = 0 is FedExP with a bound in place of its epsilon;
+    longest = 1 is interval weights. The server needs three sums. Near the end eta is large and the model moves around
+    the optimum: serve an average.
     """
 
     power: float = 1.0  # of the interval: 0 weighs all alike, as FedExP
+    least: float = 1.0  # share of m that the weighted sum is divided by at least
     longest: float = 10.0  # bound of eta
     decay: float = 0.0  # of the averages that eta is computed from; 0: from this round alone, as FedExP
 
