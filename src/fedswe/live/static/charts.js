@@ -123,7 +123,7 @@ function drawScores(ids, score, model, axis) {
     });
   }
   Plotly.react("scores", traces, layout({
-    uirevision: `${score} ${model} ${axis}`, xaxis: { title: { text: AXES[axis] } },
+    uirevision: `${score} ${model} ${axis}`, xaxis: { title: { text: AXES[axis] }, rangemode: "nonnegative" },
     yaxis: { title: { text: escaped(words(score)) }, ...(score.includes("accuracy") ? { tickformat: ".0%" } : {}) },
   }), CONFIG);
   document.getElementById("scores").dataset.points = traces.map((trace) => trace.x.length).join(",");
@@ -175,7 +175,7 @@ function drawCounts(id, axis) {
   }
   Plotly.react("counts", traces, layout({
     uirevision: `${id} ${axis}`, margin: { l: 55, r: 50, t: 8, b: 45 },
-    xaxis: { title: { text: AXES[axis] } }, yaxis: { title: { text: "clients" }, rangemode: "tozero" },
+    xaxis: { title: { text: AXES[axis] }, rangemode: "nonnegative" }, yaxis: { title: { text: "clients" }, rangemode: "tozero" },
     yaxis2: { title: { text: "rounds" }, overlaying: "y", side: "right", rangemode: "tozero", showgrid: false },
   }), CONFIG);
 }
@@ -187,7 +187,7 @@ function drawStrip(id) {
   place.hidden = !strip?.m || !strip.rounds;
   document.getElementById("sorted").parentElement.hidden = place.hidden;
   if (place.hidden) {
-    set(text, item ? "Not recorded for this run." : "Nothing is selected.");
+    set(text, !item ? "Nothing is selected." : strip?.m ? "No round has ended yet." : "Not recorded for this run.");
     place.dataset.rounds = 0;
     return;
   }
