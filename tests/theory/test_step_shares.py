@@ -12,6 +12,7 @@ from fedswe.core.local import Local
 from fedswe.engine import BatchedEngine
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
+from fedswe.theory import step_shares
 from fedswe.theory.aggregation_weights import aggregation_weights
 from fedswe.theory.step_shares import interval_shares, memory_shares
 from tests import problems
@@ -20,17 +21,32 @@ from tests.algorithms import ALGORITHMS
 P = np.array([0.3, 0.6, 0.9])
 
 
+@pytest.mark.parametrize("least", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
-def test_interval_shares_by_enumeration(power):
-    expected, somebody = np.zeros(3), 0.0
+def test_interval_shares_by_enumeration(power, least):
+    expected = np.zeros(3)
     for there in itertools.product((0, 1), repeat=3):
         there = np.array(there)
         if there.any():
             chance = np.prod(np.where(there, P, 1 - P))
             weights = there * P**-power
-            expected += chance * weights / weights.sum()
-            somebody += chance
-    np.testing.assert_allclose(interval_shares(P, power), expected / somebody, atol=1e-12)
+            expected += chance * weights / max(weights.sum(), 3 * least)
+    np.testing.assert_allclose(interval_shares(P, power, least), expected / expected.sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [np.linspace(0.05, 0.9, 12), np.full(12, 0.5), np.array([1.0] * 11 + [0.01])])
+def test_series_and_enumeration(p, monkeypatch):
+    enumerated = interval_shares(p, 1.0, 1.0)
+    monkeypatch.setattr(step_shares, "_ENUMERATED", 0)
+    np.testing.assert_allclose(interval_shares(p, 1.0, 1.0), enumerated, rtol=1e-5)
+
+
+def test_a_bounded_step_is_between_fedau_and_interval_weights():
+    p = beta(1.0, 5.2).ppf((np.arange(100) + 0.5) / 100)
+    distance = [np.abs(interval_shares(p, 1.0, least) - 0.01).sum() for least in (0.0, 0.5, 1.0)]
+    assert distance[0] > distance[1] > distance[2]
+    # never more weight than this: then the rule is FedAU, which is unbiased
+    np.testing.assert_allclose(interval_shares(P, 1.0, (1 / P).sum() / 3), np.ones(3) / 3)
 
 
 @pytest.mark.parametrize(("decay", "power"), [(0.5, 0.0), (0.5, 1.0), (0.9, 1.0), (0.97, 0.5)])
