@@ -24,7 +24,7 @@ from fedswe.errors import require
 
 @dataclass(frozen=True)
 class AcceptedReports:
-    """Those of the open round."""
+    """The reports of the open round that may be merged."""
 
     protocol: RunProtocol
     clients: ClientTable
@@ -59,6 +59,8 @@ class AcceptedReports:
 
 @dataclass(frozen=True)
 class MergedRound:
+    """What a round has made of its reports. Nothing is changed but files, which a commit makes valid."""
+
     reports: AcceptedReports
     server: Server  # after the round
     reply: Any
