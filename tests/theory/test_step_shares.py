@@ -14,7 +14,7 @@ from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
 from fedswe.theory import step_shares
 from fedswe.theory.aggregation_weights import aggregation_weights
-from fedswe.theory.step_shares import interval_shares, memory_shares
+from fedswe.theory.step_shares import extrapolated_shares, interval_shares, memory_shares
 from tests import problems
 from tests.algorithms import ALGORITHMS
 
@@ -102,6 +102,41 @@ def test_a_run_with_a_small_rate_ends_where_the_shares_say(decay, power):
     # Standard error of the mean over the second half: about 0.04, from 20 relaxation times.
     assert models[rounds // 2 :].mean() == pytest.approx(memory_shares(P, decay, power) @ u, abs=0.12)
     assert abs(memory_shares(P, 0.0, 0.0) @ u - u.mean()) > 0.25  # FedAvg's bias, for comparison
+
+
+def test_extrapolated_shares_by_enumeration():
+    """At the limit the expected step vanishes; it is computed here set by set, as the algorithm does."""
+    u, m = np.array([[0.0, 0.0], [1.0, 0.5], [3.0, -1.0]]), 3
+    x = extrapolated_shares(P, u) @ u
+    expected = np.zeros(2)
+    for there in itertools.product((0, 1), repeat=m):
+        there = np.flatnonzero(there)
+        if len(there):
+            w, moves = 1 / P[there], u[there] - x
+            mean = w @ moves / w.sum()
+            eta = min(max(1.0, w @ (moves**2).sum(1) / (2 * w.sum() * (mean @ mean))), 10.0)
+            chance = np.prod([P[i] if i in there else 1 - P[i] for i in range(m)])
+            expected += chance * eta * mean * min(1.0, w.sum() / m)
+    np.testing.assert_allclose(expected, 0, atol=1e-10)
+    np.testing.assert_allclose(extrapolated_shares(P, u, longest=1.0), interval_shares(P, 1.0, 1.0), atol=1e-12)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.99])
+def test_where_an_extrapolated_run_ends(decay):
+    """With averages over rounds eta does not depend on who is there, and the limit is that of interval weights."""
+    from fedswe.availability.schedule import Bernoulli
+
+    p, rounds = np.array([0.3, 0.5, 0.7, 0.9]), 6000
+    u = np.eye(4)
+    task = Quadratic(centers=u.tolist(), curvature=[1.0] * 4, start=0.25)
+    algorithm = ALGORITHMS["interval_extrapolation"](decay=decay, cutoff=1000, longest=4.0)
+    local = Local(steps=1, lr=0.01, schedule="constant")
+    schedule = Bernoulli(4, 5, lambda t: p)
+    engine = BatchedEngine(algorithm, task.build(problems.setting()), schedule, local, problems.SEED)
+    found = problems.trajectory(engine, rounds)[rounds // 2 :].mean(axis=0)
+    extrapolated, plain = extrapolated_shares(p, u, longest=4.0), interval_shares(p, 1.0, 1.0)
+    assert np.abs(extrapolated - plain).max() > 0.04
+    np.testing.assert_allclose(found, plain if decay else extrapolated, atol=0.02)
 
 
 def test_the_table_of_the_documentation():

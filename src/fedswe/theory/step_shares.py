@@ -27,12 +27,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import sici
 
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 from fedswe.theory.assumption import FloatArray, probability_matrix
 
 _STEP = 0.05  # of the trapezoidal rule in z
 _NEGLIGIBLE = 1e-17
 _ENUMERATED = 12  # clients whose sets are enumerated
+_ITERATIONS = 10_000
 _TERMS, _TOGETHER = 2**15, 2**11  # of the cosine series
 
 
@@ -55,6 +56,33 @@ def interval_shares(prob: npt.ArrayLike, power: float, least: float = 0.0) -> Fl
     absent_or = 1.0 - p + p * decayed
     own = p * weights * decayed
     return _integral(z, own, absent_or, complete=False) / (1.0 - np.prod(1.0 - p))
+
+
+def extrapolated_shares(
+    prob: npt.ArrayLike, centers: npt.ArrayLike, power: float = 1.0, least: float = 1.0, longest: float = 10.0
+) -> FloatArray:
+    """[m], interval extrapolation on quadratics of equal curvature with the minima `centers` [m, d], at its limit.
+
+    A round's step is lengthened by how much its clients disagree, which depends on the model x: the shares at x give
+    the next x = Σ_i share_i u_i, until nothing changes. All sets of clients are enumerated: give few.
+    """
+    p, u = _positive(prob), np.asarray(centers, np.float64)
+    require(len(u) == len(p), f"{len(p)} probabilities and {len(u)} centers: give one row per client")
+    require(len(p) <= _ENUMERATED, f"{len(p)} clients: at most {_ENUMERATED} can be enumerated")
+    there, chance = _sets(p)
+    weights = there[1:] * p**-power  # without the empty set
+    total = weights.sum(axis=1)
+    mean = weights @ u / total[:, None]
+    shares = np.full(len(p), 1 / len(p))
+    for _ in range(_ITERATIONS):
+        x = shares @ u
+        square = weights @ ((u - x) ** 2).sum(axis=1) / total
+        eta = np.clip(square / np.maximum(2 * ((mean - x) ** 2).sum(axis=1), 1e-300), 1.0, longest)
+        parts = (chance[1:] * eta / np.maximum(total, least * len(p))) @ weights
+        before, shares = shares, parts / parts.sum()
+        if np.abs(shares - before).max() < 1e-13:
+            return shares
+    raise FedsweError("the limit was not found: there are several, or none")
 
 
 def memory_shares(prob: npt.ArrayLike, decay: float, power: float = 1.0) -> FloatArray:
@@ -89,8 +117,7 @@ def _inverse_of_larger(p: FloatArray, weights: FloatArray, c: float) -> FloatArr
     if c >= total:
         return np.full(len(p), 1 / c)
     if len(p) <= _ENUMERATED:
-        there = (np.arange(2 ** len(p))[:, None] >> np.arange(len(p))) % 2 == 1
-        chance = np.prod(np.where(there, p, 1 - p), axis=1)
+        there, chance = _sets(p)
         return np.asarray((chance / np.maximum(there @ weights, c)) @ there / p)
     found = np.full(len(p), (1 + np.log(total / c)) / total)  # the constant term
     for first in range(1, _TERMS, _TOGETHER):
@@ -105,6 +132,12 @@ def _inverse_of_larger(p: FloatArray, weights: FloatArray, c: float) -> FloatArr
         after = np.cumprod(np.hstack([one, factor[:, :0:-1]]), axis=1)[:, ::-1]
         found += coefficient @ (turn * before * after).real
     return found
+
+
+def _sets(p: FloatArray) -> tuple[npt.NDArray[np.bool_], FloatArray]:
+    """[2^m, m], all sets of clients, the empty one first, and [2^m], the probability of each."""
+    there = (np.arange(2 ** len(p))[:, None] >> np.arange(len(p))) % 2 == 1
+    return there, np.prod(np.where(there, p, 1 - p), axis=1)
 
 
 def _integral(z: FloatArray, own: FloatArray, product: FloatArray, complete: bool) -> FloatArray:
