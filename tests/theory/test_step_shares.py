@@ -147,6 +147,7 @@ def test_the_table_of_the_documentation():
         "`fedavg`": interval_shares(p, 0.0),
         "`interval_weights` (power 0.5)": interval_shares(p, 0.5),
         "`interval_weights:power=1`": interval_shares(p, 1.0),
+        "`interval_weights:power=1:least=1`": interval_shares(p, 1.0, least=1.0),
         "`decayed_memory:power=0`": memory_shares(p, 0.9, 0.0),
         "`decayed_memory:decay=0.8`": memory_shares(p, 0.8),
         "`decayed_memory` (decay 0.9)": memory_shares(p, 0.9),
