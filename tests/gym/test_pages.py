@@ -26,47 +26,81 @@ def test_a_leaderboard_is_that_of_the_tables_also_without_traces(scale, monkeypa
 
 def test_the_table_of_regrets():
     table = re.search(r"\| rule \| worst regret .*?\n\n", GUIDE, re.DOTALL)[0].strip().splitlines()[2:]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
-    known = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in LEADERBOARD.splitlines() if line[:3] == "| `"
-    ]
-    shown = {row[0]: row[1:] for row in rows}
+    shown = {row[0]: row[1:] for row in rows("\n".join(table))}
     whole = {}
-    for row in known:
+    for row in rows(LEADERBOARD):
         whole.setdefault(row[0], row[1:4])  # the first table of the page: all settings
-    assert len(shown) >= 7
+    assert len(shown) == 11
     assert shown == {rule: whole[rule] for rule in shown}
 
 
 def test_numbers_of_the_small_scale():
     page = (ROOT / "experiments" / "gym" / "LEADERBOARD-small.md").read_text()
-    first = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:3] == "| `"]
-    for row, rule in zip(first[:2], ("`interval_extrapolation`", "`scaffold`"), strict=True):
+    first = rows(page)
+    for row, rule in zip(first[:2], ("`interval_extrapolation:least=0`", "`interval_extrapolation`"), strict=True):
         assert row[0] == rule
         assert f"{rule}, {row[1]}" in GUIDE
     accuracy = {}
     for part in page.split("\n## digits-")[1:]:
-        lines = [line.split("|") for line in part.split("\n## ")[0].splitlines() if line[:3] == "| `"]
-        accuracy[part.split("\n")[0]] = {cells[1].strip(" `"): float(cells[2].split("±")[0]) for cells in lines}
+        lines = rows(part.split("\n## ")[0])
+        accuracy[part.split("\n")[0]] = {cells[0].strip("`"): float(cells[1].split("±")[0]) for cells in lines}
     adam = next(rule for rule in accuracy["turns"] if "adam" in rule)
     ahead = [name for name, of in accuracy.items() if of[adam] > of["interval_extrapolation"]]
-    assert (len(ahead), len(accuracy)) == (9, 12)
-    assert (accuracy["turns"][adam], accuracy["turns"]["interval_extrapolation"]) == (71.9, 92.8)
+    assert (len(ahead), len(accuracy)) == (7, 13)
+    assert (accuracy["turns"][adam], accuracy["turns"]["interval_extrapolation"]) == (71.9, 92.1)
+    settings = re.search(r"^(\d+) of \d+: digits", page, re.MULTILINE)[1]
+    assert f"({settings} settings, {len(accuracy['turns'])} rules" in GUIDE
 
 
 def test_numbers_in_sentences():
     """Regrets that the text names, with the settings they are of."""
     for setting, rule, regret in (
-        ("svhn-turns", "fedau", "12.1 ± 16.4"),
+        ("cifar10-turns", "interval_extrapolation", "0.2 ± 8.5"),
+        ("svhn-turns", "fedau", "14.2 ± 18.6"),
         ("cifar10-turns", "fedau", "7.1 ± 5.8"),
-        ("svhn-turns", "interval_weights:power=1", "0.0 ± 0.0"),
-        ("svhn-flash-charging", "fedawe:clip=0.5", "11.8"),
-        ("svhn-flash-charging", "fedswe:k=100:clip=0.5", "35.1"),
+        ("svhn-flash-charging", "fedawe:clip=0.5", "13.5"),
+        ("svhn-flash-charging", "fedswe:k=100:clip=0.5", "36.8"),
     ):
         part = LEADERBOARD.split(f"## {setting}\n")[1].split("\n## ")[0]
         row = next(line for line in part.splitlines() if line.startswith(f"| `{rule}` "))
         assert regret in row.split("|")[3]
-        assert regret in GUIDE or regret == "0.0 ± 0.0"
+        assert regret in GUIDE
     best = [part.split("| `")[1].split("`")[0] for part in LEADERBOARD.split("\n## ")[2:]]
     assert len(best) == 8
-    assert best.count("fedau") == 6
+    assert best.count("interval_extrapolation") == 6
+
+
+def test_the_page_of_the_recommended_rule():
+    """Worst and mean regrets that it names are those of the leaderboards."""
+    page = (ROOT / "docs" / "interval-extrapolation.md").read_text()
+    full, small = ({}, {})
+    for scale, known in (("full", full), ("small", small)):
+        for row in rows((ROOT / "experiments" / "gym" / f"LEADERBOARD-{scale}.md").read_text()):
+            known.setdefault(row[0].strip("`"), row)
+    for known, rule, with_interval in (
+        (full, "interval_extrapolation", True),
+        (full, "interval_extrapolation:least=0", True),
+        (full, "interval_weights:power=1:least=1", True),
+        (full, "scaffold", True),
+        (small, "interval_extrapolation", True),
+        (small, "interval_extrapolation:least=0", True),
+        (small, "interval_weights:chain=[momentum:0.9]", True),
+        (full, "decayed_memory", False),
+        (full, "interval_weights:power=1", False),
+        (small, "interval_weights", False),
+        (small, "interval_weights:power=1", False),
+        (small, "bounded_fedswe:k=30:clip=0.5", False),
+        (small, "fedswe:k=100:clip=0.5", False),
+    ):
+        _, worst, _, mean, *_ = known[rule]
+        assert (worst if with_interval else worst.split(" ")[0]) in page, rule
+        if rule.startswith(("interval_extrapolation", "bounded", "fedswe")):
+            assert mean in page, rule
+    assert len(full) == 11
+    assert "eleven" in page
+    assert f"{len(small)} rules" in page
+
+
+def rows(page):
+    """The cells of the lines that begin with a rule."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:3] == "| `"]

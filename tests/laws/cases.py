@@ -30,7 +30,7 @@ CASES = {
     "interval_weights": ("interval_weights", {"lr": 0.8, "power": 0.7, "cutoff": 6}),
     "interval_weights, bounded": ("interval_weights", {"lr": 0.8, "power": 1.0, "cutoff": 6, "least": 0.9}),
     "interval_extrapolation": ("interval_extrapolation", {"lr": 0.8, "power": 0.7, "cutoff": 6, "longest": 3.0}),
-    "interval_extrapolation, averaged": ("interval_extrapolation", {"cutoff": 6, "least": 0.0, "decay": 0.7}),
+    "interval_extrapolation, unbounded": ("interval_extrapolation", {"cutoff": 6, "least": 0.0}),
     "decayed_memory": ("decayed_memory", {"lr": 0.8, "decay": 0.8, "power": 0.7, "cutoff": 6}),
     "decayed_memory, this round only": ("decayed_memory", {"lr": 0.8, "decay": 0.0, "cutoff": 6}),
     "f3ast": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 3, "initial_rate": 0.7}),

@@ -178,31 +178,26 @@ def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
     return xs
 
 
-def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0, least=0.0, decay=0.0):
+def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0, least=0.0):
     """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals.
 
     With least > 0 rounds whose weights sum to less than least m make a shorter step. With longest > 1 it is
-    extrapolated as in FedExP (Jhunjhunwala and others, ICLR 2023), with the same weights, with decay > 0 by averages
-    over rounds.
+    extrapolated as in FedExP (Jhunjhunwala and others, ICLR 2023), with the same weights.
     """
     x, mask, T, m = _begin(x0, mask)
     xs = [x.copy()]
     waited = [0] * m  # rounds since the last recorded interval ended
     recorded = [[] for _ in range(m)]
-    above = below = 0.0
     for t in range(T):
         there = [i for i in range(m) if mask[t, i]]
         weights = {i: np.mean(recorded[i] or [1.0]) ** power for i in there}
         if there:
             moved = {i: local(i, x, t) - x for i in there}
-            mean = sum(weights[i] * moved[i] for i in there) / sum(weights.values())
-            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in there)
-            share = 1.0
-            if sum(weights.values()) < least * m:
-                share = sum(weights.values()) / (least * m)
-            above = decay * above + (1 - decay) * squares
-            below = decay * below + (1 - decay) * sum(weights.values()) * np.sum(mean**2)
-            x = x + lr * share * min(max(1.0, above / (2 * below)), longest) * mean
+            total = sum(weights.values())
+            mean = sum(weights[i] * moved[i] for i in there) / total
+            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in there) / total
+            eta = min(max(1.0, squares / (2 * np.sum(mean**2))), longest)
+            x = x + lr * eta * mean * total / max(total, least * m)
         for i in range(m):
             waited[i] += 1
             if mask[t, i] or waited[i] == cutoff:

@@ -121,22 +121,20 @@ def test_extrapolated_shares_by_enumeration():
     np.testing.assert_allclose(extrapolated_shares(P, u, longest=1.0), interval_shares(P, 1.0, 1.0), atol=1e-12)
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.99])
-def test_where_an_extrapolated_run_ends(decay):
-    """With averages over rounds eta does not depend on who is there, and the limit is that of interval weights."""
+def test_where_an_extrapolated_run_ends():
     from fedswe.availability.schedule import Bernoulli
 
     p, rounds = np.array([0.3, 0.5, 0.7, 0.9]), 6000
     u = np.eye(4)
     task = Quadratic(centers=u.tolist(), curvature=[1.0] * 4, start=0.25)
-    algorithm = ALGORITHMS["interval_extrapolation"](decay=decay, cutoff=1000, longest=4.0)
+    algorithm = ALGORITHMS["interval_extrapolation"](cutoff=1000, longest=4.0)
     local = Local(steps=1, lr=0.01, schedule="constant")
     schedule = Bernoulli(4, 5, lambda t: p)
     engine = BatchedEngine(algorithm, task.build(problems.setting()), schedule, local, problems.SEED)
     found = problems.trajectory(engine, rounds)[rounds // 2 :].mean(axis=0)
     extrapolated, plain = extrapolated_shares(p, u, longest=4.0), interval_shares(p, 1.0, 1.0)
-    assert np.abs(extrapolated - plain).max() > 0.04
-    np.testing.assert_allclose(found, plain if decay else extrapolated, atol=0.02)
+    assert np.abs(extrapolated - plain).max() > 0.04  # a rare client makes eta small in the rounds it is in
+    np.testing.assert_allclose(found, extrapolated, atol=0.02)
 
 
 def test_the_table_of_the_documentation():
@@ -149,6 +147,7 @@ def test_the_table_of_the_documentation():
         "`fedavg`": interval_shares(p, 0.0),
         "`interval_weights` (power 0.5)": interval_shares(p, 0.5),
         "`interval_weights:power=1`": interval_shares(p, 1.0),
+        "`interval_weights:power=1:least=1`": interval_shares(p, 1.0, least=1.0),
         "`decayed_memory:power=0`": memory_shares(p, 0.9, 0.0),
         "`decayed_memory:decay=0.8`": memory_shares(p, 0.8),
         "`decayed_memory` (decay 0.9)": memory_shares(p, 0.9),

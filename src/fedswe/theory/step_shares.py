@@ -49,7 +49,7 @@ def interval_shares(prob: npt.ArrayLike, power: float, least: float = 0.0) -> Fl
         return np.ones(1)
     if least > 0:
         parts = p * weights * _inverse_of_larger(p, weights, least * len(p))
-        return parts / parts.sum()
+        return np.asarray(parts / parts.sum())
     # The factors of the absent do not vanish for s → ∞; that of the client itself falls faster than any power.
     z = _nodes(weights.min(), weights.max(), tail=1.0)
     decayed = np.exp(-np.exp(z)[:, None] * weights)
@@ -79,7 +79,7 @@ def extrapolated_shares(
         square = weights @ ((u - x) ** 2).sum(axis=1) / total
         eta = np.clip(square / np.maximum(2 * ((mean - x) ** 2).sum(axis=1), 1e-300), 1.0, longest)
         parts = (chance[1:] * eta / np.maximum(total, least * len(p))) @ weights
-        before, shares = shares, parts / parts.sum()
+        before, shares = shares, np.asarray(parts / parts.sum())
         if np.abs(shares - before).max() < 1e-13:
             return shares
     raise FedsweError("the limit was not found: there are several, or none")
