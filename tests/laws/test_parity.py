@@ -1,5 +1,7 @@
 """Loop = batched = the published loop, for every algorithm."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -15,9 +17,29 @@ ROUNDS, M = 40, 8
 LOCAL = Local(steps=4, batch_size=16, lr=0.05)
 
 
-def literal_trajectory(case, present):
+@cache
+def noise(i, t, step):
+    """Of a gradient: the same for all algorithms."""
+    return 0.1 * keys.normal(problems.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
+
+
+@cache
+def run(kind, case):
+    """The models, and the means of the clients after each round, of an engine on the quadratic of the workbench."""
+    engine = problems.engine(kind, make(case), problems.quadratic(M), problems.mask(ROUNDS, M), LOCAL)
+    models, means = [engine.server_model().numpy().copy()], []
+    for _ in range(ROUNDS):
+        engine.step()
+        models.append(engine.server_model().numpy().copy())
+        means.append(engine.client_mean().numpy().copy())
+    return np.stack(models), np.stack(means)
+
+
+@cache
+def literal_trajectory(case):
     """The restated loop on the quadratic of the workbench, its local SGD written out in numpy."""
     name, parameters = CASES[case]
+    present = problems.mask(ROUNDS, M)
     u, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
 
     def local_lr(t):
@@ -26,8 +48,7 @@ def literal_trajectory(case, present):
     def local(i, start, t, drift=None):
         x = np.array(start)
         for step in range(LOCAL.steps):
-            noise = 0.1 * keys.normal(problems.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
-            gradient = a[i] * (x - u[i]) + noise
+            gradient = a[i] * (x - u[i]) + noise(i, t, step)
             x = x - local_lr(t) * (gradient if drift is None else gradient + drift)
         return x
 
@@ -56,9 +77,7 @@ def test_every_algorithm_is_restated_and_has_a_case():
 @pytest.mark.parametrize("kind", ["loop", "batched"])
 @pytest.mark.parametrize("case", [case for case, (_, parameters) in CASES.items() if "chain" not in parameters])
 def test_engine_equals_published_loop(case, kind):
-    present = problems.mask(ROUNDS, M)
-    got = problems.trajectory(problems.engine(kind, make(case), problems.quadratic(M), present, LOCAL), ROUNDS)
-    want = literal_trajectory(case, present)
+    got, want = run(kind, case)[0], literal_trajectory(case)
     assert np.ptp(want, axis=0).max() > 0.05  # the model moved, so agreement means something
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
@@ -92,15 +111,7 @@ def test_networks_agree_between_engines(model):
 
 @pytest.mark.parametrize("case", CASES)
 def test_client_mean_agrees_between_engines(case):
-    present = problems.mask(ROUNDS, M)
-    means = []
-    for kind in ("loop", "batched"):
-        engine = problems.engine(kind, make(case), problems.quadratic(M), present, LOCAL)
-        means.append([])
-        for _ in range(25):
-            engine.step()
-            means[-1].append(engine.client_mean().numpy())
-    np.testing.assert_allclose(means[0], means[1], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(run("loop", case)[1], run("batched", case)[1], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("case", CASES)
