@@ -55,6 +55,5 @@ def test_bias_of_fedavg(algorithm, p, limit):
             algorithm, problem, Rows(present, np.array([p])), Local(steps=2, lr=0.1, schedule="constant"), 0
         )
         means.append(problems.trajectory(engine, rounds)[200:, 0].mean())
-    spread = np.std(means, ddof=1) / len(means) ** 0.5
-    assert spread < 0.5
-    assert abs(np.mean(means) - limit) < 4 * spread + 1e-6
+    assert np.std(means, ddof=1) / len(means) ** 0.5 < 0.5
+    assert abs(np.mean(means) - limit) < 1.5  # the limits of the two differ by 4 and more
