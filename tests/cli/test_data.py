@@ -59,7 +59,7 @@ def test_verify_names_what_is_not_official(data):
     """A process of its own, whose log is on stderr."""
     official_files.svhn(data / "svhn")
     done = process("data", "verify", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    out, err = done.communicate(timeout=120)
+    out, err = done.communicate(timeout=300)
     assert done.returncode == 1
     assert out.count("NOT the official file") == 2
     assert "svhn  train: 30 images" in out
@@ -72,7 +72,7 @@ def test_processes_that_decode_at_the_same_time(data):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     several = [process("data", "verify", "svhn", **pipes) for _ in range(3)]
     for one in several:
-        out, err = one.communicate(timeout=120)
+        out, err = one.communicate(timeout=300)
         assert "train: 4,000 images" in out
         assert "decoded again" not in err
     assert len(os.listdir(data / "decoded")) == 1  # and nothing half-written beside it

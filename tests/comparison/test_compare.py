@@ -239,13 +239,13 @@ def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
     assert len(workers_of(running, out)) == 2
     wait_for(lambda: list(out.glob("runs/*/checkpoint.safetensors")))
     os.killpg(running.pid, signal.SIGINT)
-    text, err = running.communicate(timeout=60)
+    text, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (130, "")
     continued = text.splitlines()[-1].removeprefix("stopped   continue with: fedswe ")
     assert shlex.split(continued) == [*command, "--out", "runs/001-compare"]
     assert not (out / "compare.csv").exists()
     finished = process(*shlex.split(continued), **pipes)
-    text, err = finished.communicate(timeout=120)
+    text, err = finished.communicate(timeout=300)
     assert (finished.returncode, err) == (0, "")
     assert "fedswe:k=2" in text
     rows = rows_of((out / "compare.csv").read_text())
