@@ -1,5 +1,6 @@
 """The built-in algorithms by name."""
 
-from fedswe.registry import KINDS, resolve
+from fedswe.kinds import KINDS
+from fedswe.registry import resolve
 
 ALGORITHMS = {name: resolve("algorithm", name) for name in KINDS["algorithm"].builtin}

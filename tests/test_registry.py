@@ -13,7 +13,8 @@ from fedswe.algorithms import FedAvg
 from fedswe.availability import Always
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump, load, load_text
-from fedswe.registry import KINDS, find, name_of, resolve, split
+from fedswe.kinds import KINDS
+from fedswe.registry import find, name_of, resolve
 from fedswe.sources import sources
 from fedswe.tasks import Quadratic
 
@@ -43,8 +44,9 @@ def test_values_do_not_import_torch():
         import sys
         import fedswe.availability, fedswe.tasks, fedswe.core.keys
         from fedswe import registry
+        from fedswe.kinds import KINDS
         from fedswe.experiment.configuration import dump, load
-        for kind in registry.KINDS:
+        for kind in KINDS:
             assert all(registry.titles(kind).values())
         dump(load(None, ["algorithm.name=fedau", "local.chain=clip:5", "evaluate.model=ema"]))
         assert "torch" not in sys.modules
@@ -131,21 +133,6 @@ def test_a_class_that_cannot_be_imported_again_is_refused(folder):
         with pytest.raises(FedsweError, match=rf"^the algorithm {cls.__name__} cannot be imported again: move it .*$"):
             run(value, out=folder / "out")
     assert not (folder / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("fedswe", ("fedswe", [])),
-        ("fedswe:k=10:lr=2", ("fedswe", ["k=10", "lr=2"])),
-        ("./mine.py:Half:share=0.1", ("./mine.py:Half", ["share=0.1"])),
-        ("package.module:Half", ("package.module:Half", [])),
-        ("mine:Half:0.1", ("mine:Half", ["0.1"])),
-        ("fedsve:5", ("fedsve", ["5"])),
-    ],
-)
-def test_a_name_and_its_parameters(text, parts):
-    assert split("algorithm", text) == parts
 
 
 # classes that cannot be used -----------------------------------------------------------------------------

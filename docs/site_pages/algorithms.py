@@ -8,6 +8,7 @@ from typing import Any
 from fedswe import registry
 from fedswe.cli.list_show import description
 from fedswe.core.algorithm import Algorithm
+from fedswe.kinds import KINDS
 from site_pages.markdown import code, page, table, toctree
 
 SOURCES = "../../../src"  # from docs/generated/algorithms
@@ -37,7 +38,7 @@ DEFAULTS = {
 
 
 def pages() -> dict[str, str]:
-    names = list(registry.KINDS["algorithm"].builtin)
+    names = list(KINDS["algorithm"].builtin)
     made = {f"algorithms/{name}.md": _page(name) for name in names}
     rows = [(f"[`{name}`]({name}.md)", registry.titles("algorithm")[name]) for name in names]
     intro = "One page each, made of the definition itself; `fedswe show NAME` prints the same."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedswe import registry
 from fedswe.cli.list_show import description
+from fedswe.kinds import KINDS
 from site_pages.markdown import code, page, table
 
 TITLES = {
@@ -22,7 +23,7 @@ def pages() -> dict[str, str]:
 
 def _page(kind: str, title: str) -> str:
     parts = ["`fedswe show NAME` prints the same."]
-    for name in registry.KINDS[kind].builtin:
+    for name in KINDS[kind].builtin:
         entry = description(kind, name, registry.resolve(kind, name))
         rows = [(code(p["key"]), code(repr(p["default"])), p["meaning"]) for p in entry["parameters"]]
         parts += [f"## {name}", f"**{entry['title']}**", entry["description"]]

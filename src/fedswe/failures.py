@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from fedswe.errors import FedsweError, first_line, located
-from fedswe.registry import own_names
+from fedswe.plugins import own_names
 
 TRACEBACK = "FEDSWE_TRACEBACK"  # environment variable: show the whole traceback of a failure too
 _ALLOCATION = ("can't allocate memory", "out of memory", "not enough memory")  # torch, on a CPU and on a GPU

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from fedswe.errors import FedsweError
-from fedswe.registry import function, instance, place_of, source_digest
+from fedswe.plugins import function, place_of, source_digest
+from fedswe.short_forms import instance
 
 Digests = dict[str, str]  # sha256 by file or module
 

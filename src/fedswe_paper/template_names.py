@@ -11,8 +11,7 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
-import scipy.stats
-
+from fedswe.confidence import quantile
 from fedswe.errors import FedsweError, require
 from fedswe_paper.claims import CLAIMS
 from fedswe_paper.recipes.accuracy_tables import ALPHAS, GAMMAS
@@ -54,7 +53,7 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "verdicts": terms.counted(in_the_paper=True), "variants": terms.counted(in_the_paper=False),
 
         "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
-        "sure": sure, "by": by, "share": share, "short": short, "falls": falls, "clear": clear, "t_factor": t_factor,
+        "sure": sure, "by": by, "share": share, "short": short, "falls": falls, "clear": clear, "quantile": quantile,
 
         "steady": STEADY, "alphas": ALPHAS, "gammas": GAMMAS, "depths": DEPTHS,
         "ks": [int(k) for k in SCALES["full"].ks],
@@ -168,16 +167,11 @@ def sure(*facts: bool) -> str:
     return ""
 
 
-def t_factor(seeds: int) -> float:
-    """How many standard errors a mean of so many seeds must be away from 0, at a level of 95 %."""
-    return float(scipy.stats.t.ppf(0.975, seeds - 1))
-
-
 def clear(number: Number) -> bool:
     """Whether the difference is beyond noise."""
     if number.spread is None:
         raise FedsweError(f"{number} is of one seed: nothing says how large its noise is")
-    return abs(number.mean) > t_factor(len(number.seeds)) * number.spread
+    return abs(number.mean) > quantile(len(number.seeds) - 1) * number.spread
 
 
 def share(facts: Iterable[bool]) -> str:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedswe import registry
+from fedswe import registry, short_forms
 from fedswe.availability import (
     Adversarial,
     Always,
@@ -48,7 +48,7 @@ def population(m, seed=0):
 
 
 def made(name):
-    return registry.instance("availability", name, "availability")
+    return short_forms.instance("availability", name, "availability")
 
 
 @pytest.mark.parametrize("m", [1, 2, 30])

@@ -49,7 +49,7 @@ def attack_client(folder, name, count, seed):
     net = Network(folder, quadratic(name, p=1.0))
     net.round()
     job = Packet.from_bytes(net.server.jobs([0])[0].to_bytes())
-    based = net.server._job(0, attach_base=True)
+    based = net.server._packets.job(0, attach_base=True)
     expected = net.clients[0].handle(job).to_bytes()
     valid = [job.to_bytes(), based.to_bytes()]
     net.converse(0, job)

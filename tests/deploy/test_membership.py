@@ -10,7 +10,7 @@ from torch import nn
 
 from fedswe.core.algorithm import Job
 from fedswe.deploy import InMemoryTransport, Rounds, ServerEndpoint, ledger, verify
-from fedswe.deploy.applied_requests import AppliedRequests
+from fedswe.deploy.applied_requests import AppliedRequests, require_possible
 from fedswe.deploy.backup import backup, restore
 from fedswe.deploy.ledger import Contents
 from fedswe.deploy.ledger_lines import Change, Entry, Title
@@ -234,7 +234,7 @@ def test_each_algorithm_says_whether_clients_may_leave(scratch, name):
     net.round()
     if not ALGORITHMS[name].members_change:
         with pytest.raises(FedsweError, match=r"contains the contributions .* `fedswe deploy evict`"):
-            net.server.require_possible("leave", 0)
+            require_possible(net.server, "leave", 0)
         assert net.server.m == 3
         return
     net.server.change("leave", 0)
@@ -267,7 +267,7 @@ def test_each_algorithm_says_whether_clients_may_join(scratch, name):
 def test_a_task_that_divides_its_data_takes_no_client(scratch):
     net = Network(scratch, quadratic("fedswe", m=2, simulate_absence=False))
     with pytest.raises(FedsweError, match="divides one data set"):
-        net.server.require_possible("join", 2)
+        require_possible(net.server, "join", 2)
     RequestFolder(net.server.directory).submit(Request("join", 2))
     net.server.release()
     with pytest.raises(FedsweError, match="divides one data set"):
@@ -277,23 +277,23 @@ def test_a_task_that_divides_its_data_takes_no_client(scratch):
 def test_simulated_absence_takes_no_client(scratch):
     net = Network(scratch, deployment("fedswe", Sites(clients=2), 4, "eager"))
     with pytest.raises(FedsweError, match="simulated availability"):
-        net.server.require_possible("join", 2)
+        require_possible(net.server, "join", 2)
 
 
 def test_the_last_clients_that_a_round_needs_cannot_leave(scratch):
     net = Network(scratch, sites("fedswe", 3, min_clients=2))
     net.server.change("leave", 0)
     with pytest.raises(FedsweError, match="client 1 cannot leave: a round needs 2 clients, and 1 others take part"):
-        net.server.require_possible("leave", 1)
+        require_possible(net.server, "leave", 1)
     with pytest.raises(FedsweError, match="client 0 is not a member"):
-        net.server.require_possible("evict", 0)
+        require_possible(net.server, "evict", 0)
 
 
 def test_evicted_clients_are_none_of_those_that_a_round_needs(scratch):
     net = Network(scratch, sites("fedswe", 3, min_clients=2))
     net.server.change("evict", 0)
     with pytest.raises(FedsweError, match="client 1 cannot leave: a round needs 2 clients, and 1 others take part"):
-        net.server.require_possible("leave", 1)
+        require_possible(net.server, "leave", 1)
 
 
 def test_a_client_that_leaves_is_not_evicted_any_more(scratch):

@@ -27,6 +27,6 @@ def test_its_speeds_are_measured():
 
 
 def test_it_counts_the_availability_models():
-    from fedswe import registry
+    from fedswe.kinds import KINDS
 
-    assert f"[{len(registry.KINDS['availability'].builtin)} models](configuration.md#availability)" in PAGE
+    assert f"[{len(KINDS['availability'].builtin)} models](configuration.md#availability)" in PAGE

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from fedswe.confidence import Interval
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import SCALES, Setting
-from fedswe.gym.standings import Interval, SettingResult, entry, standings
+from fedswe.gym.standings import SettingResult, entry, standings
 from tests.gym.rows import row
 
 SEEDS = (3, 4, 6)
@@ -73,10 +74,6 @@ def test_standings_order_by_the_worst_case_and_put_failures_last():
     unmeasured = standings(found, [Rule("fedvarp")])[0]
     assert unmeasured.failed == ()
     assert unmeasured.problem == "not completely measured in digits-sine and 1 more"
-
-
-def test_one_seed_has_no_interval():
-    assert math.isnan(Interval.of([1.0]).half)
 
 
 def test_a_rate_at_the_edge_is_marked():

@@ -193,12 +193,11 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1
         weights = {i: np.mean(recorded[i] or [1.0]) ** power for i in there}
         if there:
             moved = {i: local(i, x, t) - x for i in there}
-            mean = sum(weights[i] * moved[i] for i in there) / sum(weights.values())
-            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in there) / sum(weights.values())
-            length = min(max(1.0, squares / (2 * np.sum(mean**2))), longest)
-            if sum(weights.values()) < least * m:
-                length *= sum(weights.values()) / (least * m)
-            x = x + lr * length * mean
+            total = sum(weights.values())
+            mean = sum(weights[i] * moved[i] for i in there) / total
+            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in there) / total
+            eta = min(max(1.0, squares / (2 * np.sum(mean**2))), longest)
+            x = x + lr * eta * mean * total / max(total, least * m)
         for i in range(m):
             waited[i] += 1
             if mask[t, i] or waited[i] == cutoff:
@@ -208,8 +207,8 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1
     return xs
 
 
-def interval_extrapolation(x0, mask, local, *, power=1.0, longest=10.0, **parameters):
-    return interval_weights(x0, mask, local, power=power, longest=longest, **parameters)
+def interval_extrapolation(x0, mask, local, *, power=1.0, longest=10.0, least=1.0, **parameters):
+    return interval_weights(x0, mask, local, power=power, longest=longest, least=least, **parameters)
 
 
 def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):

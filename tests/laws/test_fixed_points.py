@@ -76,9 +76,9 @@ def test_biased(name):
 AGES = np.array([[(t + 1) % every for every in EVERY] for t in range(4)])  # of the last update, in each round
 
 
-def share_of_steps(weights):
+def share_of_steps(weights, least):
     """The mean over the rounds of a period of each client's part of the step; [4, 3] gives [3]."""
-    return (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0)
+    return (weights / np.maximum(weights.sum(axis=1, keepdims=True), 3 * least)).mean(axis=0)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,7 @@ def share_of_steps(weights):
     [
         ("interval_weights", {"power": 0.5}, (AGES == 0) * EVERY**0.5),
         ("interval_weights", {"power": 1.0}, (AGES == 0) * EVERY),
+        ("interval_weights", {"power": 1.0, "least": 1.0}, (AGES == 0) * EVERY),
         ("decayed_memory", {"decay": 0.9, "power": 0.0}, 0.9**AGES),
         ("decayed_memory", {"decay": 0.9}, 0.9**AGES * (0.9 + 0.1 * EVERY)),
         ("decayed_memory", {"decay": 0.6}, 0.6**AGES * (0.6 + 0.4 * EVERY)),
@@ -96,7 +97,7 @@ def test_self_normalised_weights(name, parameters, weights, monkeypatch):
     """With few clients, dividing by the weights of those that are there brings back most of FedAvg's bias; dividing by
     the decayed weights of all leaves a tenth of it."""
     monkeypatch.setitem(PARAMETERS, name, parameters)
-    predicted = minimum(share_of_steps(weights))
+    predicted = minimum(share_of_steps(weights, parameters.get("least", 0.0)))
     bias, of_fedavg = predicted - OPTIMUM, minimum(SHARE) - OPTIMUM
     assert abs(bias / of_fedavg) < (0.1 if name == "decayed_memory" else 0.9)
     assert last_period(name).mean() == pytest.approx(predicted, abs=0.03)

@@ -71,12 +71,11 @@ def test_the_bound_settles_at_the_quantile_of_the_echoes():
 
 
 def test_extrapolation_by_1_is_interval_weights():
-    bounded = models("interval_extrapolation", longest=1.0, power=0.5, cutoff=6)
-    np.testing.assert_array_equal(bounded, models("interval_weights", power=0.5, cutoff=6))
-    assert (
-        np.abs(models("interval_extrapolation", cutoff=6) - models("interval_weights", power=1.0, cutoff=6)).max()
-        > 0.01
-    )
+    for least in (0.0, 1.0):
+        plain = models("interval_weights", power=0.5, cutoff=6, least=least)
+        bounded = models("interval_extrapolation", longest=1.0, power=0.5, cutoff=6, least=least)
+        np.testing.assert_array_equal(bounded, plain)
+        assert np.abs(models("interval_extrapolation", power=0.5, cutoff=6, least=least) - plain).max() > 0.01
 
 
 def test_interval_weights_with_least_1_are_fedau_while_the_weights_sum_to_at_most_m():
@@ -100,7 +99,7 @@ def test_interval_weights_with_least_1_bound_the_step_of_a_group_that_comes_toge
 def test_one_client_alone_is_not_extrapolated():
     alone = np.zeros_like(PRESENT)
     alone[:, 2] = True
-    assert_same(models("interval_extrapolation", alone), models("fedavg", alone))
+    assert_same(models("interval_extrapolation", alone, least=0.0), models("fedavg", alone))
 
 
 def test_focus_with_one_local_step_averages_the_latest_gradients():

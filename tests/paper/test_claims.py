@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedswe.confidence import CONFIDENCE, quantile
 from fedswe_paper.claims import CLAIMS, RULE, judge, publish_claims
 from fedswe_paper.decisions import DECISIONS, exact
-from fedswe_paper.decisions.margin import CONFIDENCE, ENOUGH, pooled, quantile
+from fedswe_paper.decisions.margin import ENOUGH, pooled
 from fedswe_paper.decisions.statistics import accuracy, arrival, peak, swing
 from fedswe_paper.measurements import CHANCE, Measurements
 from fedswe_paper.recipes import RECIPES

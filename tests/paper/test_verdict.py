@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from fedswe_paper.decisions.margin import Margin, Numbers, Spread, difference, exact, margin, quantile
+from fedswe.confidence import quantile
+from fedswe_paper.decisions.margin import Margin, Numbers, Spread, difference, exact, margin
 from fedswe_paper.decisions.verdict import Finding, Verdict, at_least, both, combined, every
 
 YES, NO, OPEN, LOST = "holds", "does not hold", "undecided", "diverged, undecided"

@@ -3,12 +3,12 @@
 import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
+from fedswe.foreign_code import only_code_of
 from fedswe.gym.gym import Gym
 from fedswe.gym.measured import to_csv
 from fedswe.gym.rules import rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import results, standings
-from fedswe.registry import only_code_of
 from fedswe.report.build import report_on
 from fedswe.report.charts import Curves, Intervals
 from tests.gym.rows import row

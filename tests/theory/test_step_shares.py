@@ -12,25 +12,41 @@ from fedswe.core.local import Local
 from fedswe.engine import BatchedEngine
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
+from fedswe.theory import step_shares
 from fedswe.theory.aggregation_weights import aggregation_weights
-from fedswe.theory.step_shares import interval_shares, memory_shares
+from fedswe.theory.step_shares import extrapolated_shares, interval_shares, memory_shares
 from tests import problems
 from tests.algorithms import ALGORITHMS
 
 P = np.array([0.3, 0.6, 0.9])
 
 
+@pytest.mark.parametrize("least", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
-def test_interval_shares_by_enumeration(power):
-    expected, somebody = np.zeros(3), 0.0
+def test_interval_shares_by_enumeration(power, least):
+    expected = np.zeros(3)
     for there in itertools.product((0, 1), repeat=3):
         there = np.array(there)
         if there.any():
             chance = np.prod(np.where(there, P, 1 - P))
             weights = there * P**-power
-            expected += chance * weights / weights.sum()
-            somebody += chance
-    np.testing.assert_allclose(interval_shares(P, power), expected / somebody, atol=1e-12)
+            expected += chance * weights / max(weights.sum(), 3 * least)
+    np.testing.assert_allclose(interval_shares(P, power, least), expected / expected.sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [np.linspace(0.05, 0.9, 12), np.full(12, 0.5), np.array([1.0] * 11 + [0.01])])
+def test_series_and_enumeration(p, monkeypatch):
+    enumerated = interval_shares(p, 1.0, 1.0)
+    monkeypatch.setattr(step_shares, "_ENUMERATED", 0)
+    np.testing.assert_allclose(interval_shares(p, 1.0, 1.0), enumerated, rtol=1e-5)
+
+
+def test_a_bounded_step_is_between_fedau_and_interval_weights():
+    p = beta(1.0, 5.2).ppf((np.arange(100) + 0.5) / 100)
+    distance = [np.abs(interval_shares(p, 1.0, least) - 0.01).sum() for least in (0.0, 0.5, 1.0)]
+    assert distance[0] > distance[1] > distance[2]
+    # never more weight than this: then the rule is FedAU, which is unbiased
+    np.testing.assert_allclose(interval_shares(P, 1.0, (1 / P).sum() / 3), np.ones(3) / 3)
 
 
 @pytest.mark.parametrize(("decay", "power"), [(0.5, 0.0), (0.5, 1.0), (0.9, 1.0), (0.97, 0.5)])
@@ -86,6 +102,39 @@ def test_a_run_with_a_small_rate_ends_where_the_shares_say(decay, power):
     # Standard error of the mean over the second half: about 0.05, from 20 relaxation times.
     assert models[rounds // 2 :].mean() == pytest.approx(memory_shares(P, decay, power) @ u, abs=0.12)
     assert abs(memory_shares(P, 0.0, 0.0) @ u - u.mean()) > 0.25  # FedAvg's bias, for comparison
+
+
+def test_extrapolated_shares_by_enumeration():
+    """At the limit the expected step vanishes; it is computed here set by set, as the algorithm does."""
+    u, m = np.array([[0.0, 0.0], [1.0, 0.5], [3.0, -1.0]]), 3
+    x = extrapolated_shares(P, u) @ u
+    expected = np.zeros(2)
+    for there in itertools.product((0, 1), repeat=m):
+        there = np.flatnonzero(there)
+        if len(there):
+            w, moves = 1 / P[there], u[there] - x
+            mean = w @ moves / w.sum()
+            eta = min(max(1.0, w @ (moves**2).sum(1) / (2 * w.sum() * (mean @ mean))), 10.0)
+            chance = np.prod([P[i] if i in there else 1 - P[i] for i in range(m)])
+            expected += chance * eta * mean * min(1.0, w.sum() / m)
+    np.testing.assert_allclose(expected, 0, atol=1e-10)
+    np.testing.assert_allclose(extrapolated_shares(P, u, longest=1.0), interval_shares(P, 1.0, 1.0), atol=1e-12)
+
+
+def test_where_an_extrapolated_run_ends():
+    from fedswe.availability.schedule import Bernoulli
+
+    p, rounds = np.array([0.3, 0.5, 0.7, 0.9]), 6000
+    u = np.eye(4)
+    task = Quadratic(centers=u.tolist(), curvature=[1.0] * 4, start=0.25)
+    algorithm = ALGORITHMS["interval_extrapolation"](cutoff=1000, longest=4.0)
+    local = Local(steps=1, lr=0.01, schedule="constant")
+    schedule = Bernoulli(4, 5, lambda t: p)
+    engine = BatchedEngine(algorithm, task.build(problems.setting()), schedule, local, problems.SEED)
+    found = problems.trajectory(engine, rounds)[rounds // 2 :].mean(axis=0)
+    extrapolated, plain = extrapolated_shares(p, u, longest=4.0), interval_shares(p, 1.0, 1.0)
+    assert np.abs(extrapolated - plain).max() > 0.04  # a rare client makes eta small in the rounds it is in
+    np.testing.assert_allclose(found, extrapolated, atol=0.02)
 
 
 def test_the_table_of_the_documentation():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from fedswe.algorithms.fedau import Client
@@ -24,15 +24,16 @@ class IntervalExtrapolation(IntervalWeights):
 
         w_i = omega_i^power;   W = sum_A w_i;   D = (sum_A w_i D_i) / W   with D_i = end_i - x
         x   = x + lr eta D W / max(W, least m)
-        eta = (sum_A w_i |D_i|^2) / (2 |D|^2 W),   at least 1 and at most `longest`
+        eta = (sum_A w_i |D_i|^2) / (2 W |D|^2),   at least 1 and at most `longest`
 
     Clients with different data pull in different directions, and their mean is short; eta makes up for it, and is 1
-    for clients that agree or for one alone. power = 0 is FedExP with a bound in place of its epsilon; longest = 1 is
-    interval weights. The server needs three sums. Near the end eta is large and the model moves around the optimum:
-    serve an average.
+    for clients that agree or for one alone. power = 0 with least = 0 is FedExP with a bound in place of its epsilon;
+    longest = 1 is interval weights. The server needs three sums. Near the end eta is large and the model moves around
+    the optimum: serve an average.
     """
 
     power: float = 1.0  # of the interval: 0 weighs all alike, as FedExP
+    least: float = 1.0  # share of m that the weighted sum is divided by at least
     longest: float = 10.0  # bound of eta
 
     title: ClassVar[str] = "weighted mean, weights = participation intervals, extrapolated where clients disagree"
@@ -51,11 +52,10 @@ class IntervalExtrapolation(IntervalWeights):
         return after, WeightedSquare(sent.progress, sent.weight, sent.weight * length**2)
 
     def merge(self, s: Model, total: Any, count: int, at: ServerView) -> Update:
-        if count == 0:
-            return Update(s, s.x)
-        mean = total.progress / total.weight
+        update = super().merge(s, total, count, at)
+        if update.step is None:
+            return update
         tiny = 1e-30  # where no client moved
-        length = mean.norm(dim=-1, keepdim=True)
-        eta = (total.square / total.weight / (2 * length**2).clamp(min=tiny)).clamp(1.0, self.longest)
-        share = (total.weight / (self.least * at.m or tiny)).clamp(max=1.0)
-        return Update(s, s.x, share * eta * mean)
+        mean = (total.progress / total.weight).norm(dim=-1, keepdim=True)
+        eta = (total.square / total.weight / (2 * mean**2).clamp(min=tiny)).clamp(1.0, self.longest)
+        return replace(update, step=eta * update.step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,7 +48,7 @@ class IntervalWeights(Algorithm):
         super().__post_init__()
         require(0 <= self.power <= 10, f"power must be between 0 and 10, not {self.power:g}")  # no overflow in float32
         check_cutoff(self.cutoff)
-        require(0 <= self.least <= 1, f"least must be between 0 and 1, not {self.least:g}")
+        require(0 <= self.least < math.inf, f"least must be at least 0 and finite, not {self.least:g}")
 
     def client_init(self, x0: Vector) -> Client:
         return no_intervals(x0)

@@ -158,7 +158,9 @@ def _self_normalised(scenario: Scenario, tables: Sequence[Floats]) -> dict[str, 
     weights = own if type(own) is IntervalWeights else IntervalWeights()
     memory = own if isinstance(own, DecayedMemory) else DecayedMemory()
     shares = {
-        f"interval_weights power={weights.power:g}": [interval_shares(t[0], weights.power) for t in tables],
+        f"interval_weights power={weights.power:g}": [
+            interval_shares(t[0], weights.power, weights.least) for t in tables
+        ],
         f"decayed_memory decay={memory.decay:g}": [memory_shares(t[0], memory.decay, memory.power) for t in tables],
     }
     return {name: [ExpectedLimit(one[None], one[None]) for one in found] for name, found in shares.items()}

@@ -12,7 +12,7 @@ from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json
 from fedswe.cli.deploy_arguments import RunFolder, find_tasks
 from fedswe.errors import FedsweError, require
-from fedswe.registry import only_code_of
+from fedswe.foreign_code import only_code_of
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:

@@ -295,10 +295,11 @@ class _Imports:
 def _plug_ins() -> Iterator[Check]:
     """Parts that other packages publish and that cannot be used."""
     from fedswe import registry
+    from fedswe.kinds import KINDS
 
-    for kind in registry.KINDS:
+    for kind in KINDS:
         for name, title in registry.titles(kind).items():
-            if name not in registry.KINDS[kind].builtin:
+            if name not in KINDS[kind].builtin:
                 broken = title.startswith("cannot be used")
                 fix = "repair or uninstall its package" if broken else ""
                 yield Check(f"{kind} {name}", "note" if broken else "ok", printable(title), fix)

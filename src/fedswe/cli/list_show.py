@@ -15,22 +15,20 @@ from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table
 from fedswe.comparison.labels import label_of
 from fedswe.errors import FedsweError, first_line, located
+from fedswe.kinds import KINDS, kind_with_base
 
 _COUNTED = ("kept at the server", "kept at each client", "down before the work", "up", "reply after the merge")
 
 
 def _complete(incomplete: str) -> list[tuple[str, str]]:
     return [
-        (name, title)
-        for kind in registry.KINDS
-        for name, title in registry.titles(kind).items()
-        if name.startswith(incomplete)
+        (name, title) for kind in KINDS for name, title in registry.titles(kind).items() if name.startswith(incomplete)
     ]
 
 
 def list_command(as_json: Json = False) -> None:
     """List algorithms, availability models, clocks, tasks, transforms, outputs and history columns."""
-    titles = {kind: registry.titles(kind) for kind in registry.KINDS}
+    titles = {kind: registry.titles(kind) for kind in KINDS}
     if as_json:
         print_json(titles)
         return
@@ -98,7 +96,7 @@ def _default(field: Field[Any]) -> Any:
     if field.default is not MISSING:
         return field.default
     made = field.default_factory() if field.default_factory is not MISSING else None
-    kind = next((kind for owner in type(made).__mro__ if (kind := registry.kind_with_base(owner))), None)
+    kind = next((kind for owner in type(made).__mro__ if (kind := kind_with_base(owner))), None)
     return label_of(kind, made) if kind else made  # another part, by its name
 
 

@@ -9,7 +9,7 @@ import typer
 
 from fedswe.cli.console import console
 from fedswe.errors import require
-from fedswe.registry import only_code_of
+from fedswe.foreign_code import only_code_of
 
 
 def report_command(

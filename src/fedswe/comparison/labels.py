@@ -8,6 +8,7 @@ from typing import Any
 from fedswe import registry
 from fedswe.errors import require
 from fedswe.experiment.parameters import changed
+from fedswe.kinds import kind_with_base
 
 
 def split_labels(text: str) -> list[str]:
@@ -41,7 +42,7 @@ def label_of(kind: str, part: Any) -> str:
 def _written(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_written, value))}]"
-    kind = next((k for owner in type(value).__mro__ if (k := registry.kind_with_base(owner))), None)
+    kind = next((k for owner in type(value).__mro__ if (k := kind_with_base(owner))), None)
     return label_of(kind, value) if kind else number_text(value) if isinstance(value, float) else str(value)
 
 

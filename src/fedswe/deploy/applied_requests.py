@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedswe.deploy.ledger_lines import Action
 from fedswe.deploy.log_file import fields, log
+from fedswe.deploy.membership import require_joining, require_leaving
 from fedswe.deploy.requests import Request, RequestFolder
 from fedswe.deploy.server import ServerEndpoint
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, require
 
 
 class AppliedRequests:
@@ -29,7 +31,7 @@ class AppliedRequests:
             return
         if self._has_effect(path, request):
             try:
-                server.require_possible(request.action, request.client)
+                require_possible(server, request.action, request.client)
             except FedsweError as error:
                 self._control.refuse(path, str(error))
                 return
@@ -66,6 +68,27 @@ class AppliedRequests:
         if message not in self._said:
             log.warning("%s", message)
         self._said.add(message)
+
+
+def require_possible(server: ServerEndpoint, action: Action, client: int) -> None:
+    """Refuse a decision that has no meaning in this run."""
+    membership, needed = server.membership, max(server.deployment.min_clients, 1)
+    if action in ("evict", "admit", "leave"):
+        require(client in membership.members(server.t), f"client {client} is not a member of the run")
+    if action == "leave":
+        require_leaving(server.algorithm)
+        others = len(server.participants - {client})
+        require(
+            others >= needed,
+            f"client {client} cannot leave: a round needs {needed} clients, and {others} others take part",
+        )
+    if action == "join":
+        require_joining(server.algorithm, server.problem.loads_by_client, server.deployment.simulate_absence)
+        require(
+            client == membership.numbers < server.problem.m,
+            f"client {client} cannot join: the next number is {membership.numbers}, "
+            f"and the task has {server.problem.m} clients",
+        )
 
 
 def _given_since(path: Path, then: float) -> bool:

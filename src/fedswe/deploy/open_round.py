@@ -61,7 +61,7 @@ class OpenRound:
         model: Vector,
     ) -> None:
         self._protocol, self._clients, self._files, self._limit = protocol, clients, files, limit
-        self._run, self._epoch, self.t, self.down = run, epoch, t, down
+        self.run, self.epoch, self.t, self.down = run, epoch, t, down
         self._moves, self._bound = Moves(protocol, clients, t, down), limit.bound(model)
         self.available: set[int] = set()  # connected, and not absent by the simulated availability
         self.asked: set[int] = set()
@@ -111,17 +111,20 @@ class OpenRound:
         self._files.remove_report(self.t, client)
         self._reject(client, Rejection(reason, message))
 
+    @property
+    def moves(self) -> dict[int, float]:
+        """How far the clients with an accepted report moved; empty without a limit."""
+        return {} if self._limit.off else {client: report.move for client, report in self.reports.items()}
+
     def refuse_far_moves(self) -> None:
         """Reject the reports that moved too far, compared with the moves of other clients."""
-        moves = {client: report.move for client, report in self.reports.items()}
+        moves = self.moves
         for client, limit in self._limit.exceeded(moves, self._bound).items():
             self.refuse(client, "norm", f"it moved by {moves[client]:.3g}, the limit is {limit:.3g}")
 
     def farthest(self) -> int:
         """The client whose accepted report moved farthest."""
-        moves = {client: report.move for client, report in self.reports.items()}
-        if self._limit.off:
-            moves = {client: self._moves.of(client, self.report(client)) for client in self.reports}
+        moves = self.moves or {client: self._moves.of(client, self.report(client)) for client in self.reports}
         return max(moves, key=lambda client: (moves[client], client))
 
     def report(self, client: int) -> Any:
@@ -158,12 +161,12 @@ class OpenRound:
     def _accept(self, client: int, packet: Packet) -> bool:
         header = packet.header
         _demand(header.get("client") == client, "client", f"it says it is client {header.get('client')!a:.20}")
-        _demand(header.get("run") == self._run, "run", "it belongs to another run")
+        _demand(header.get("run") == self.run, "run", "it belongs to another run")
         if isinstance(stored := header.get("holds"), str):
             self._clients.stored[client] = stored[:64]
         if packet.kind == "ack":
             return False  # an ack only says what the client has stored
-        _demand(header.get("epoch") == self._epoch, "epoch", "it answers the server before its restart")
+        _demand(header.get("epoch") == self.epoch, "epoch", "it answers the server before its restart")
         _demand(header.get("round") == self.t, "round", f"it is of round {header.get('round')!a:.20}")
         _demand(client in self.asked, "uninvited", "it was not asked")
         if packet.kind == "need_state":

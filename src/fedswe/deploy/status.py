@@ -27,6 +27,7 @@ from fedswe.deploy.totals import Totals
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import configuration
 from fedswe.experiment.experiment import output_label
+from fedswe.kinds import KINDS
 from fedswe.results.history import Row
 
 RECENT = 10  # last rounds whose rejected messages are an alarm
@@ -198,7 +199,7 @@ def _served(table: dict[str, Any]) -> str:
     if isinstance(serve := _entry(table, "evaluate", "serve"), str) and serve:
         return output_label(serve)
     name = _entry(table, "algorithm", "name")
-    known = registry.KINDS["algorithm"].builtin
+    known = KINDS["algorithm"].builtin
     return served_by_default(registry.resolve("algorithm", name) if name in known else Algorithm)
 
 

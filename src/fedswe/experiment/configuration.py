@@ -15,11 +15,12 @@ import numpy as np
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
-from fedswe import registry
+from fedswe import registry, short_forms
 from fedswe.core.checked import types_of
 from fedswe.core.local import Local
 from fedswe.errors import FedsweError, first_line, located, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
+from fedswe.kinds import kind_with_base
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -64,7 +65,7 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise FedsweError(f"cannot read {word!r}: overrides are section.key=value, e.g. algorithm.k=0")
-        parsed.append((*key.partition("."), registry.toml_value(text)))
+        parsed.append((*key.partition("."), short_forms.toml_value(text)))
     for section, dot, name, value in sorted(parsed, key=lambda item: item[2] != "name"):
         if not dot:
             table[section] = value
@@ -161,9 +162,9 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
         raise FedsweError(f"{where}: must be a number, not {str(value).lower()}")
     if isinstance(value, date | time) and str in alternatives:
         return value.isoformat()  # a timestamp without quotes, which TOML has a type for
-    if (single := registry.kind_with_base(hint)) and isinstance(value, str | dict):
+    if (single := kind_with_base(hint)) and isinstance(value, str | dict):
         return _element(single, value, where, "it")
-    kind = registry.kind_with_base(arguments[0]) if origin is tuple else None
+    kind = kind_with_base(arguments[0]) if origin is tuple else None
     if isinstance(value, str) and (origin is list or kind):
         value = [word.strip() for word in value.split(",") if word.strip()]
     require(
@@ -178,7 +179,7 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
 def _element(kind: str, item: Any, where: str, what: str = "each element") -> Any:
     """One named part in another: a table with a name, or a text such as clip:5 or adam:beta1=0.9:beta2=0.99."""
     if isinstance(item, str):
-        item = registry.short_form(kind, item, where)
+        item = short_forms.short_form(kind, item, where)
     if not isinstance(item, dict) or "name" not in item:
         raise FedsweError(f"{where}: {what} must be a table with a name, or NAME:VALUE, not {item!r}")
     return named(kind, item, where)
@@ -287,12 +288,12 @@ def _parameters(value: Any, where: str) -> Table:
     table: Table = {}
     for f in fields(value):
         held, hint = getattr(value, f.name), types_of(type(value)).get(f.name, Any)
-        kind = registry.kind_with_base(get_args(hint)[0]) if get_origin(hint) is tuple else None
+        kind = kind_with_base(get_args(hint)[0]) if get_origin(hint) is tuple else None
         if not f.init or held is None:
             continue
         if kind:
             table[f.name] = [_named_table(kind, item, _where(where, f.name)) for item in held]
-        elif single := registry.kind_with_base(hint):
+        elif single := kind_with_base(hint):
             table[f.name] = _named_table(single, held, _where(where, f.name))
         else:
             table[f.name] = _plain(held, _where(where, f.name))

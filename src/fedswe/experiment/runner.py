@@ -20,7 +20,6 @@ from fedswe.experiment.configuration import dump, load_text, refuse_other, setti
 from fedswe.experiment.experiment import Experiment, assemble
 from fedswe.experiment.parameters import changed
 from fedswe.experiment.result import Result
-from fedswe.registry import instance
 from fedswe.results.divergence import divergence
 from fedswe.results.history import History, Row, Tally
 from fedswe.results.lines import Lines
@@ -28,6 +27,7 @@ from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
 from fedswe.results.reported import ReportedLines
 from fedswe.results.run_directory import Checkpoint, RunDirectory
+from fedswe.short_forms import instance
 from fedswe.sources import recorded, refuse_changed
 from fedswe.tracking.tracker import Status, check_trackers
 from fedswe.tracking.tracking import Tracking

@@ -8,6 +8,7 @@ from typing import Any
 from fedswe import registry
 from fedswe.experiment.configuration import DEFAULT, PLAIN
 from fedswe.experiment.experiment import Experiment
+from fedswe.kinds import KINDS
 
 _PLAIN_VALUES = (bool, int, float, str, list, tuple)
 
@@ -24,7 +25,7 @@ def with_defaults(config: dict[str, Any]) -> dict[str, Any]:
             continue
         if section in PLAIN:
             complete[section] = {**_defaults(PLAIN[section]), **part}
-        elif section in DEFAULT and part.get("name") in registry.KINDS[section].builtin:
+        elif section in DEFAULT and part.get("name") in KINDS[section].builtin:
             complete[section] = {**_defaults(registry.resolve(section, part["name"])), **part}
     return complete
 

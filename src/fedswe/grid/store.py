@@ -154,15 +154,8 @@ class RunStore(Store):
 
 
 @dataclass(frozen=True)
-class ResultStore(Store):
-    """Every finished cell is two small text files, which is what a repository can hold.
-
-    cells/NAME.toml   notes of the cell, machine, commit, time, and the resolved configuration
-    cells/NAME.csv    the history; written last, so its presence means finished
-    work/NAME/        while a cell is run: its run directory
-    work/NAME.lock    locked by the process that runs it
-    work/planned.txt  the names of all cells that were asked for
-    """
+class WorkStore(Store):
+    """Run directories, locks and the list of planned cells are in work/."""
 
     def work(self, cell: Cell) -> Path:
         return self.path / "work" / cell.name
@@ -173,6 +166,18 @@ class ResultStore(Store):
     @property
     def planned_file(self) -> Path:
         return self.path / "work" / PLANNED
+
+
+@dataclass(frozen=True)
+class ResultStore(WorkStore):
+    """Every finished cell is two small text files, which is what a repository can hold.
+
+    cells/NAME.toml   notes of the cell, machine, commit, time, and the resolved configuration
+    cells/NAME.csv    the history; written last, so its presence means finished
+    work/NAME/        while a cell is run: its run directory
+    work/NAME.lock    locked by the process that runs it
+    work/planned.txt  the names of all cells that were asked for
+    """
 
     def _result(self, cell: Cell) -> Path:
         return self.path / "cells" / f"{cell.name}.csv"

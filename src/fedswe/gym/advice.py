@@ -21,7 +21,7 @@ from fedswe.gym.settings import GRADIENT_BOUND, Setting
 Values = Mapping[str, Any]  # of a description
 FILE = "summary.json"  # beside this module, written by summary.py: the measurements of the gym at small scale
 # The smallest worst-case regret of the full gym, see docs/choose-a-rule.md.
-RECOMMENDED = "interval_weights:power=1"
+RECOMMENDED = "interval_extrapolation"
 
 
 _ROUNDS = 1000

@@ -70,7 +70,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "fedavg:chain=[momentum:0.9]",
         # FedAdam: its global rate is fixed, only the local rate is tuned, as for all
         "fedavg:lr=0.03:chain=[adam:beta2=0.99:eps=0.001:correct_bias=false]",
-        "interval_extrapolation:power=0",  # FedExP with a bound
+        "interval_extrapolation:power=0:least=0",  # FedExP with a bound
         "fedavg_known",
         # weights from the client's own intervals
         "fedau",
@@ -80,8 +80,8 @@ RULES: dict[str, tuple[str, ...]] = {
         "interval_weights:power=1",
         "interval_weights:power=1:least=1",
         "interval_weights:chain=[momentum:0.9]",
+        "interval_extrapolation:least=0",
         "interval_extrapolation",
-        "interval_extrapolation:least=1",
         "echo:clip=0.5",
         # FedSWE
         "fedawe:clip=0.5",
@@ -112,9 +112,9 @@ RULES: dict[str, tuple[str, ...]] = {
         "fedawe:clip=0.5",
         "fedswe:k=100:clip=0.5",
         "interval_weights:power=1",
-        "interval_extrapolation",
         "interval_weights:power=1:least=1",
-        "interval_extrapolation:least=1",
+        "interval_extrapolation:least=0",
+        "interval_extrapolation",
         "scaffold",
         "decayed_memory",
     ),

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fedswe.confidence import Interval
 from fedswe.gym.gym import Gym
 from fedswe.gym.measured import Measured
 from fedswe.gym.rules import Rule
@@ -21,23 +22,6 @@ from fedswe.gym.settings import Setting
 from fedswe.gym.trials import Trials, best_rate
 
 TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds, and half the width of its 95 % confidence interval (Student's t); NaN with one seed."""
-
-    mean: float
-    half: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Interval:
-        from scipy.stats import t
-
-        n, mean = len(values), float(np.mean(values))
-        if n < 2:
-            return cls(mean, math.nan)
-        return cls(mean, float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / math.sqrt(n)))
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from fedswe.errors import require
-from fedswe.grid.cell import PLANNED, Cell
-from fedswe.grid.store import Store
+from fedswe.grid.cell import Cell
+from fedswe.grid.store import WorkStore
 from fedswe.gym.measured import Measured, from_csv, measure, to_csv
 from fedswe.results.files import write_whole
 from fedswe.results.locks import Claim
@@ -23,18 +23,8 @@ Key = tuple[str, float, int]  # rule, rate, seed
 
 
 @dataclass(frozen=True)
-class GymStore(Store):
+class GymStore(WorkStore):
     """`path` is the directory of one scale. The notes of a cell are those of its measurements, and its setting."""
-
-    def work(self, cell: Cell) -> Path:
-        return self.path / "work" / cell.name
-
-    def lock_file(self, cell: Cell) -> Path:
-        return self.path / "work" / f"{cell.name}.lock"
-
-    @property
-    def planned_file(self) -> Path:
-        return self.path / "work" / PLANNED
 
     def _result(self, cell: Cell) -> Path:
         return self.path / "work" / f"{cell.name}.csv"

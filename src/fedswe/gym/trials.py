@@ -34,7 +34,7 @@ def next_rates(trials: Trials, scale: Scale) -> list[float]:
         return [_rounded(rate) for rate in wanted][: scale.most_trials - len(trials)]
     if len(trials) < scale.least_trials:
         # Inside the grid already: the side whose edge is better, for all served models together.
-        better = max((low, high), key=lambda rate: sum(max(v, -1.0) for v in _held_out(trials, rate).values()))
+        better = max((low, high), key=lambda rate: math.fsum(max(v, -1.0) for v in _held_out(trials, rate).values()))
         return [_rounded(low / _STEP if better == low else high * _STEP)]
     return []
 
@@ -58,12 +58,15 @@ def best_rate(trials: Trials, output: str) -> float | None:
 
 
 def _held_out(trials: Trials, rate: float) -> dict[str, float]:
-    """By served model: the mean over seeds; minus infinity if it diverged with any of them, or learned nothing."""
+    """By served model: the mean over seeds; minus infinity if it diverged with any of them, or learned nothing.
+
+    fsum, because the sums of Python 3.11 and 3.12 differ in the last digit, and would decide ties differently.
+    """
     found: dict[str, list[float]] = {}
     for row in trials[rate]:
         lost = row.diverged or row.held_out < row.curve[0] + _LEARNED
         found.setdefault(row.output, []).append(-math.inf if lost else row.held_out)
-    return {output: sum(values) / len(values) for output, values in found.items()}
+    return {output: math.fsum(values) / len(values) for output, values in found.items()}
 
 
 def _rounded(rate: float) -> float:

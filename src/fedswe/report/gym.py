@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from fedswe.confidence import Interval
 from fedswe.core.footprint import in_d
 from fedswe.errors import require
 from fedswe.gym.gym import Gym
 from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
 from fedswe.gym.settings import SCALES
-from fedswe.gym.standings import Entry, Interval, SettingResult, Standing, labels, ranked, results, standings
+from fedswe.gym.standings import Entry, SettingResult, Standing, labels, ranked, results, standings
 from fedswe.gym.whole import whole_gym
 from fedswe.plotting import Panel, Series
 from fedswe.report.blocks import Block, Section, Table, listed, name_in_text

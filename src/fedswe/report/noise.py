@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedswe.gym.standings import Interval
+from fedswe.confidence import Interval, quantile
 
 Place = Literal["", "first", "second", "unclear"]
 Finals = Mapping[int, float]  # of a name: seed to final score
@@ -31,8 +31,6 @@ def difference(of: Finals, other: Finals) -> Interval:
 
 
 def _unpaired(a: Sequence[float], b: Sequence[float]) -> Interval:
-    from scipy.stats import t
-
     mean = float(np.mean(a) - np.mean(b))
     if min(len(a), len(b)) < 2:
         return Interval(mean, math.nan)
@@ -40,7 +38,7 @@ def _unpaired(a: Sequence[float], b: Sequence[float]) -> Interval:
     if not sum(squares):
         return Interval(mean, 0.0)
     freedom = sum(squares) ** 2 / sum(s**2 / (len(v) - 1) for s, v in zip(squares, (a, b), strict=True))
-    return Interval(mean, float(t.ppf(0.975, freedom)) * math.sqrt(sum(squares)))
+    return Interval(mean, quantile(freedom) * math.sqrt(sum(squares)))
 
 
 def on_common_seeds(finals: Mapping[str, Finals]) -> dict[str, Finals]:

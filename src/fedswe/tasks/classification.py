@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fedswe import registry
+from fedswe import plugins
 from fedswe.core import keys
 from fedswe.errors import require, suggestion
 from fedswe.tasks.data_set import DataSet
@@ -89,7 +89,7 @@ class ClassificationTask(Task):
         from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 
         if self.model not in MODELS:
-            return registry.called("model", self.model, shape, classes)
+            return plugins.called("model", self.model, shape, classes)
         module = NETWORKS[self.model](shape, classes)
         if self.last_layer == "kaiming":
             kaiming_last_layer(module)

@@ -1,4 +1,4 @@
-"""Each client's expected share of a step whose weights are divided by their sum, for independent availability.
+"""Each client's expected share of the steps, for weights that are divided by their sum and independent availability.
 
 Client i is available in every round with probability p_i, independently of other clients and rounds. A step is
 Σ_i X_i U_i / Σ_i X_i with weights X_i that are independent over clients:
@@ -15,31 +15,74 @@ With s = e^z the integrand is analytic and decays exponentially on both sides: t
 than any power. Rounds without reports make no step; given such a round all ages are one larger, which multiplies all X
 by decay and changes no ratio, so that the shares of decayed memory are the same with and without them.
 
+A divisor of max(Σ_j X_j, c) with c = least m has no such integral. For few clients all sets are enumerated. For many,
+f(w) = 1/max(w, c) is written as a cosine series on [0, T], T the sum of all weights, whose coefficients are cosine
+integrals; E[f(X_i + Σ_{j≠i} X_j)] is then a sum over products of characteristic functions. The series is cut where its
+terms are negligible even if the products are not small, which they are.
+
 With rates that tend to 0, an algorithm ends at the minimiser of Σ_i share_i F_i. Unbiased means shares of 1/m.
 """
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import sici
 
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 from fedswe.theory.assumption import FloatArray, probability_matrix
 
 _STEP = 0.05  # of the trapezoidal rule in z
 _NEGLIGIBLE = 1e-17
+_ENUMERATED = 12  # clients whose sets are enumerated
+_ITERATIONS = 10_000
+_TERMS, _TOGETHER = 2**15, 2**11  # of the cosine series
 
 
-def interval_shares(prob: npt.ArrayLike, power: float) -> FloatArray:
-    """[m], interval weights with this power, given that somebody reports; power = 0 is FedAvg over active clients."""
+def interval_shares(prob: npt.ArrayLike, power: float, least: float = 0.0) -> FloatArray:
+    """[m], interval weights: the parts of the expected step, which add up to 1.
+
+    power = 0 is FedAvg over active clients. With `least` > 0 rounds count by the length of their steps; power = 1 with
+    a `least` that no sum of weights exceeds is FedAU, without bias.
+    """
     p = _positive(prob)
     weights = p**-power
     if len(p) == 1:
         return np.ones(1)
+    if least > 0:
+        parts = p * weights * _inverse_of_larger(p, weights, least * len(p))
+        return np.asarray(parts / parts.sum())
     # The factors of the absent do not vanish for s → ∞; that of the client itself falls faster than any power.
     z = _nodes(weights.min(), weights.max(), tail=1.0)
     decayed = np.exp(-np.exp(z)[:, None] * weights)
     absent_or = 1.0 - p + p * decayed
     own = p * weights * decayed
     return _integral(z, own, absent_or, complete=False) / (1.0 - np.prod(1.0 - p))
+
+
+def extrapolated_shares(
+    prob: npt.ArrayLike, centers: npt.ArrayLike, power: float = 1.0, least: float = 1.0, longest: float = 10.0
+) -> FloatArray:
+    """[m], interval extrapolation on quadratics of equal curvature with the minima `centers` [m, d], at its limit.
+
+    A round's step is lengthened by how much its clients disagree, which depends on the model x: the shares at x give
+    the next x = Σ_i share_i u_i, until nothing changes. All sets of clients are enumerated: give few.
+    """
+    p, u = _positive(prob), np.asarray(centers, np.float64)
+    require(len(u) == len(p), f"{len(p)} probabilities and {len(u)} centers: give one row per client")
+    require(len(p) <= _ENUMERATED, f"{len(p)} clients: at most {_ENUMERATED} can be enumerated")
+    there, chance = _sets(p)
+    weights = there[1:] * p**-power  # without the empty set
+    total = weights.sum(axis=1)
+    mean = weights @ u / total[:, None]
+    shares = np.full(len(p), 1 / len(p))
+    for _ in range(_ITERATIONS):
+        x = shares @ u
+        square = weights @ ((u - x) ** 2).sum(axis=1) / total
+        eta = np.clip(square / np.maximum(2 * ((mean - x) ** 2).sum(axis=1), 1e-300), 1.0, longest)
+        parts = (chance[1:] * eta / np.maximum(total, least * len(p))) @ weights
+        before, shares = shares, np.asarray(parts / parts.sum())
+        if np.abs(shares - before).max() < 1e-13:
+            return shares
+    raise FedsweError("the limit was not found: there are several, or none")
 
 
 def memory_shares(prob: npt.ArrayLike, decay: float, power: float = 1.0) -> FloatArray:
@@ -66,6 +109,35 @@ def memory_shares(prob: npt.ArrayLike, decay: float, power: float = 1.0) -> Floa
             x *= decay
         product[:, i], own[:, i] = total + left, moment  # of the remaining ages exp(-s X) is 1, and X is 0
     return _integral(z, own, product, complete=True)
+
+
+def _inverse_of_larger(p: FloatArray, weights: FloatArray, c: float) -> FloatArray:
+    """[m], E[1/max(W, c)] given that client i is there, with W the sum of the weights of those who are there."""
+    total = weights.sum()
+    if c >= total:
+        return np.full(len(p), 1 / c)
+    if len(p) <= _ENUMERATED:
+        there, chance = _sets(p)
+        return np.asarray((chance / np.maximum(there @ weights, c)) @ there / p)
+    found = np.full(len(p), (1 + np.log(total / c)) / total)  # the constant term
+    for first in range(1, _TERMS, _TOGETHER):
+        frequency = np.pi * np.arange(first, first + _TOGETHER) / total
+        # 2/T ∫ f(w) cos(frequency w) dw over [0, T]; Ci is the cosine integral
+        cosine = sici(frequency * total)[1] - sici(frequency * c)[1]
+        coefficient = 2 / total * (np.sin(frequency * c) / (frequency * c) + cosine)
+        turn = np.exp(1j * frequency[:, None] * weights)
+        factor = 1 - p + p * turn
+        one = np.ones((len(frequency), 1))
+        before = np.cumprod(np.hstack([one, factor[:, :-1]]), axis=1)
+        after = np.cumprod(np.hstack([one, factor[:, :0:-1]]), axis=1)[:, ::-1]
+        found += coefficient @ (turn * before * after).real
+    return found
+
+
+def _sets(p: FloatArray) -> tuple[npt.NDArray[np.bool_], FloatArray]:
+    """[2^m, m], all sets of clients, the empty one first, and [2^m], the probability of each."""
+    there = (np.arange(2 ** len(p))[:, None] >> np.arange(len(p))) % 2 == 1
+    return there, np.prod(np.where(there, p, 1 - p), axis=1)
 
 
 def _integral(z: FloatArray, own: FloatArray, product: FloatArray, complete: bool) -> FloatArray:

@@ -1,7 +1,7 @@
 """Margins: the number that decides a place of a claim, its standard error over seeds, and the threshold to exceed.
 
 A margin is counted so that the paper's claim says it is above the threshold. It is decided where the threshold is
-outside its confidence interval (Student's t, CONFIDENCE on both sides together), and undecided inside of it.
+outside its confidence interval (Student's t, 95 % on both sides together), and undecided inside of it.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 import numpy as np
 
+from fedswe.confidence import quantile
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.results import FinishedRun
 
-CONFIDENCE = 0.95
 ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is that of its rows, or of others
 
 Status = Literal["holds", "does not hold", "undecided", "diverged, undecided", "not yet measured"]
@@ -70,14 +69,6 @@ class Margin:
 def exact(what: str, value: float, threshold: float, unit: Unit = "") -> Margin:
     """A margin that no run is needed for."""
     return Margin(what, value, 0.0, 0, (), threshold, unit)
-
-
-@cache
-def quantile(freedom: int) -> float:
-    """Of Student's t, for CONFIDENCE on both sides together; NaN where the error is not known."""
-    from scipy.stats import t  # slow to import
-
-    return float(t.ppf((1 + CONFIDENCE) / 2, freedom)) if freedom else math.nan
 
 
 @dataclass(frozen=True)

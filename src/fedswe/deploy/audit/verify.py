@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedswe import registry
 from fedswe.deploy import ledger
 from fedswe.deploy.audit import chain
 from fedswe.deploy.audit.clients import check_client
@@ -33,6 +32,7 @@ from fedswe.deploy.server_files import ServerFiles
 from fedswe.deploy.stored_run import StoredRun, stored_deployment
 from fedswe.errors import FedsweError, require
 from fedswe.experiment import configuration
+from fedswe.foreign_code import ForeignCode, only_code_of
 
 _ATTEMPTS = 5  # while a server runs: it may remove files between two checks
 _PAUSE = 0.5  # seconds between two attempts
@@ -86,7 +86,7 @@ def _verify(
         start, membership = ServerFiles(folder).start(problem.start), Membership.of(contents)
         protocol = RunProtocol(deployment, problem, start, membership)
         _require_same_run(folder, contents, protocol, parts[-1])
-    except registry.ForeignCode:
+    except ForeignCode:
         raise  # no finding about the run
     except FedsweError as error:
         part = Part("models", failures=[str(error)], skipped=["rounds, models and evaluations, which need these files"])
@@ -122,7 +122,7 @@ def verify_client(directory: Path | str, client: int, state: Path | str, app: Pa
     """
     own = None if app is None else Path(app)
     file = {} if own is None or not (own / DEPLOYMENT_FILE).is_file() else configuration.read(own / DEPLOYMENT_FILE)
-    with registry.only_code_of(own, _texts(file)):
+    with only_code_of(own, _texts(file)):
         return _verify_client(Path(directory), client, Path(state), file)
 
 

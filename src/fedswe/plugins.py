@@ -1,0 +1,121 @@
+"""Plug-ins: classes and functions of users, imported from the module or file that a name begins with.
+
+``package.module:Class`` and ``./file.py:Class`` (relative to the current directory) name any class or function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, cast
+
+from fedswe.errors import FedsweError, first_line, located, require, suggestion
+from fedswe.foreign_code import require_allowed, restricted
+
+_FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
+NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
+_DIGESTS: dict[type[Any], str] = {}  # of source files as they were when this process first used them: what runs
+
+
+def file_of(place: str) -> Path | None:
+    """The file that a name such as ``./file.py:Class`` begins with; None for a module."""
+    return Path(place).resolve() if place.endswith(".py") or "/" in place else None
+
+
+def load(kind: str, name: str, target: str, file: Path | None) -> Any:
+    """What ``module:Class`` or ``file.py:Class`` stands for, not yet checked."""
+    place, _, attribute = target.rpartition(":")
+    try:
+        module = _import_module(place) if file is None else _import_file(file, place)
+    except FedsweError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
+        raise FedsweError(f"{kind} {name}: cannot import {place} ({located(error) or first_line(error)})") from None
+    if not hasattr(module, attribute):
+        own = (type, FunctionType) if kind in ("task", "model", "class") else type
+        classes = [key for key, value in vars(module).items() if isinstance(value, own)]
+        raise FedsweError(f"{kind} {name}: {place} has no class {attribute}: {suggestion(attribute, classes)}")
+    return getattr(module, attribute)
+
+
+def function(what: str, name: str) -> Callable[..., Any]:
+    """The function of a user that ``module:function`` or ``file.py:function`` names."""
+    file = file_of(name.rpartition(":")[0])
+    require_allowed(what, name, file)
+    found = load(what, name, name, file)
+    require(callable(found), f"{what} {name}: {name.rpartition(':')[2]} is not a function")
+    NAME_USED[found] = (name, file)
+    return cast(Callable[..., Any], found)
+
+
+def called(what: str, name: str, *arguments: object) -> Any:
+    """What a user's function returns; it takes the arguments, or none."""
+    found = function(what, name)
+    try:
+        takes = len(inspect.signature(found).parameters)
+    except (TypeError, ValueError):
+        takes = 0
+    require(
+        takes in (0, len(arguments)), f"{what} {name}: it must take {len(arguments)} arguments or none, not {takes}"
+    )
+    try:
+        return found(*arguments[:takes])
+    except FedsweError:
+        raise
+    except Exception as error:  # a user's function may raise anything
+        raise FedsweError(f"{what} {name} cannot be made ({first_line(error)})") from None
+
+
+def _import_module(name: str) -> ModuleType:
+    # The command `fedswe` does not have the current directory on its path, `python -m fedswe` has.
+    if not restricted() and os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    importlib.invalidate_caches()  # the file may be younger than the last look into its directory
+    return importlib.import_module(name)
+
+
+def _import_file(path: Path, place: str) -> ModuleType:
+    if not path.is_file():
+        raise FedsweError(f"{place}: there is no file {path}; a relative path begins where the command is given")
+    name = f"{_FILE_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # it may import the files beside it
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module  # dataclasses look up the module of a class by its name
+    try:
+        # Compiled from the text itself: stored bytecode may be that of a version of the same second and length.
+        exec(compile(path.read_bytes(), path, "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def own_names() -> list[str]:
+    """The classes that are not built in and were found by name in this process."""
+    return [name for name, _ in NAME_USED.values()]
+
+
+def place_of(cls: type[Any]) -> str:
+    """The file or module that a class was found in, as the user named it."""
+    name, file = NAME_USED.get(cls, ("", None))
+    return name.rpartition(":")[0] if file else cls.__module__
+
+
+def source_digest(cls: type[Any]) -> str:
+    """The sha256 of the file that defines a class."""
+    if cls not in _DIGESTS:
+        try:
+            _DIGESTS[cls] = hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
+        except (OSError, TypeError):
+            _DIGESTS[cls] = "unknown"  # it was not read from a file
+    return _DIGESTS[cls]
