@@ -4,6 +4,8 @@ import os
 import sys
 import tempfile
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes that tests start, too
+
 import hypothesis
 import pytest
 import torch
@@ -17,6 +19,11 @@ os.environ.setdefault(
 torch.set_num_threads(1)  # tiny models; threads only add noise
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("repeatable")
+
+
+def pytest_collection_modifyitems(items):
+    """Flower's tests come first: they wait much, and one worker runs them while the others compute."""
+    items.sort(key=lambda item: item.get_closest_marker("flower") is None)
 
 
 @pytest.fixture(autouse=True)

@@ -59,7 +59,7 @@ def start(folder, *words, path=(), **options):
 def fedswe(folder, *words, path=()):
     """Exit code, stdout and stderr of a command."""
     process = start(folder, *words, path=path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 

@@ -193,7 +193,7 @@ def reproduce_command(
     from fedswe.grid.store import ResultStore
     from fedswe_paper.measurements import Measurements
     from fedswe_paper.publish import publish
-    from fedswe_paper.results import load_bounded, load_runs, publishing
+    from fedswe_paper.results import BOUNDED, load_repeated, load_runs, publishing
 
     recipes = [_recipe(name) for name in names if name not in SUMMARIES]
     store = ResultStore(out)
@@ -214,7 +214,7 @@ def reproduce_command(
         _run(cells, store, where)
     with publishing(out):  # reads after it has waited: the last report has everything
         stored = out, asked.scale_name, asked.profile
-        measured = Measurements(load_runs(*stored), load_bounded(*stored))
+        measured = Measurements(load_runs(*stored), load_repeated(*stored, BOUNDED))
         for recipe in recipes:
             console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}")
         if "claims" in names:

@@ -61,9 +61,15 @@ def load_runs(out: Path, scale: str, profile: str) -> list[FinishedRun]:
     return [_read(path) for path in sorted((out / "cells" / f"{scale}-{profile}").glob("*.csv"))]
 
 
-def load_bounded(out: Path, scale: str, profile: str) -> list[FinishedRun]:
-    """Runs repeated with a bound on every stochastic gradient, which the paper does not have: shown, never judged."""
-    return [_read(path) for path in sorted((out / "cells" / f"{scale}-{profile}-guarded").glob("*.csv"))]
+BOUNDED, FINER = "guarded", "fp32"  # ends of the folders of repeated runs
+
+
+def load_repeated(out: Path, scale: str, profile: str, how: str) -> list[FinishedRun]:
+    """Runs repeated as the paper did not: shown, never judged.
+
+    BOUNDED: with a bound on every stochastic gradient. FINER: float32 by three products in tf32.
+    """
+    return [_read(path) for path in sorted((out / "cells" / f"{scale}-{profile}-{how}").glob("*.csv"))]
 
 
 def _read(path: Path) -> FinishedRun:

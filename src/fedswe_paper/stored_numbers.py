@@ -2,8 +2,8 @@
 
 "svhn sine k100 eta-g2 server" is FedSWE with k = 100 on SVHN under the sine, in the reading eta-g2, judged by its
 server model. The words may also name an algorithm, coordinates (alpha=0.05), "train" for the train accuracy, "text" for
-the profile of the paper's text, and "bounded" for the runs whose gradients were bounded. Fashion-MNIST is the small
-scale.
+the profile of the paper's text, "bounded" for the runs whose gradients were bounded, and "finer" for those repeated in
+finer arithmetic. Fashion-MNIST is the small scale.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair
 from fedswe_paper.recipes.slowdown import first_round
-from fedswe_paper.results import FinishedRun, load_bounded, load_runs
+from fedswe_paper.results import BOUNDED, FINER, FinishedRun, load_repeated, load_runs
 from fedswe_paper.scale import PAPER_SEEDS, SCALES
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
 
 _OUTPUTS = ("server", "client_mean", "augmented_mean", "ema")
+_REPEATED = {"bounded": BOUNDED, "finer": FINER}
 _COORDINATES = ("alpha", "gamma", "p", "rate", "hold_out")
 _SMALL = "fashion_mnist"
 Seeds = Sequence[int]
@@ -70,7 +71,7 @@ class Line:
     cell: PaperCell  # with seed 0
     output: str
     part: str = "test"
-    bounded: bool = False
+    repeated: str = ""  # BOUNDED or FINER
 
     @property
     def column(self) -> str:
@@ -85,7 +86,7 @@ def line_of(text: str) -> Line:
     row = ("fedswe", float(method[1:])) if method[1:].isdigit() else (method, 0.0)
     require(row[0] in RATES, f"unknown method {method!r} in {text!r}")
     coordinates: dict[str, float] = {}
-    reading, output, part, profile, bounded = "", "", "test", "released", False
+    reading, output, part, profile, repeated = "", "", "test", "released", ""
     for word in more:
         key, given, value = word.partition("=")
         if given and key in _COORDINATES:
@@ -98,13 +99,13 @@ def line_of(text: str) -> Line:
             part = word
         elif word == "text":
             profile = "paper"
-        elif word == "bounded":
-            bounded = True
+        elif word in _REPEATED:
+            repeated = _REPEATED[word]
         else:
             raise FedsweError(f"unknown word {word!r} in {text!r}")
     selection = Selection("small" if dataset == _SMALL else "full", "paper" if profile == "paper" else "released")
     cell = selection.cell(dataset, dynamics, row, reading=reading, **coordinates)  # type: ignore[arg-type]
-    return Line(cell, output or cell.judged_by, part, bounded)
+    return Line(cell, output or cell.judged_by, part, repeated)
 
 
 def level(by_seed: dict[int, float]) -> Number:
@@ -134,8 +135,8 @@ class StoredNumbers:
 
     # runs ---------------------------------------------------------------------------------------------------
     @cached_property
-    def _bounded(self) -> Measurements:
-        return Measurements(load_bounded(self.out, "full", "released"))
+    def _repeated(self) -> dict[str, Measurements]:
+        return {how: Measurements(load_repeated(self.out, "full", "released", how)) for how in _REPEATED.values()}
 
     def measurements(self, scale: str, profile: str, seeds: Seeds = ()) -> Measurements:
         """The runs of these seeds; of all seeds if none are named."""
@@ -150,8 +151,8 @@ class StoredNumbers:
     def runs(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, FinishedRun]:
         """By seed; it is an error if one is missing. So runs of one seed and of three are never mixed."""
         line = line_of(text)
-        if line.bounded:
-            runs = self._bounded.of(line.cell)
+        if line.repeated:
+            runs = self._repeated[line.repeated].of(line.cell)
         else:
             runs = self.measurements(line.cell.scale, line.cell.profile).scored(line.cell)
         found = {run.cell.seed: run for run in runs if run.cell.seed in seeds}

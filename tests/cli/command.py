@@ -27,7 +27,7 @@ def process(*words, encoding_of_output="utf-8", **options):
     return subprocess.Popen(command, env=environment, **options)
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"

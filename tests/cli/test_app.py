@@ -242,7 +242,7 @@ def on_a_terminal(monkeypatch, **environment):
     except OSError:  # the other end is closed
         pass
     os.close(ours)
-    assert run.wait(60) == 0
+    assert run.wait(300) == 0
     return text.decode()
 
 

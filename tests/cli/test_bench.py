@@ -18,7 +18,7 @@ def test_bench(monkeypatch, capsys):
     assert min(result["client_steps_per_s"], result["plain_steps_per_s"]) > 0  # how fast is for a quiet machine to say
     assert result["ratio"] == pytest.approx(result["client_steps_per_s"] / result["plain_steps_per_s"])
     assert result["peak_memory_gb"] > 0
-    code, text, _ = fedswe(monkeypatch, capsys, *words)
+    code, text, _ = fedswe(monkeypatch, capsys, *words, "--repetitions", 1)
     assert code == 0
     assert "ratio" in text
     assert "threads of fedswe and of the plain loop: softmax 1 and 1" in text

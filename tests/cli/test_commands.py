@@ -100,7 +100,7 @@ def test_default_directory_is_numbered(tmp_path, monkeypatch, capsys):
 
 def test_commands_that_start_together_get_directories_of_their_own(tmp_path):
     runs = [process("run", *QUICK, f"seed={s}", cwd=tmp_path, stdout=subprocess.DEVNULL) for s in (1, 2, 3)]
-    assert [run.wait(60) for run in runs] == [0, 0, 0]
+    assert [run.wait(300) for run in runs] == [0, 0, 0]
     configs = [load(p / "config.toml") for p in sorted((tmp_path / "runs").iterdir())]
     assert sorted(config.seed for config in configs) == [1, 2, 3]
 

@@ -22,7 +22,7 @@ def test_a_run_says_how_to_continue(tmp_path):
     wait_for(lambda: list(tmp_path.glob("runs/*/checkpoint.safetensors")))
     for _ in range(2):  # as `timeout -s INT` does: to the command, and to its group
         running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (130, "")
     assert out.endswith("stopped   continue with: fedswe run --resume runs/001-fedswe-sine-digits\n")
 
@@ -31,7 +31,7 @@ def test_a_run_without_a_checkpoint_does_not_recommend_to_resume(tmp_path):
     running = process("run", *ENDLESS, "record.checkpoint=0", "--out", tmp_path / "out", **PIPES)
     wait_for((tmp_path / "out" / "history.csv").exists)
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (130, "")
     assert out.endswith(f"stopped   no checkpoint was saved in {tmp_path}/out: start the run again\n")
 
@@ -42,7 +42,7 @@ def test_an_interrupt_during_the_imports_is_silent(tmp_path, library):
     maps = Path(f"/proc/{running.pid}/maps")
     wait_for(lambda: library in maps.read_text())
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (130, "")
     assert "--resume" not in out
 
@@ -50,17 +50,17 @@ def test_an_interrupt_during_the_imports_is_silent(tmp_path, library):
 def test_a_terminated_run_saves_a_checkpoint_and_ends_with_the_same_bits(tmp_path):
     words = ["task.clients=10", "task.alpha=1", "rounds=1000", "evaluate.every=100", "record.checkpoint=0"]
     whole = process("run", *words, "--quiet", "--out", tmp_path / "whole", **PIPES)
-    assert whole.communicate(timeout=120) == (f"{tmp_path}/whole\n", "")
+    assert whole.communicate(timeout=300) == (f"{tmp_path}/whole\n", "")
     running = process("run", *words, "--out", tmp_path / "out", **PIPES)
     wait_for((tmp_path / "out" / "history.csv").exists)
     running.send_signal(signal.SIGTERM)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (128 + signal.SIGTERM, "")
     assert out.endswith(f"stopped   continue with: fedswe run --resume {tmp_path}/out\n")
     assert (tmp_path / "out" / "checkpoint.safetensors").is_file()
     assert not (tmp_path / "out" / "model.safetensors").exists()
     resumed = process("run", "--resume", tmp_path / "out", **PIPES)
-    assert resumed.communicate(timeout=120)[1] == ""
+    assert resumed.communicate(timeout=300)[1] == ""
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "out")]
     assert models[0] == models[1]
 
@@ -74,7 +74,7 @@ def test_a_comparison_leaves_no_process(tmp_path, send, number):
     workers = workers_of(running, tmp_path / "out")
     assert len(workers) == 2
     send(running.pid, number)
-    err = running.communicate(timeout=60)[1]
+    err = running.communicate(timeout=300)[1]
     if number == signal.SIGINT:
         assert (running.returncode, err) == (130, "")
     wait_for(lambda: not any(lives(worker) for worker in workers))

@@ -151,15 +151,25 @@ def test_json_is_one_document(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("kind", "headline"), [("gap", "gap"), ("loss", "test loss"), ("none", "no scores")])
-def test_tasks_with_other_scores(tmp_path, kind, headline):
-    """In worker processes too, which import the task from the directory of the command."""
+def test_tasks_with_other_scores(tmp_path, monkeypatch, capsys, kind, headline):
+    (tmp_path / f"score_{kind}.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    words = [f"task.name=score_{kind}:Own", f"task.kind={kind}", "availability.p=0.5", "rounds=4"]
+    words += ["--algorithms", "fedavg,mifa", "--seeds", "3,4", "--jobs", "1", "--out", "a"]
+    code, out, err = fedswe(monkeypatch, capsys, "compare", *words)
+    assert (code, err) == (0, "")
+    assert headline in out
+    assert len(list(tmp_path.glob("a/runs/*/model.safetensors"))) == 4
+
+
+def test_workers_import_a_task_from_the_directory_of_the_command(tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
-    words = ["task.name=mine:Own", f"task.kind={kind}", "availability.p=0.5", "rounds=4", "--algorithms", "fedavg,mifa"]
+    words = ["task.name=mine:Own", "task.kind=gap", "availability.p=0.5", "rounds=4", "--algorithms", "fedavg,mifa"]
     environment = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     running = process("compare", *words, "--seeds", "3,4", "--jobs", "2", "--out", "a", **environment)
     out, err = running.communicate()
     assert (running.returncode, err) == (0, "")
-    assert headline in out
+    assert "gap" in out
     assert len(list(tmp_path.glob("a/runs/*/model.safetensors"))) == 4
 
 
@@ -229,13 +239,13 @@ def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
     assert len(workers_of(running, out)) == 2
     wait_for(lambda: list(out.glob("runs/*/checkpoint.safetensors")))
     os.killpg(running.pid, signal.SIGINT)
-    text, err = running.communicate(timeout=60)
+    text, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (130, "")
     continued = text.splitlines()[-1].removeprefix("stopped   continue with: fedswe ")
     assert shlex.split(continued) == [*command, "--out", "runs/001-compare"]
     assert not (out / "compare.csv").exists()
     finished = process(*shlex.split(continued), **pipes)
-    text, err = finished.communicate(timeout=120)
+    text, err = finished.communicate(timeout=300)
     assert (finished.returncode, err) == (0, "")
     assert "fedswe:k=2" in text
     rows = rows_of((out / "compare.csv").read_text())

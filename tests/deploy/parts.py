@@ -1,6 +1,7 @@
 """Small deployments, and a server with its clients in this process, driven step by step."""
 
 from fedswe.availability import Stationary
+from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.deploy import ClientEndpoint, Deployment, InMemoryTransport, Packet, Rounds, ServerEndpoint
 from fedswe.experiment.experiment import Evaluate, Experiment
@@ -20,6 +21,15 @@ PARAMETERS = {
     "fedstale": {"cutoff": 3},
     "fedbuff": {"buffer": 3},
 }
+
+# Every algorithm with both deliveries; where no reply is delivered, which changes nothing then, with one of the two.
+DELIVERIES = ("eager", "lazy")
+DELIVERED = [
+    (name, delivery)
+    for number, name in enumerate(ALGORITHMS)
+    for delivery in DELIVERIES
+    if footprint(ALGORITHMS[name](), 1).reply or delivery == DELIVERIES[number % 2]
+]
 
 
 def algorithm(name, **more):

@@ -267,7 +267,7 @@ def test_commands_to_a_server_of_another_process(scratch, serve, monkeypatch, ca
     until(lambda: len(contents(run).entries) > committed + 1, server)
     assert contents(run).entries[-1].merged.keys() == {0, 2}
     command("stop", run)
-    assert server.wait(60) == 0
+    assert server.wait(300) == 0
     assert contents(run).stopped
     assert in_use_now(run) is False
 

@@ -60,7 +60,7 @@ def command(sent, *words):
     """As the client gives it."""
     words = ("deploy", "verify", sent, *words)
     run = process(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=sent.parents[1])
-    out, err = run.communicate(timeout=120)
+    out, err = run.communicate(timeout=300)
     return run.returncode, out, err
 
 

@@ -11,17 +11,14 @@ from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.stored_run import trace
 from fedswe.experiment.experiment import assemble
 from tests.algorithms import ALGORITHMS
-from tests.deploy.parts import Network, algorithm, digits, quadratic
-
-DELIVERIES = ("eager", "lazy")
+from tests.deploy.parts import DELIVERED, DELIVERIES, Network, algorithm, digits, quadratic
 
 
 def entries(folder):
     return ledger.read(folder / "server" / ledger.FILE).entries
 
 
-@pytest.mark.parametrize("delivery", DELIVERIES)
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(("name", "delivery"), DELIVERED)
 def test_deployment_equals_simulation(scratch, name, delivery):
     deployment = digits(name, rounds=7, delivery=delivery)
     net, engine = Network(scratch, deployment), assemble(replace(deployment.experiment, engine="batched"))

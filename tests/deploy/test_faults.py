@@ -13,7 +13,7 @@ from fedswe.deploy.server_files import ServerFiles
 from fedswe.experiment.experiment import Evaluate
 from fedswe.results.model_file import Models
 from tests.algorithms import ALGORITHMS
-from tests.deploy.parts import quadratic
+from tests.deploy.parts import DELIVERED, DELIVERIES, quadratic
 from tests.deploy.storm import Storm, fuse, in_memory
 
 
@@ -36,8 +36,7 @@ def check(folder, storm):
     return result
 
 
-@pytest.mark.parametrize("delivery", ["eager", "lazy"])
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(("name", "delivery"), DELIVERED)
 def test_every_algorithm_survives_a_storm(monkeypatch, name, delivery):
     with in_memory() as folder:
         seed = 8 if name == "f3ast" else 7  # seats are few: not every seed reaches every kind of fault
@@ -117,7 +116,7 @@ def test_dying_once_at_any_durable_write_changes_only_which_clients_are_merged(m
 @given(
     seed=st.integers(0, 2**20),
     name=st.sampled_from(sorted(ALGORITHMS)),
-    delivery=st.sampled_from(["eager", "lazy"]),
+    delivery=st.sampled_from(DELIVERIES),
     rate=st.sampled_from([0.02, 0.1, 0.3]),
     m=st.integers(1, 4),
 )

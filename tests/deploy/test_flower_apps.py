@@ -26,9 +26,8 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import assemble
 from fedswe.results.history import History
 from fedswe.results.model_file import Models
-from tests.algorithms import ALGORITHMS
 from tests.deploy.grid import LocalGrid
-from tests.deploy.parts import digits, quadratic
+from tests.deploy.parts import DELIVERED, digits, quadratic
 
 
 def serve(folder, deployment, clients, mods=None, grid=None):
@@ -40,8 +39,7 @@ def serve(folder, deployment, clients, mods=None, grid=None):
     return ledger.read(folder / "run" / ledger.FILE).entries
 
 
-@pytest.mark.parametrize("delivery", ["eager", "lazy"])
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(("name", "delivery"), DELIVERED)
 def test_every_algorithm_retraces_the_simulator(tmp_path, name, delivery):
     deployment = digits(name, rounds=5, m=4, delivery=delivery, min_clients=4)
     entries = serve(tmp_path, deployment, clients=4)

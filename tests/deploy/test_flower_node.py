@@ -216,7 +216,7 @@ class Node:
         return (self._folder / name).read_text().split()
 
     def end(self):
-        said = self.process.communicate(timeout=30)[1]
+        said = self.process.communicate(timeout=300)[1]
         until(lambda: not any(alive(part) for part in self.parts.values()))
         return self.process.returncode, said
 
@@ -228,7 +228,7 @@ def alive(process):
         return False
 
 
-def until(condition, seconds=60):
+def until(condition, seconds=300):
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit

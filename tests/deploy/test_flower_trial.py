@@ -23,7 +23,7 @@ pytestmark = pytest.mark.flower
 def command(*words):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     words = [sys.executable, "-m", "fedswe", "deploy", *map(str, words)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -170,7 +170,7 @@ def test_two_commands_share_a_directory(tmp_path, reference, locks):
     for one in both:
         one.stdin.write("go\n")
         one.stdin.flush()
-    errors = [one.communicate(timeout=120)[1].splitlines() for one in both]
+    errors = [one.communicate(timeout=300)[1].splitlines() for one in both]
     assert [one.returncode for one in both] == [0, 0], errors
     for lines in errors:
         assert len(lines) == (locks == "no-locks")

@@ -11,7 +11,7 @@ from fedswe.grid.store import ResultStore
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.fair import tried, tuned
-from fedswe_paper.results import load_bounded, load_runs
+from fedswe_paper.results import BOUNDED, load_repeated, load_runs
 from fedswe_paper.selection import Selection
 from tests.paper.handmade import FULL, Story, as_printed, told, world
 from tests.paper.test_store import put
@@ -95,7 +95,7 @@ def test_runs_with_bounded_gradients_are_shown_and_never_judged(tmp_path):
             text = text.replace('reading = ""', 'reading = ""\nguard = 10.0')
             text = re.sub(r"(\[config\.local\][^\[]*?)clip = 0\.0", r"\1clip = 10.0", text)
         (guarded / path.name).write_text(text)
-    (twin,) = load_bounded(tmp_path, "ci", "released")
+    (twin,) = load_repeated(tmp_path, "ci", "released", BOUNDED)
     assert (twin.bound, twin.score("test_accuracy")) == (10.0, pytest.approx(55.0))
 
     lost = told(cell, Story(50.0, nan_from=15))

@@ -530,8 +530,8 @@ def test_a_comparison_in_two_processes_gives_the_numbers_of_one(tmp_path):
         name: Experiment(rounds=6, task=task("functional dropout"), availability=HALF, algorithm=algorithm)
         for name, algorithm in (("fedavg", FedAvg()), ("damped", FedAvg(lr=0.5)))
     }
-    two = compare(experiments, seeds=(1, 2), rates=(0.05, 0.1), tuning_seed=3, jobs=2, out=tmp_path)
-    one = compare(experiments, seeds=(1, 2), rates=(0.05, 0.1), tuning_seed=3, jobs=1)
+    two = compare(experiments, seeds=(1, 2), jobs=2, out=tmp_path)
+    one = compare(experiments, seeds=(1, 2), jobs=1)
     assert two.scores == one.scores == ["train_loss", "train_accuracy", "test_loss", "test_accuracy"]
     for mine, other in zip(two.rows, one.rows, strict=True):
         assert mine.score("train_loss") == pytest.approx(other.score("train_loss"), rel=1e-5)

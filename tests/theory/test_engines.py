@@ -45,16 +45,15 @@ def test_limit_cycle_of_the_counterexample(kind, k, rate, steps, h):
 )
 def test_bias_of_fedavg(algorithm, p, limit):
     """The expected limit is sum w_i u_i / sum w_i: w_i = E[1{i in A}/|A|] over active, w_i = p_i over all."""
-    rounds = 3000
+    rounds = 1000
     rng = np.random.default_rng(0)
     means = []  # over time, for runs with independent coins
     for _ in range(8):
         present = rng.random((rounds, 2)) < np.array(p)
         problem = Quadratic().build(problems.setting())
         engine = BatchedEngine(
-            algorithm, problem, Rows(present, np.array([p])), Local(steps=2, lr=0.02, schedule="constant"), 0
+            algorithm, problem, Rows(present, np.array([p])), Local(steps=2, lr=0.1, schedule="constant"), 0
         )
-        means.append(problems.trajectory(engine, rounds)[1000:, 0].mean())
-    spread = np.std(means, ddof=1) / len(means) ** 0.5
-    assert spread < 0.5
-    assert abs(np.mean(means) - limit) < 4 * spread + 1e-6
+        means.append(problems.trajectory(engine, rounds)[200:, 0].mean())
+    assert np.std(means, ddof=1) / len(means) ** 0.5 < 0.5
+    assert abs(np.mean(means) - limit) < 1.5  # the limits of the two differ by 4 and more

@@ -92,14 +92,14 @@ def test_with_many_clients_the_correction_is_complete():
 def test_a_run_with_a_small_rate_ends_where_the_shares_say(decay, power):
     from fedswe.availability.schedule import Bernoulli
 
-    u, rounds = np.array([0.0, 1.0, 3.0]), 4000
+    u, rounds = np.array([0.0, 1.0, 3.0]), 2000
     task = Quadratic(centers=u[:, None].tolist(), curvature=[1.0] * 3, start=1.0)
     algorithm = ALGORITHMS["decayed_memory"](decay=decay, power=power, cutoff=1000)
     schedule = Bernoulli(3, 5, lambda t: P)
-    local = Local(steps=1, lr=0.01, schedule="constant")
+    local = Local(steps=1, lr=0.02, schedule="constant")
     engine = BatchedEngine(algorithm, task.build(problems.setting()), schedule, local, problems.SEED)
     models = problems.trajectory(engine, rounds)[:, 0]
-    # Standard error of the mean over the second half: about 0.04, from 20 relaxation times.
+    # Standard error of the mean over the second half: about 0.05, from 20 relaxation times.
     assert models[rounds // 2 :].mean() == pytest.approx(memory_shares(P, decay, power) @ u, abs=0.12)
     assert abs(memory_shares(P, 0.0, 0.0) @ u - u.mean()) > 0.25  # FedAvg's bias, for comparison
 
