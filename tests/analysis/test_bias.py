@@ -40,7 +40,16 @@ def test_rules_that_divide_their_weights_by_their_sum(values, theory):
     assert distances["decayed_memory decay=0.9"] < half < distances["fedavg"]
     full = values("bias", *words, "algorithm.name=interval_weights", "algorithm.power=1")["limits"]
     assert next(e["distance"] for e in full if e["algorithm"] == "interval_weights power=1") < half
-    assert "interval_weights and decayed_memory: for rates that tend to 0" in theory("bias", *words)
+    longer = values("bias", *words, "algorithm.name=interval_extrapolation", "algorithm.longest=1")["limits"]
+    shorter = values("bias", *words, "algorithm.name=interval_weights", "algorithm.power=1", "algorithm.least=1")[
+        "limits"
+    ]
+    no_longer = next(e["distance"] for e in longer if e["algorithm"] == "interval_extrapolation")
+    assert no_longer == pytest.approx(
+        next(e["distance"] for e in shorter if e["algorithm"] == "interval_weights power=1")
+    )
+    assert abs(no_longer - distances["interval_extrapolation"]) > 0.1
+    assert "interval_weights, decayed_memory and interval_extrapolation: for rates that tend" in theory("bias", *words)
     changing = {e["algorithm"] for e in values("bias", "sine", *DIGITS)["limits"]}
     assert not [name for name in changing if name.startswith("decayed_memory")]
 

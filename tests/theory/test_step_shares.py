@@ -37,7 +37,7 @@ def test_interval_shares_by_enumeration(power, least):
 @pytest.mark.parametrize("p", [np.linspace(0.05, 0.9, 12), np.full(12, 0.5), np.array([1.0] * 11 + [0.01])])
 def test_series_and_enumeration(p, monkeypatch):
     enumerated = interval_shares(p, 1.0, 1.0)
-    monkeypatch.setattr(step_shares, "_ENUMERATED", 0)
+    monkeypatch.setattr(step_shares, "ENUMERATED", 0)
     np.testing.assert_allclose(interval_shares(p, 1.0, 1.0), enumerated, rtol=1e-5)
 
 

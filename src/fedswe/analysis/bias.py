@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedswe.algorithms import DecayedMemory, FedSWE, IntervalWeights
+from fedswe.algorithms import DecayedMemory, FedSWE, IntervalExtrapolation, IntervalWeights
 from fedswe.analysis.report import Column, Report, TextTable, short, table
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
@@ -24,7 +24,7 @@ from fedswe.theory.limits import (
     fedswe_limit,
     visit_step,
 )
-from fedswe.theory.step_shares import interval_shares, memory_shares
+from fedswe.theory.step_shares import ENUMERATED, extrapolated_shares, interval_shares, memory_shares
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ def bias_of(scenario: Scenario, ks: Sequence[float] | None, step: float | None) 
     limits = {
         "fedavg": [fedavg_active_limit(t, objective.step) for t in tables],
         "fedavg_all": [fedavg_all_limit(t, objective.step) for t in tables],
-        **_self_normalised(scenario, tables),
+        **_self_normalised(scenario, tables, objective),
         **fedswe,
     }
     values: dict[str, Any] = {
@@ -147,7 +147,9 @@ def _fedswe(scenario: Scenario, rounds: Floats, step: float, k: float) -> Expect
     return ExpectedLimit(limit.server, limit.client_mean)
 
 
-def _self_normalised(scenario: Scenario, tables: Sequence[Floats]) -> dict[str, list[ExpectedLimit]]:
+def _self_normalised(
+    scenario: Scenario, tables: Sequence[Floats], objective: _Objective
+) -> dict[str, list[ExpectedLimit]]:
     """Rules that divide their weights by their sum, for probabilities that do not change.
 
     With the parameters of the experiment if it has the rule, otherwise as they are by default.
@@ -163,6 +165,10 @@ def _self_normalised(scenario: Scenario, tables: Sequence[Floats]) -> dict[str, 
         ],
         f"decayed_memory decay={memory.decay:g}": [memory_shares(t[0], memory.decay, memory.power) for t in tables],
     }
+    if objective.quadratic and scenario.m <= ENUMERATED:
+        longer = own if isinstance(own, IntervalExtrapolation) else IntervalExtrapolation()
+        parameters = longer.power, longer.least, longer.longest
+        shares["interval_extrapolation"] = [extrapolated_shares(t[0], objective.centers, *parameters) for t in tables]
     return {name: [ExpectedLimit(one[None], one[None]) for one in found] for name, found in shares.items()}
 
 
@@ -244,7 +250,7 @@ def _notes(scenario: Scenario, values: dict[str, Any], objective: _Objective) ->
         f"{short(objective.step)} of the way to its optimum" + ("" if objective.quadratic else " (--step)"),
     ]
     if any(entry["algorithm"].startswith("decayed_memory") for entry in servers):
-        notes.append("interval_weights and decayed_memory: for rates that tend to 0")
+        notes.append("interval_weights, decayed_memory and interval_extrapolation: for rates that tend to 0")
     if scenario.known == "trace":
         notes.append("the trace is assumed to repeat")
     if scenario.known == "chains":
