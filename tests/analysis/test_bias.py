@@ -49,7 +49,9 @@ def test_rules_that_divide_their_weights_by_their_sum(values, theory):
         next(e["distance"] for e in shorter if e["algorithm"] == "interval_weights power=1")
     )
     assert abs(no_longer - distances["interval_extrapolation"]) > 0.1
-    assert "interval_weights, decayed_memory and interval_extrapolation: for rates that tend" in theory("bias", *words)
+    assert "interval_weights, decayed_memory, interval_extrapolation: for rates that tend to 0" in theory(
+        "bias", *words
+    )
     changing = {e["algorithm"] for e in values("bias", "sine", *DIGITS)["limits"]}
     assert not [name for name in changing if name.startswith("decayed_memory")]
 

@@ -33,6 +33,7 @@ _SMALL_STEP = 0.01  # if the task has no curvature to compute it from
 _COPIES = 8  # simulated traces of markov clients
 _LISTED = 4  # clients at either end, if there are many
 _ALL_LISTED = 10
+_SELF_NORMALISED = ("interval_weights", "decayed_memory", "interval_extrapolation")
 _EQUAL = 1e-9  # weights closer than this differ by rounding
 
 
@@ -249,8 +250,9 @@ def _notes(scenario: Scenario, values: dict[str, Any], objective: _Objective) ->
         "exact in expectation for quadratics of equal curvature; in one round a client goes the fraction "
         f"{short(objective.step)} of the way to its optimum" + ("" if objective.quadratic else " (--step)"),
     ]
-    if any(entry["algorithm"].startswith("decayed_memory") for entry in servers):
-        notes.append("interval_weights, decayed_memory and interval_extrapolation: for rates that tend to 0")
+    small = [name for entry in servers if (name := entry["algorithm"].split()[0]) in _SELF_NORMALISED]
+    if small:
+        notes.append(f"{', '.join(small)}: for rates that tend to 0")
     if scenario.known == "trace":
         notes.append("the trace is assumed to repeat")
     if scenario.known == "chains":
