@@ -38,10 +38,10 @@ def test_a_reading_is_in_the_name_and_the_default_is_silent():
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("reading", READINGS)
-def test_a_reading_changes_its_settings_and_nothing_else(reading, profile):
+@pytest.mark.parametrize(("reading", "algorithm"), [(r, of) for r, meant in READINGS.items() for of in meant.of])
+def test_a_reading_changes_its_settings_and_nothing_else(reading, algorithm, profile):
     meant = READINGS[reading]
-    default = PaperCell("full", profile, "svhn", "sine", meant.of, 3, k=100.0)
+    default = PaperCell("full", profile, "svhn", "sine", algorithm, 3, k=100.0)
     before, after = flat(default.experiment()), flat(replace(default, reading=reading).experiment())
     moved = {"algorithm.name": "fedswe_variant", "algorithm.echo_cap": 0.0}  # where progress_over is a parameter
     assert after == before | meant.settings | (moved if "algorithm.progress_over" in meant.settings else {})
@@ -60,6 +60,7 @@ def test_f3ast_seats_everybody_unless_it_is_read_otherwise():
         ("f3ast", "seats11", f"unknown reading 'seats11': choose from {', '.join(READINGS)}"),
         ("fedswe", "seats10", "seats10 is a reading of f3ast, not of fedswe"),
         ("mifa", "unclipped", "unclipped is a reading of fedswe, not of mifa"),
+        ("mifa", "constant-rate", "constant-rate is a reading of fedswe and fedavg, not of mifa"),
     ],
 )
 def test_a_wrong_reading_is_refused(algorithm, reading, message):
@@ -102,14 +103,17 @@ def rows_of(choice=FULL, runs=()):
 def test_every_reading_is_shown_beside_the_published_number_of_its_method():
     table = rows_of(runs=[told(SEATED, Story(51.0)), told(replace(K100, rate=0.4), Story(63.0))])
     lines = {line.keys: line for line in table.lines}
-    assert len(lines) == len(table.lines) == 2 * (22 + 2 * 11)
+    assert len(lines) == len(table.lines) == 2 * (25 + 2 * 14)
     for dataset in ("svhn", "cifar10"):
         for name, rates, method in (
             ("FedAvg, active", ["0.05"], {"algorithm": "fedavg"}),
             ("FedAvg, active, clipped", ["0.1", "0.2"], {"algorithm": "fedavg"}),
+            ("FedAvg, active, constant rate", ["0.05"], {"algorithm": "fedavg"}),
             ("F3AST", ["0.05"], {"algorithm": "f3ast"}),
             ("F3AST, ten seats", ["0.05"], {"algorithm": "f3ast"}),
             ("F3AST, rates from 0.3", ["0.05"], {"algorithm": "f3ast"}),
+            ("FedSWE, k = 0", ["0.1"], {"algorithm": "fedswe", "k": 0}),
+            ("FedSWE, k = 0, constant rate", ["0.1"], {"algorithm": "fedswe", "k": 0}),
             ("FedSWE, k = 100", ["0.1", "0.2", "0.4"], {"algorithm": "fedswe", "k": 100}),
             ("FedSWE, k = 100, unclipped", ["0.1", "0.2"], {"algorithm": "fedswe", "k": 100}),
             ("FedSWE, k = 100, progress over active", ["0.1"], {"algorithm": "fedswe", "k": 100}),
@@ -133,8 +137,9 @@ def test_every_reading_is_shown_beside_the_published_number_of_its_method():
 def test_the_report_says_what_each_reading_is():
     notes = rows_of().notes
     for reading, meant in READINGS.items():
-        cell = FULL.cell("svhn", "sine", (meant.of, 100.0 if meant.of == "fedswe" else 0.0), reading=reading)
-        assert f"{label(cell)}: {meant.why}" in notes
+        for of in meant.of:
+            cell = FULL.cell("svhn", "sine", (of, 100.0 if of == "fedswe" else 0.0), reading=reading)
+            assert f"{label(cell)}: {meant.why}" in notes
 
 
 def test_a_reading_that_the_profile_follows_anyway_is_left_out():
@@ -160,6 +165,6 @@ def test_the_recipe_runs(tmp_path):
     store = ResultStore(tmp_path)
     run_cells([cell.grid_cell() for cell in READ.cells(CI)], store, InProcess())
     lines = {line.keys[1:]: line for line in rows_of(CI, load_runs(store.path, "ci", "released")).lines}
-    assert len(lines) == 22 + 2 * 11
+    assert len(lines) == 25 + 2 * 14
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)
     assert lines["sine", "F3AST, rates from 0.3", "0.05"].ours != lines["sine", "F3AST", "0.05"].ours

@@ -1,7 +1,7 @@
 """A table the paper does not have: other readings of what it leaves open, beside its numbers for the method.
 
-F3AST's seats and first rates, FedSWE's clip, progress and rates where k > 0, gFedAvg's rate and period, and FedAvg with
-the clip that the released code has for FedAWE.
+F3AST's seats and first rates, FedSWE's clip, progress and rates where k > 0, gFedAvg's rate and period, FedAvg with the
+clip that the released code has for FedAWE, and a constant local rate for FedSWE and FedAvg.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from fedswe_paper.selection import STEADY, Row, Selection
 _TRIED: tuple[tuple[Row, str, tuple[float, ...]], ...] = (
     (("fedavg", 0.0), "", (0.0,)),  # for comparison
     (("fedavg", 0.0), "clipped", (0.1, 0.2)),
+    (("fedavg", 0.0), "constant-rate", (0.0,)),
     (("f3ast", 0.0), "", (0.0,)),
     (("f3ast", 0.0), "seats10", (0.0,)),
     (("f3ast", 0.0), "from-mean-rate", (0.0,)),
+    (("fedswe", 0.0), "", (0.0,)),  # for comparison
+    (("fedswe", 0.0), "constant-rate", (0.0,)),
     (("fedswe", 100.0), "", (0.0, 0.2, 0.4)),
     (("fedswe", 100.0), "unclipped", (0.0, 0.2)),
     (("fedswe", 100.0), "active-progress", (0.0,)),
