@@ -72,6 +72,30 @@ def test_workers_killed_at_random(tmp_path, reference):
     assert_same_results(store, reference, CELLS)
 
 
+def test_the_next_cells_are_run_by_the_same_workers(tmp_path):
+    store, cells = LoggedStore(tmp_path), small_cells(8, rounds=2)
+    with LocalProcesses(2) as workers:
+        run_cells(cells[:4], store, workers)
+        run_cells(cells[4:], store, workers)
+    assert_each_once(store, cells)
+    assert len({pid for _, _, pid in store.log()}) == 2
+
+
+def test_workers_that_were_asked_to_stop_run_no_other_cells(tmp_path):
+    signals = [signal.SIGTERM]  # one: a second would end this process
+
+    def stop(done, total):
+        if signals:
+            os.kill(os.getpid(), signals.pop())
+
+    with LocalProcesses(2) as workers:
+        with pytest.raises(KeyboardInterrupt):
+            run_cells(small_cells(4, rounds=1000), RunStore(tmp_path / "a"), workers, stop)
+        store = LoggedStore(tmp_path)
+        run_cells(small_cells(4), store, workers)
+    assert_each_once(store, small_cells(4))
+
+
 def test_a_stack_whose_workers_always_die_ends_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_DEATHS", 2)
     store = LoggedStore(tmp_path)

@@ -39,7 +39,10 @@ class Executor(Protocol):
     workers: int  # that run at the same time
 
     def start(self) -> Worker:
-        """A new worker."""
+        """A worker without a stack: one that was released, or a new one."""
+
+    def release(self, worker: Worker) -> None:
+        """Keep a worker without a stack for the next start."""
 
     def wait(self, busy: Sequence[Worker], seconds: float) -> Sequence[Worker]:
         """The busy workers to receive from, after at most so many seconds."""

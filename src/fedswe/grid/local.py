@@ -50,6 +50,9 @@ class InProcess:
     def start(self) -> InProcess:
         return self
 
+    def release(self, worker: Worker) -> None:
+        """It is kept already."""
+
     def wait(self, busy: Sequence[Worker], seconds: float) -> Sequence[Worker]:
         return busy
 
@@ -78,10 +81,16 @@ class LocalProcesses:
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._started: list[LocalProcess] = []
+        self._released: list[Worker] = []
 
-    def start(self) -> LocalProcess:
+    def start(self) -> Worker:
+        if self._released:
+            return self._released.pop()
         self._started.append(LocalProcess())
         return self._started[-1]
+
+    def release(self, worker: Worker) -> None:
+        self._released.append(worker)
 
     def wait(self, busy: Sequence[Worker], seconds: float) -> Sequence[Worker]:
         asked = {worker.connection: worker for worker in self._started if worker in busy}

@@ -49,6 +49,7 @@ class RayWorkers:
         self._resource = "GPU" if device.startswith("cuda") else "CPU"
         self._connected = False  # by this object
         self._started: list[RayWorker] = []
+        self._released: list[Worker] = []  # they hold their CPU or GPU: new ones would wait for it for ever
         self._tokens: set[Path] = set()
         self._token = f".shared-{uuid.uuid4().hex}"
         self.workers = jobs
@@ -84,7 +85,9 @@ class RayWorkers:
         if self._connected:
             self._ray.shutdown()
 
-    def start(self) -> RayWorker:
+    def start(self) -> Worker:
+        if self._released:
+            return self._released.pop()
         needs = {"num_cpus": 1, "num_gpus": int(self._resource == "GPU")}
         actor = self._ray.remote(_Actor).options(
             **needs,
@@ -93,6 +96,9 @@ class RayWorkers:
         )
         self._started.append(RayWorker(self._ray, actor.remote(os.getcwd(), sys.argv), self._shared))
         return self._started[-1]
+
+    def release(self, worker: Worker) -> None:
+        self._released.append(worker)
 
     def _shared(self, folder: Path) -> Path:
         """A file in the folder that workers look for, to see whether they share the folder."""

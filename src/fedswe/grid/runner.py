@@ -134,6 +134,11 @@ class _Pass:
                 for worker in self._busy.keys() - asked:
                     worker.stop()
                     asked.add(worker)
+        for worker in idle:
+            if worker in asked:
+                worker.close()  # it would stop its next stack, too
+            else:
+                self._executor.release(worker)
         if self._failure is not None:
             raise self._failure
         if self._signals.stop:
