@@ -9,7 +9,10 @@ from fedswe.availability import Mask
 from fedswe.deploy import ledger
 from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.stored_run import trace
+from fedswe.experiment.configuration import experiment
 from fedswe.experiment.experiment import assemble
+from fedswe.gym.advice import RECOMMENDED
+from fedswe.gym.rules import Rule
 from tests.algorithms import ALGORITHMS
 from tests.deploy.parts import DELIVERED, DELIVERIES, Network, algorithm, digits, quadratic
 
@@ -39,6 +42,20 @@ def test_deployment_equals_simulation(scratch, name, delivery):
     assert result.exact
     assert result.replay.difference == 0
     assert result.passed
+    net.server.release()
+
+
+def test_the_recommended_rule_with_a_server_that_restarts(scratch):
+    """Its chain has a state, which a server must find again."""
+    deployment = digits(experiment(Rule(RECOMMENDED).table).algorithm, rounds=7)
+    net, engine = Network(scratch, deployment), assemble(replace(deployment.experiment, engine="batched"))
+    assert deployment.experiment.algorithm.chain
+    while not net.server.finished:
+        net.round()
+        engine.step()
+        np.testing.assert_allclose(net.server.server_model().numpy(), engine.server_model().numpy(), rtol=0, atol=1e-6)
+        net.restart()
+    assert verify(scratch / "server").passed
     net.server.release()
 
 

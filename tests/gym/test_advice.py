@@ -1,9 +1,14 @@
 """The nearest setting, and what is advised from it."""
 
+import shlex
+
 import pytest
 
+from fedswe.core.transforms import Momentum
+from fedswe.experiment.configuration import load
 from fedswe.gym.advice import FEATURES, advise, distance, features, features_of
 from fedswe.gym.settings import SCALES, Setting
+from tests.algorithms import ALGORITHMS
 
 
 def values(mean=0.3, gini=0.2, lag=0.1, pairs=0.0, echo=20, never=0):
@@ -52,6 +57,17 @@ def test_rates_span_those_of_all_tasks():
     assert found.rates == pytest.approx([0.1, 0.2, 0.4, 0.8])
     assert len(found.evidence) == 2
     assert "take this with care" not in " ".join(found.sentences())
+
+
+def test_the_words_of_the_advice_can_be_given_to_a_shell():
+    recommended = "interval_extrapolation:chain=[momentum:0.5]"
+    known = {
+        "recommended": recommended,
+        "settings": [setting("digits", "sine", values(), entry(recommended, [90.0]), best=recommended)],
+    }
+    words = advise(values(), known).sentences()[0].removeprefix("start with ").partition(", and ")[0]
+    assert "'algorithm.chain=[momentum:0.5]'" in words  # zsh takes brackets for a pattern
+    assert load(None, shlex.split(words)).algorithm == ALGORITHMS["interval_extrapolation"](chain=(Momentum(0.5),))
 
 
 def test_what_is_far_is_said_to_be_far():

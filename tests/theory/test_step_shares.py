@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import beta
 
 from fedswe.core.local import Local
+from fedswe.core.transforms import Momentum
 from fedswe.engine import BatchedEngine
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
@@ -121,14 +122,16 @@ def test_extrapolated_shares_by_enumeration():
     np.testing.assert_allclose(extrapolated_shares(P, u, longest=1.0), interval_shares(P, 1.0, 1.0), atol=1e-12)
 
 
-def test_where_an_extrapolated_run_ends():
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_where_an_extrapolated_run_ends(momentum):
+    """Momentum changes the way and not the limit: its steps are sums of the same steps."""
     from fedswe.availability.schedule import Bernoulli
 
     p, rounds = np.array([0.3, 0.5, 0.7, 0.9]), 6000
     u = np.eye(4)
     task = Quadratic(centers=u.tolist(), curvature=[1.0] * 4, start=0.25)
-    algorithm = ALGORITHMS["interval_extrapolation"](cutoff=1000, longest=4.0)
-    local = Local(steps=1, lr=0.01, schedule="constant")
+    algorithm = ALGORITHMS["interval_extrapolation"](cutoff=1000, longest=4.0, chain=(Momentum(momentum),))
+    local = Local(steps=1, lr=0.01 * (1 - momentum), schedule="constant")
     schedule = Bernoulli(4, 5, lambda t: p)
     engine = BatchedEngine(algorithm, task.build(problems.setting()), schedule, local, problems.SEED)
     found = problems.trajectory(engine, rounds)[rounds // 2 :].mean(axis=0)

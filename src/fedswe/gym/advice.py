@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from fedswe.gym.settings import GRADIENT_BOUND, Setting
 Values = Mapping[str, Any]  # of a description
 FILE = "summary.json"  # beside this module, written by summary.py: the measurements of the gym at small scale
 # The smallest worst-case regret of the full gym, see docs/choose-a-rule.md.
-RECOMMENDED = "interval_extrapolation"
+RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
 
 
 _ROUNDS = 1000
@@ -88,7 +89,7 @@ class Advice:
 
 def _settings(rule: str) -> str:
     name, parameters = parse_label(rule)
-    return " ".join([f"algorithm.name={name}", *(f"algorithm.{parameter}" for parameter in parameters)])
+    return shlex.join([f"algorithm.name={name}", *(f"algorithm.{parameter}" for parameter in parameters)])
 
 
 def _output(label: str) -> str:
