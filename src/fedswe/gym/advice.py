@@ -119,10 +119,9 @@ def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice |
         mean = [sum(r["test"]) / len(r["test"]) for r in (found, best)]
         half = found["regret_half_width"]
         interval = "" if half is None else f" ± {half:.1f}"
-        evidence.append(
-            f"measured on {setting['task']}: {rule} {mean[0]:.1f} %, {found['regret']:.1f}{interval} points behind the "
-            f"best, {setting['best']} with {mean[1]:.1f} %"
-        )
+        behind = f"{found['regret']:.1f}{interval} points behind the best, {setting['best']} with {mean[1]:.1f} %"
+        compared = "the best there" if setting["best"] == rule else behind
+        evidence.append(f"measured on {setting['task']}: {rule} {mean[0]:.1f} %, {compared}")
     low, high = min(rates) / 2, max(rates) * 2
     grid = [low * 2**i for i in range(round(math.log2(high / low)) + 1)]
     return Advice(

@@ -83,6 +83,11 @@ class Setting:
         """Whether its availability is a trace: then it needs the file of the trace."""
         return self.availability in _RECORDED
 
+    @property
+    def timed(self) -> bool:
+        """Whether it is in simulated time, with rounds of different length."""
+        return self.availability in _CLOCKS
+
     def digest(self, outputs: tuple[str, ...]) -> str:
         """Of everything that results depend on besides rule, rate, seed and arithmetic; of a trace, its content.
 
@@ -124,7 +129,7 @@ class Setting:
                 "tail_every": max(scale.tail // 13, 1),
             },
             "record": {"checkpoint": 0},
-            **({"clock": dict(_CLOCKS[self.availability])} if self.availability in _CLOCKS else {}),
+            **({"clock": dict(_CLOCKS[self.availability])} if self.timed else {}),
         }
 
     def _availability(self) -> dict[str, Any]:
@@ -137,7 +142,7 @@ class Setting:
                 "wrap": True,
                 "prob": "estimate",
                 # A clock looks at the seconds of the log, not at one moment of a round.
-                **({} if self.availability in _CLOCKS else {"during": "middle"}),
+                **({} if self.timed else {"during": "middle"}),
                 **table,
             }
         period, rounds = self.scale.period, self.scale.rounds

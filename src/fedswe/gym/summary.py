@@ -19,10 +19,13 @@ _KEPT = ("rule", "output", "rate", "test", "regret", "regret_half_width")
 
 
 def summary(found: Sequence[SettingResult]) -> dict[str, Any]:
-    """The recommended and the best rule of every setting in which all rules have had all their trials."""
+    """The recommended and the best rule of every setting in which all rules have had all their trials.
+
+    Without those in simulated time: what is compared with them is described in rounds of one length.
+    """
     settings = []
     for result in found:
-        if result.incomplete or RECOMMENDED not in result.chosen:
+        if result.incomplete or result.setting.timed or RECOMMENDED not in result.chosen:
             continue
         rules = dict.fromkeys((RECOMMENDED, result.best.rule.label))
         entries = (entry_json(result, result.chosen[rule]) for rule in rules)
