@@ -283,7 +283,7 @@ def _claims(whole: Selection, measured: Measurements, out: Path) -> None:
     from fedswe_paper.claims import judge, publish_claims, summary_rows
 
     judged = judge(whole, measured)
-    columns = ("claim", "verdict", "holds in", "margin", "above", "s.e.", "seeds")
+    columns = ("claim", "verdict", "holds in", "margin", "above", "s.e.", "seeds", "rounds")
     rows = [
         (claim, status, where.replace(" places measured", ""), *rest)
         for claim, status, where, *rest in summary_rows(judged)

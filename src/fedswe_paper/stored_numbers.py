@@ -1,9 +1,10 @@
 """Numbers of the stored runs, by a short description of the run: what a text about them is written with.
 
 "svhn sine k100 eta-g2 server" is FedSWE with k = 100 on SVHN under the sine, in the reading eta-g2, judged by its
-server model. The words may also name an algorithm, coordinates (alpha=0.05), "train" for the train accuracy, "text" for
-the profile of the paper's text, "bounded" for the runs whose gradients were bounded, and "finer" for those repeated in
-finer arithmetic. Fashion-MNIST is the small scale.
+server model. The words may also name an algorithm, coordinates (alpha=0.05), the rounds (rounds=5000; otherwise the
+longest runs of a line are meant), "train" for the train accuracy, "text" for the profile of the paper's text, "bounded"
+for the runs whose gradients were bounded, and "finer" for those repeated in finer arithmetic. Fashion-MNIST is the
+small scale.
 """
 
 from __future__ import annotations
@@ -86,11 +87,13 @@ def line_of(text: str) -> Line:
     row = ("fedswe", float(method[1:])) if method[1:].isdigit() else (method, 0.0)
     require(row[0] in RATES, f"unknown method {method!r} in {text!r}")
     coordinates: dict[str, float] = {}
-    reading, output, part, profile, repeated = "", "", "test", "released", ""
+    reading, output, part, profile, repeated, rounds = "", "", "test", "released", "", 0
     for word in more:
         key, given, value = word.partition("=")
         if given and key in _COORDINATES:
             coordinates[key] = float(value)
+        elif given and key == "rounds":
+            rounds = int(value)
         elif word in READINGS:
             reading = word
         elif word in _OUTPUTS:
@@ -103,7 +106,9 @@ def line_of(text: str) -> Line:
             repeated = _REPEATED[word]
         else:
             raise FedsweError(f"unknown word {word!r} in {text!r}")
-    selection = Selection("small" if dataset == _SMALL else "full", "paper" if profile == "paper" else "released")
+    selection = Selection(
+        "small" if dataset == _SMALL else "full", "paper" if profile == "paper" else "released", rounds=rounds
+    )
     cell = selection.cell(dataset, dynamics, row, reading=reading, **coordinates)  # type: ignore[arg-type]
     return Line(cell, output or cell.judged_by, part, repeated)
 

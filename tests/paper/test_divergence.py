@@ -101,7 +101,7 @@ def test_runs_with_bounded_gradients_are_shown_and_never_judged(tmp_path):
     lost = told(cell, Story(50.0, nan_from=15))
     measured = Measurements([lost], [twin])
     tables = {t.title: t for t in RECIPES["fig7"].report(ci, measured).tables}
-    shown = tables["The runs that ended in NaN, repeated with bounded gradients, digits, periodic-static"]
+    shown = tables["Runs repeated with bounded gradients, digits, periodic-static"]
     assert [(line.keys, line.ours[1].mean) for line in shown.lines] == [
         (("FedSWE, k = 100, seed 3",), pytest.approx(55.0))
     ]

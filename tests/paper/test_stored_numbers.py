@@ -44,6 +44,7 @@ def test_words_name_a_line():
     assert line_of("svhn sine fedavg").output == "server"
     assert line_of("cifar10 sine k0 text").cell.profile == "paper"
     assert line_of("fashion_mnist sine mifa").cell.scale == "small"
+    assert line_of("svhn periodic-static mifa rounds=5000").cell.rounds == 5000
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,10 @@ def test_runs_of_different_lengths_are_not_subtracted(tmp_path):
     store(tmp_path, "svhn periodic-static k1", {3: 60.0})
     with pytest.raises(FedsweError, match="k1 has 10000 rounds, svhn periodic-static k0 has 5000"):
         StoredNumbers(tmp_path).gap("svhn periodic-static k1", "svhn periodic-static k0", [3])
+    store(tmp_path, "svhn periodic-static k1", {3: 57.0}, rounds=5000)
+    there = StoredNumbers(tmp_path)
+    assert there.gap("svhn periodic-static k1 rounds=5000", "svhn periodic-static k0", [3]).mean == pytest.approx(7.0)
+    assert there.score("svhn periodic-static k1", [3]).mean == pytest.approx(60.0)
 
 
 def test_bounded_runs_are_apart_from_the_others(tmp_path):
