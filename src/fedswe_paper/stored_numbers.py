@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe_paper.cell import RATES, PaperCell
+from fedswe_paper.cell import BOUNDED, RATES, PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair
 from fedswe_paper.recipes.slowdown import first_round
-from fedswe_paper.results import BOUNDED, FINER, FinishedRun, load_repeated, load_runs
+from fedswe_paper.results import FINER, FinishedRun, load_repeated, load_runs
 from fedswe_paper.scale import PAPER_SEEDS, SCALES
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
 
