@@ -310,6 +310,15 @@ class StoredNumbers:
         require(bool(found), f"speedup.csv has no rows of {what}, p = {p}, target {target}")
         return {int(row["size"]): 100 * float(row["efficiency"]) for row in found}
 
+    def digits_rounds(self, what: str) -> dict[int, float]:
+        """Rounds on the digits at the best rate, by the number of clients (2 local steps) or of local steps (8 clients)."""
+        with (self.out / "speedup-digits.csv").open(newline="") as text:
+            rows = list(csv.DictReader(text))
+        varied, other, fixed = {"clients": ("clients", "steps", 2), "local steps": ("steps", "clients", 8)}[what]
+        found = {int(row[varied]): row for row in rows if int(row[other]) == fixed}
+        rates = [name for name in rows[0] if name.startswith("rate ")]
+        return {size: min(float(found[size][rate]) for rate in rates) for size in sorted(found)}
+
     def compared(self, file: str, algorithm: str, model: str) -> tuple[str, Number]:
         """Rate and test accuracy of a stored summary of fedswe compare."""
         with (self.out / file).open(newline="") as text:
