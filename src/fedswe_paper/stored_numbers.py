@@ -311,7 +311,7 @@ class StoredNumbers:
         return {int(row["size"]): 100 * float(row["efficiency"]) for row in found}
 
     def digits_rounds(self, what: str) -> dict[int, float]:
-        """Rounds on the digits at the best rate, by the number of clients (2 local steps) or of local steps (8 clients)."""
+        """Rounds on the digits at the best rate: by clients, with 2 local steps, or by local steps, with 8 clients."""
         with (self.out / "speedup-digits.csv").open(newline="") as text:
             rows = list(csv.DictReader(text))
         varied, other, fixed = {"clients": ("clients", "steps", 2), "local steps": ("steps", "clients", 8)}[what]

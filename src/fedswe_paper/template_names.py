@@ -49,7 +49,7 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "over": over, "columns": columns, "nearest": terms.nearest, "spreads": spreads,
         "published_gap": terms.published_gap, "swings": terms.swings, "mean_change": terms.mean_change,
         "shown": terms.shown, "chosen": terms.chosen, "lowest_with": terms.lowest_with, "steadier": terms.steadier,
-        "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of,
+        "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of, "or_nan": terms.or_nan,
         "verdicts": terms.counted(in_the_paper=True), "variants": terms.counted(in_the_paper=False),
 
         "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
@@ -91,6 +91,10 @@ class _Terms:
 
     def published_gap(self, ours: str, theirs: str) -> Number:
         return Number(self.stored.published(ours).mean - self.stored.published(theirs).mean, signed=True)
+
+    def or_nan(self, f: Callable[..., object]) -> Callable[..., object]:
+        """The function of lines, but "NaN" where a run of one of them diverged: for tables."""
+        return lambda *lines: "NaN" if any(map(self.stored.diverged, lines)) else f(*lines)
 
     def ahead_with_every_seed(self, ours: str, theirs: str) -> bool:
         mine, others = self.stored.by_seed(ours), self.stored.by_seed(theirs)

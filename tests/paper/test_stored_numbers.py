@@ -150,7 +150,7 @@ def test_the_papers_rounds_to_an_accuracy():
 
 def test_one_phase_of_the_turns_swings_less_than_all():
     stored = StoredNumbers(STORED)
-    line = "svhn periodic-static k100 server"
+    line = "svhn periodic-static k100 server rounds=5000"
     history = stored.runs(line, [3])[3].history
     values = [history["server_test_accuracy"][history["round"] == t].item() for t in range(2600, 5001, 100)]
     mean = sum(values) / len(values)
@@ -168,3 +168,12 @@ def test_the_share_of_the_linear_speed_up(tmp_path):
     assert stored.speedup("clients", ".5", ".003") == pytest.approx({2: 100, 4: 83})
     with pytest.raises(FedsweError, match="no rows of clients, p = 1"):
         stored.speedup("clients", "1", ".003")
+
+
+def test_rounds_on_the_digits_are_those_of_the_best_rate(tmp_path):
+    (tmp_path / "speedup-digits.csv").write_text(
+        "clients,steps,rate 0.16,rate 0.32\n2,2,inf,300\n8,2,80,100\n8,1,inf,120\n8,4,60,inf\n"
+    )
+    stored = StoredNumbers(tmp_path)
+    assert stored.digits_rounds("clients") == {2: 300, 8: 80}
+    assert stored.digits_rounds("local steps") == {1: 120, 2: 80, 4: 60}
