@@ -98,11 +98,14 @@ def test_runs_with_bounded_gradients_are_shown_and_never_judged(tmp_path):
     assert (twin.bound, twin.score("test_accuracy")) == (10.0, pytest.approx(55.0))
 
     lost = told(cell, Story(50.0, nan_from=15))
-    measured = Measurements([lost], [twin])
+    fine = told(ci.cell("digits", "periodic-static", ("mifa", 0.0)), Story(60.0))
+    again = told(fine.cell, Story(61.0))
+    measured = Measurements([lost, fine], [twin, replace(again, bound=10.0)])
     tables = {t.title: t for t in RECIPES["fig7"].report(ci, measured).tables}
     shown = tables["Runs repeated with bounded gradients, digits, periodic-static"]
     assert [(line.keys, line.ours[1].mean) for line in shown.lines] == [
-        (("FedSWE, k = 100, seed 3",), pytest.approx(55.0))
+        (("FedSWE, k = 100, seed 3",), pytest.approx(55.0)),
+        (("MIFA, seed 3",), pytest.approx(61.0)),  # which ended well without the bound, too
     ]
     assert any("in no verdict" in note for note in shown.notes)
     assert math.isnan(measured.score(cell, "test_accuracy").mean)

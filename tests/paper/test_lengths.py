@@ -7,10 +7,10 @@ import pytest
 from fedswe_paper.claims import judge, publish_claims
 from fedswe_paper.decisions import DECISIONS
 from fedswe_paper.decisions.margin import pooled
-from fedswe_paper.decisions.statistics import accuracy
+from fedswe_paper.decisions.statistics import accuracy, other_swings
 from fedswe_paper.measurements import Measurements, common_length
 from fedswe_paper.recipes import RECIPES
-from tests.paper.handmade import FULL, SEEDS, as_printed, told
+from tests.paper.handmade import FULL, SEEDS, Story, as_printed, told
 
 TURNS = ("svhn", "periodic-static")
 K100, KNOWN, FEDAVG = (
@@ -82,6 +82,15 @@ def test_a_ranking_has_one_length():
     assert there.status == "holds"
     assert {margin.rounds for margin in there.findings[0].margins} == {5000}
     assert "k = 0 55.1, " in there.findings[0].note
+
+
+def test_other_swings_beside_a_margin_have_its_length():
+    k0 = FULL.cell(*TURNS, ("fedswe", 0.0))
+    short, long = Story(60.0, swing=2.0), Story(60.0, swing=9.0)
+    measured = Measurements([told(shorter(K100), short), told(K100, long), told(shorter(k0), short)])
+    assert other_swings(measured, [K100, k0], "server").endswith(
+        "FedSWE, k = 100 (server) nan and 2.0, FedSWE, k = 0 (server) nan and 2.0"
+    )
 
 
 def test_a_spread_is_pooled_over_rows_of_the_same_length():
