@@ -29,9 +29,7 @@ class Finding:
     note: str = ""  # other numbers of the place
     place: str = ""
     one_is_enough: bool = False  # of the margins
-    bounded: Finding | None = (
-        None  # what the runs with bounded gradients say where these diverged: no part of a verdict
-    )
+    bounded: Finding | None = None  # of runs with bounded gradients, where these diverged: no part of the verdict
 
     @property
     def deciding(self) -> Margin:
