@@ -292,12 +292,16 @@ def _claims(whole: Selection, measured: Measurements, out: Path) -> None:
     from fedswe_paper.claims import judge, publish_claims, summary_rows
 
     judged = judge(whole, measured)
-    columns = ("claim", "verdict", "holds in", "margin", "above", "s.e.", "seeds", "rounds")
+    columns = ("claim", "verdict", "holds in", "margin", "above", "s.e.", "seeds")
     rows = [
         (claim, status, where.replace(" places measured", ""), *rest)
-        for claim, status, where, *rest in summary_rows(judged)
+        for claim, status, where, *rest, _ in summary_rows(judged)
     ]
     print_table("claims of the paper", columns, rows)
+    if short := sum(" of " in rounds for *_, rounds in summary_rows(judged)):
+        console.print(
+            f"shorter runs      {short} of these come from fewer rounds than the paper has; the page says which"
+        )
     if whole.scale.warning:
         console.print(f"no meaning        {whole.scale.warning}; use --scale small or full")
     console.print(f"evidence          {publish_claims(whole, judged, measured, out)}")
