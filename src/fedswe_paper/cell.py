@@ -31,6 +31,10 @@ RATES = {
 }
 
 
+BOUND = 10.0  # on the norm of every stochastic gradient, where runs are repeated with one
+BOUNDED = "guarded"  # end of the folder of these runs
+
+
 @dataclass(frozen=True)
 class PaperCell:
     """One run. Two recipes that need the same run name the same cell, so it is run once."""
@@ -84,11 +88,17 @@ class PaperCell:
         """Everything the run depends on."""
         return _experiment(self)
 
-    def grid_cell(self, device: str = "cpu", precision: Precision = "fp32") -> Cell:
-        """The cell as the grid runs it; results do not depend on the device, and on the precision only by rounding."""
+    def grid_cell(self, device: str = "cpu", precision: Precision = "fp32", bounded: bool = False) -> Cell:
+        """The cell as the grid runs it; results do not depend on the device, and on the precision only by rounding.
+
+        Bounded: repeated with a bound on every stochastic gradient, which the paper does not have, and kept apart.
+        """
         value = self.experiment()
         value = replace(value, device=device, local=replace(value.local, precision=precision))
-        return Cell(f"{self.scale}-{self.profile}/{self.name}", value, asdict(self))
+        if not bounded:
+            return Cell(f"{self.scale}-{self.profile}/{self.name}", value, asdict(self))
+        value = replace(value, local=replace(value.local, clip=BOUND))
+        return Cell(f"{self.scale}-{self.profile}-{BOUNDED}/{self.name}", value, {**asdict(self), "guard": BOUND})
 
     def _table(self) -> dict[str, Any]:
         scale = SCALES[self.scale]

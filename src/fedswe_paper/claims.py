@@ -20,7 +20,7 @@ from fedswe_paper.decisions.verdict import Finding, Verdict
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.publish import folder_of
 from fedswe_paper.recipes import RECIPES
-from fedswe_paper.recipes.labels import remarks
+from fedswe_paper.recipes.labels import remarks, seeds_named
 from fedswe_paper.selection import Selection
 
 
@@ -55,15 +55,19 @@ def judge(selection: Selection, measured: Measurements) -> Judged:
 
 
 def summary_rows(judged: Judged) -> list[tuple[str, ...]]:
-    """Each claim with its verdict, where it holds, and the deciding margin: value, threshold, standard error, seeds."""
+    """Each claim with its verdict, where it holds, and the margin that decides it.
+
+    Of that: value, threshold, standard error, seeds, rounds.
+    """
     return [(claim.id, verdict.status, verdict.count, *_deciding(verdict)) for claim, verdict in judged]
 
 
-def _deciding(verdict: Verdict) -> tuple[str, str, str, str]:
+def _deciding(verdict: Verdict) -> tuple[str, ...]:
     if verdict.deciding is None:
-        return "—", "—", "—", "—"
+        return ("—",) * 5
     margin = verdict.deciding[1]
-    return _number(margin.mean, margin), _number(margin.threshold, margin, sign=False), _error(margin), _seeds(margin)
+    threshold = _number(margin.threshold, margin, sign=False)
+    return _number(margin.mean, margin), threshold, _error(margin), _seeds(margin), _rounds(margin)
 
 
 def _number(value: float, margin: Margin, sign: bool = True) -> str:
@@ -85,6 +89,13 @@ def _seeds(margin: Margin) -> str:
     return "—" if margin.exact else str(len(margin.seeds))
 
 
+def _rounds(margin: Margin) -> str:
+    """2000, or 5000 of 10000 where the paper has more."""
+    if margin.exact:
+        return "—"
+    return f"{margin.rounds} of {margin.of_paper}" if margin.rounds < margin.of_paper else str(margin.rounds)
+
+
 def publish_claims(selection: Selection, judged: Judged, measured: Measurements, out: Path) -> Path:
     """claims.md for readers; for programs claims.csv, a row per claim, and claims-margins.csv, a row per margin."""
     folder = folder_of(selection, out)
@@ -98,7 +109,10 @@ def publish_claims(selection: Selection, judged: Judged, measured: Measurements,
     return folder / "claims.md"
 
 
-_COLUMNS = ["place", "margin", "threshold", "standard_error", "degrees_of_freedom", "seeds", "unit", "margin_of"]
+_COLUMNS = [
+    "place", "margin", "threshold", "standard_error", "degrees_of_freedom", "seeds", "rounds", "rounds_of_paper",
+    "unit", "margin_of",
+]  # fmt: skip
 
 
 def _write_sheet(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -125,7 +139,8 @@ def _margin_rows(judged: Judged) -> Iterator[list[object]]:
 def _cells(place: str, margin: Margin) -> list[object]:
     seeds = " ".join(map(str, margin.seeds)) or "exact"
     numbers = [f"{value:.6g}" for value in (margin.mean, margin.threshold, margin.error)]
-    return [place, *numbers, margin.freedom or "", seeds, margin.unit, margin.what]
+    rounds = margin.rounds or "", margin.of_paper or ""
+    return [place, *numbers, margin.freedom or "", seeds, *rounds, margin.unit, margin.what]
 
 
 def _pooled(selection: Selection, measured: Measurements) -> Iterator[str]:
@@ -164,8 +179,8 @@ def _page(selection: Selection, judged: Judged, noted: list[str], spreads: list[
     yield from ("", f"**No meaning**: {selection.scale.warning}.") if selection.scale.warning else ()
     yield from ("", "Runs that are not as in the paper:", "", *(f"- {note}" for note in noted)) if noted else ()
     yield ""
-    yield "| claim | verdict | where it holds | margin | must exceed | standard error | seeds |"
-    yield "|---|---|---|---:|---:|---:|---:|"
+    yield "| claim | verdict | where it holds | margin | must exceed | standard error | seeds | rounds |"
+    yield "|---|---|---|---:|---:|---:|---:|---|"
     for (claim, _), (claim_id, *cells) in zip(judged, summary_rows(judged), strict=True):
         ours = "" if claim.in_the_paper else " (ours)"
         yield f"| [{claim_id}](#{claim_id}){ours} | {' | '.join(cells)} |"
@@ -185,16 +200,27 @@ def _section(claim: Claim, verdict: Verdict) -> Iterator[str]:
     yield f"**{verdict.status}**, {verdict.count}{total}"
     if verdict.findings:
         yield ""
-        yield "| place | verdict | margin | must exceed | standard error | seeds | margin of |"
-        yield "|---|---|---:|---:|---:|---|---|"
+        yield "| place | verdict | margin | must exceed | standard error | seeds | rounds | margin of |"
+        yield "|---|---|---:|---:|---:|---|---|---|"
     for finding in verdict.findings:
         yield _row(finding)
     notes = [f"{finding.place}: {finding.note}".removeprefix(": ") for finding in verdict.findings if finding.note]
+    notes += [f"{f.place}, bounded gradients: {_beside(f.bounded)}" for f in verdict.findings if f.bounded]
     if verdict.missing:
         notes.append(f"not measured, or too short to tell: {'; '.join(verdict.missing)}")
     yield from ("", *(f"- {note}" for note in notes)) if notes else ()
     if claim.note:
         yield from ("", claim.note)
+
+
+def _beside(finding: Finding) -> str:
+    """What runs that decide nothing say."""
+    ahead = sum(margin.mean > margin.threshold for margin in finding.margins)
+    least = min(finding.margins, key=lambda margin: margin.mean - margin.threshold)
+    numbers = f"{_number(least.mean, least)}, must exceed {_number(least.threshold, least, sign=False)}"
+    seeds = seeds_named(least.seeds)
+    note = f"; {finding.note}" if finding.note else ""
+    return f"{ahead} of {len(finding.margins)} margins as claimed ({seeds}), the least: {least.what} ({numbers}){note}"
 
 
 def _row(finding: Finding) -> str:
@@ -205,4 +231,5 @@ def _row(finding: Finding) -> str:
     unit = "" if margin.unit in ("points", "") or math.isnan(margin.mean) else f" {margin.unit}"
     of = f"{margin.what}; {len(finding.margins)} margins" if len(finding.margins) > 1 else margin.what
     numbers = (_number(margin.mean, margin) + unit, _number(margin.threshold, margin, sign=False), _error(margin))
-    return f"| {finding.place or '—'} | {finding.status} | {' | '.join(numbers)} | {seeds}{source} | {of} |"
+    cells = (finding.place or "—", finding.status, *numbers, seeds + source, _rounds(margin), of)
+    return f"| {' | '.join(cells)} |"

@@ -41,6 +41,7 @@ class Machine:
     jobs: int = 0  # workers; 0: one per core, one for a GPU
     on: str = "local"
     track: tuple[str, ...] = ()  # trackers of every run
+    bounded: bool = False  # every stochastic gradient bounded, unlike in the paper; such runs are kept apart
 
     def executor(self) -> Executor:
         from fedswe.grid.runner import executor
@@ -72,6 +73,9 @@ def reproduce(
     seeds: Annotated[str, typer.Option(help="Comma-separated or ranges, e.g. 1-5; default: those of the scale")] = "",
     rounds: Annotated[int, typer.Option(help="Instead of the rounds of the scale")] = 0,
     cells: Annotated[str, typer.Option(help="Only runs with such names, e.g. '*-k10-*,*-mifa-*'; * is any text")] = "",
+    bounded: Annotated[
+        bool, typer.Option("--bounded", help="Gradients bounded to a norm of 10: kept apart, in no verdict")
+    ] = False,
     device: Device = "cpu",
     precision: PrecisionName = "",
     jobs: Jobs = 0,
@@ -96,12 +100,15 @@ def reproduce(
         raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
     if status and report:
         raise FedsweError("--status and --report cannot be combined")
+    if bounded and profile == "paper":
+        raise FedsweError("--bounded is for --profile released: the paper's text bounds every gradient anyway")
     from fedswe_paper.recipes import RECIPES
 
+    where = machine(device, precision, jobs, on)
     reproduce_command(
         [*RECIPES, *SUMMARIES] if everything else names or [],
         selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
-        replace(machine(device, precision, jobs, on), track=tuple(word for word in track.split(",") if word)),
+        replace(where, track=tuple(word for word in track.split(",") if word), bounded=bounded),
         out,
         "status" if status else "report" if report else "",
         tuple(pattern for pattern in cells.split(",") if pattern),
@@ -191,9 +198,10 @@ def reproduce_command(
 ) -> None:
     """Run, and write the reports."""
     from fedswe.grid.store import ResultStore
+    from fedswe_paper.cell import BOUNDED
     from fedswe_paper.measurements import Measurements
     from fedswe_paper.publish import publish
-    from fedswe_paper.results import BOUNDED, load_repeated, load_runs, publishing
+    from fedswe_paper.results import load_repeated, load_runs, publishing
 
     recipes = [_recipe(name) for name in names if name not in SUMMARIES]
     store = ResultStore(out)
@@ -208,7 +216,7 @@ def reproduce_command(
         )
     cells = _named(cells, patterns)
     if only == "status":
-        _print_status(cells, store, as_json)
+        _print_status(cells, store, where.bounded, as_json)
         return
     if only == "" and cells:
         _run(cells, store, where)
@@ -247,7 +255,7 @@ def _recipe(name: str) -> Recipe:
 def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
     from fedswe.grid.runner import run_cells
 
-    named = [cell.grid_cell(where.device, where.precision) for cell in cells]
+    named = [cell.grid_cell(where.device, where.precision, where.bounded) for cell in cells]
     grid = [replace(cell, experiment=replace(cell.experiment, track=list(where.track))) for cell in named]
     left = [cell for cell in grid if not store.finished(cell)]
     console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
@@ -264,11 +272,12 @@ def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
         console.print(f"runs      {len(elsewhere)} are being run by another process; run the command again later")
 
 
-def _print_status(cells: list[PaperCell], store: ResultStore, as_json: bool) -> None:
-    done = [cell for cell in cells if store.finished(cell.grid_cell())]
+def _print_status(cells: list[PaperCell], store: ResultStore, bounded: bool, as_json: bool) -> None:
+    grid = {cell: cell.grid_cell(bounded=bounded) for cell in cells}
+    done = [cell for cell in cells if store.finished(grid[cell])]
     left = [cell for cell in cells if cell not in set(done)]
-    claimed = {cell.name for cell in store.running([cell.grid_cell() for cell in left])}
-    running = [cell for cell in left if cell.grid_cell().name in claimed]
+    claimed = {cell.name for cell in store.running([grid[cell] for cell in left])}
+    running = [cell for cell in left if grid[cell].name in claimed]
     if as_json:
         waiting = [cell.name for cell in left if cell not in set(running)]
         names = {"finished": [cell.name for cell in done], "running": [cell.name for cell in running]}
@@ -286,9 +295,13 @@ def _claims(whole: Selection, measured: Measurements, out: Path) -> None:
     columns = ("claim", "verdict", "holds in", "margin", "above", "s.e.", "seeds")
     rows = [
         (claim, status, where.replace(" places measured", ""), *rest)
-        for claim, status, where, *rest in summary_rows(judged)
+        for claim, status, where, *rest, _ in summary_rows(judged)
     ]
     print_table("claims of the paper", columns, rows)
+    if short := sum(" of " in rounds for *_, rounds in summary_rows(judged)):
+        console.print(
+            f"shorter runs      {short} of these come from fewer rounds than the paper has; the page says which"
+        )
     if whole.scale.warning:
         console.print(f"no meaning        {whole.scale.warning}; use --scale small or full")
     console.print(f"evidence          {publish_claims(whole, judged, measured, out)}")

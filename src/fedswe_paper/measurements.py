@@ -1,13 +1,15 @@
 """The finished runs of one scale and profile, looked up by cell without its seed.
 
-A run that diverged has no scores: they are NaN, and so is every mean that needs them.
+A run that diverged has no scores: they are NaN, and so is every mean that needs them. Of a line that was run for
+several lengths the longest runs are meant, or those with the rounds that the cell names. Rows are compared at one
+length.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,11 +20,12 @@ from fedswe_paper.results import FinishedRun
 from fedswe_paper.scale import SCALES
 from fedswe_paper.tables import Measured
 
+_SAME = 0.99  # runs up to 1 % shorter are compared by their scores, but not drawn in one curve
 CHANCE = 20.0  # percent: all data sets have ten classes, and SVHN's largest is 19.6 % of its test data
 
 
 class Measurements:
-    """FinishedRun cells by line. Where a line was run for several lengths, the longest counts."""
+    """FinishedRun cells by line."""
 
     def __init__(self, finished: Iterable[FinishedRun], bounded: Iterable[FinishedRun] = ()) -> None:
         self._lines: dict[PaperCell, dict[int, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
@@ -30,6 +33,11 @@ class Measurements:
             rounds = one.cell.experiment().rounds
             self._lines[_key(one.cell)][rounds].append(one)
         self._bounded = {one.cell: one for one in bounded}
+
+    @property
+    def all_bounded(self) -> Measurements:
+        """The runs with a bound on the gradients alone."""
+        return Measurements(self._bounded.values())
 
     @property
     def lines(self) -> list[PaperCell]:
@@ -44,17 +52,26 @@ class Measurements:
         """The same run with a bound on the gradients, where there is one."""
         return self._bounded.get(run.cell)
 
+    def alike(self, cells: Sequence[PaperCell]) -> list[PaperCell]:
+        """The lines with the same rounds for all: what rows are compared at."""
+        rounds = common_length([self.rounds(cell) for cell in cells])
+        return [replace(cell, rounds=rounds) for cell in cells]
+
+    def rounds(self, cell: PaperCell) -> list[int]:
+        """The lengths of the runs of a line; of those that are meant where the cell names its rounds."""
+        return [rounds for rounds in self.lengths(cell) if not cell.rounds or _same(rounds, cell.rounds)]
+
     def of(self, cell: PaperCell) -> list[FinishedRun]:
         """All seeds of a line, in order."""
         return self._of(cell, at_least=1.0)
 
     def scored(self, cell: PaperCell) -> list[FinishedRun]:
-        """Also runs that are up to 1 % shorter: they are compared by their scores, but not drawn in one curve."""
-        return self._of(cell, at_least=0.99)
+        """Also runs that are a little shorter."""
+        return self._of(cell, at_least=_SAME)
 
     def _of(self, cell: PaperCell, at_least: float) -> list[FinishedRun]:
-        lengths = self._lines.get(_key(cell), {})
-        enough = [rounds for rounds in sorted(lengths) if rounds >= at_least * max(lengths)]
+        lengths, meant = self._lines.get(_key(cell), {}), self.rounds(cell)
+        enough = [rounds for rounds in meant if rounds >= at_least * meant[-1]]
         found = {one.cell.seed: one for rounds in enough for one in lengths[rounds]}  # the longest of a seed is last
         return [found[seed] for seed in sorted(found)]
 
@@ -79,6 +96,20 @@ class Measurements:
         """Whether a line was measured and did not train: at none of its two models is it above chance at its end."""
         scores = [self.score(cell, "test_accuracy", output) for output in ("server", "client_mean")]
         return all(score is not None and score.mean <= CHANCE for score in scores)
+
+
+def common_length(lengths: Sequence[Sequence[int]]) -> int:
+    """The longest that all rows with runs have; where they have none in common, the longest: others are missing then.
+
+    0 where nothing was run.
+    """
+    found = {rounds for row in lengths for rounds in row}
+    shared = [r for r in found if all(any(_same(rounds, r) for rounds in row) for row in lengths if row)]
+    return max(shared or found, default=0)
+
+
+def _same(rounds: int, wanted: int) -> bool:
+    return _SAME * wanted <= rounds <= wanted
 
 
 def first_round_of(run: FinishedRun, target: float, output: str | None = None) -> float:

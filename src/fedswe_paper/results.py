@@ -61,7 +61,7 @@ def load_runs(out: Path, scale: str, profile: str) -> list[FinishedRun]:
     return [_read(path) for path in sorted((out / "cells" / f"{scale}-{profile}").glob("*.csv"))]
 
 
-BOUNDED, FINER = "guarded", "fp32"  # ends of the folders of repeated runs
+FINER = "fp32"  # end of the folder of these runs
 
 
 def load_repeated(out: Path, scale: str, profile: str, how: str) -> list[FinishedRun]:

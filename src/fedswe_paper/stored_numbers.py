@@ -1,9 +1,10 @@
 """Numbers of the stored runs, by a short description of the run: what a text about them is written with.
 
 "svhn sine k100 eta-g2 server" is FedSWE with k = 100 on SVHN under the sine, in the reading eta-g2, judged by its
-server model. The words may also name an algorithm, coordinates (alpha=0.05), "train" for the train accuracy, "text" for
-the profile of the paper's text, "bounded" for the runs whose gradients were bounded, and "finer" for those repeated in
-finer arithmetic. Fashion-MNIST is the small scale.
+server model. The words may also name an algorithm, coordinates (alpha=0.05), the rounds (rounds=5000; otherwise the
+longest runs of a line are meant), "train" for the train accuracy, "text" for the profile of the paper's text, "bounded"
+for the runs whose gradients were bounded, and "finer" for those repeated in finer arithmetic. Fashion-MNIST is the
+small scale.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe_paper.cell import RATES, PaperCell
+from fedswe_paper.cell import BOUNDED, RATES, PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair
 from fedswe_paper.recipes.slowdown import first_round
-from fedswe_paper.results import BOUNDED, FINER, FinishedRun, load_repeated, load_runs
+from fedswe_paper.results import FINER, FinishedRun, load_repeated, load_runs
 from fedswe_paper.scale import PAPER_SEEDS, SCALES
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
 
@@ -86,11 +87,13 @@ def line_of(text: str) -> Line:
     row = ("fedswe", float(method[1:])) if method[1:].isdigit() else (method, 0.0)
     require(row[0] in RATES, f"unknown method {method!r} in {text!r}")
     coordinates: dict[str, float] = {}
-    reading, output, part, profile, repeated = "", "", "test", "released", ""
+    reading, output, part, profile, repeated, rounds = "", "", "test", "released", "", 0
     for word in more:
         key, given, value = word.partition("=")
         if given and key in _COORDINATES:
             coordinates[key] = float(value)
+        elif given and key == "rounds":
+            rounds = int(value)
         elif word in READINGS:
             reading = word
         elif word in _OUTPUTS:
@@ -103,7 +106,9 @@ def line_of(text: str) -> Line:
             repeated = _REPEATED[word]
         else:
             raise FedsweError(f"unknown word {word!r} in {text!r}")
-    selection = Selection("small" if dataset == _SMALL else "full", "paper" if profile == "paper" else "released")
+    selection = Selection(
+        "small" if dataset == _SMALL else "full", "paper" if profile == "paper" else "released", rounds=rounds
+    )
     cell = selection.cell(dataset, dynamics, row, reading=reading, **coordinates)  # type: ignore[arg-type]
     return Line(cell, output or cell.judged_by, part, repeated)
 
@@ -304,6 +309,15 @@ class StoredNumbers:
         found = [row for row in rows if (row["what"], float(row["p"]), float(row["target"])) == wanted]
         require(bool(found), f"speedup.csv has no rows of {what}, p = {p}, target {target}")
         return {int(row["size"]): 100 * float(row["efficiency"]) for row in found}
+
+    def digits_rounds(self, what: str) -> dict[int, float]:
+        """Rounds on the digits at the best rate: by clients, with 2 local steps, or by local steps, with 8 clients."""
+        with (self.out / "speedup-digits.csv").open(newline="") as text:
+            rows = list(csv.DictReader(text))
+        varied, other, fixed = {"clients": ("clients", "steps", 2), "local steps": ("steps", "clients", 8)}[what]
+        found = {int(row[varied]): row for row in rows if int(row[other]) == fixed}
+        rates = [name for name in rows[0] if name.startswith("rate ")]
+        return {size: min(float(found[size][rate]) for rate in rates) for size in sorted(found)}
 
     def compared(self, file: str, algorithm: str, model: str) -> tuple[str, Number]:
         """Rate and test accuracy of a stored summary of fedswe compare."""

@@ -41,7 +41,7 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "score": stored.score, "gap": stored.gap, "published": stored.published, "off": stored.off,
         "both": stored.both, "first": stored.first, "by_seed": stored.by_seed, "swing": stored.swing,
         "published_first": stored.published_first, "swing_at_one_phase": stored.swing_at_one_phase,
-        "speedup": stored.speedup,
+        "speedup": stored.speedup, "digits_rounds": stored.digits_rounds, "digits_share": terms.digits_share,
         "extremes": stored.extremes, "peak": stored.peak, "consensus": stored.consensus, "at": stored.at,
         "last_finite": stored.last_finite, "rounds": stored.rounds, "diverged": stored.diverged,
         "tuned": stored.tuned, "tuned_gap": stored.tuned_gap, "compared": stored.compared,
@@ -49,7 +49,7 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "over": over, "columns": columns, "nearest": terms.nearest, "spreads": spreads,
         "published_gap": terms.published_gap, "swings": terms.swings, "mean_change": terms.mean_change,
         "shown": terms.shown, "chosen": terms.chosen, "lowest_with": terms.lowest_with, "steadier": terms.steadier,
-        "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of,
+        "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of, "or_nan": terms.or_nan,
         "verdicts": terms.counted(in_the_paper=True), "variants": terms.counted(in_the_paper=False),
 
         "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
@@ -91,6 +91,10 @@ class _Terms:
 
     def published_gap(self, ours: str, theirs: str) -> Number:
         return Number(self.stored.published(ours).mean - self.stored.published(theirs).mean, signed=True)
+
+    def or_nan(self, f: Callable[..., object]) -> Callable[..., object]:
+        """The function of lines, but "NaN" where a run of one of them diverged: for tables."""
+        return lambda *lines: "NaN" if any(map(self.stored.diverged, lines)) else f(*lines)
 
     def ahead_with_every_seed(self, ours: str, theirs: str) -> bool:
         mine, others = self.stored.by_seed(ours), self.stored.by_seed(theirs)
@@ -134,6 +138,12 @@ class _Terms:
         line = "svhn sine fedavg p=1 gamma=0.5 server"
         available, accuracy = (self.stored.tail(line, c, [3])[3] for c in ("available", line_of(line).column))
         return f"{100 * accuracy[(available >= fewest) & (available <= most)].min():.1f}"
+
+    def digits_share(self, what: str, size: int) -> str:
+        """Share of the linear speed-up on the digits, in percent, over the smallest size."""
+        needed = self.stored.digits_rounds(what)
+        first = min(needed)
+        return f"{100 * needed[first] * first / (needed[size] * size):.0f}"
 
     @cached_property
     def verdicts(self) -> dict[str, str]:

@@ -271,6 +271,43 @@ def test_a_run_that_diverged_decides_nothing(claim):
     assert math.isnan(there.deciding[1].mean)
 
 
+def test_runs_with_bounded_gradients_are_noted_where_others_diverged_and_decide_nothing(tmp_path):
+    lost = world(NAN, recipes=["fig11"])
+    worse = world(told_otherwise(turns("fedswe", 100), final=60), recipes=["fig11"])
+    cells = [cell for cell in RECIPES["fig11"].lines(FULL) if cell.dynamics == "periodic-static"]
+    runs = [run for cell in RECIPES["fig11"].lines(FULL) for run in lost.of(cell)]
+    bounded = [replace(run, bound=10.0) for cell in cells for run in worse.of(cell) if run.cell.seed == 3]
+    measured = Measurements(runs, bounded)
+    there = DECISIONS["accuracy-peaks-near-m"](FULL, measured)
+    assert [(f.place, f.status) for f in there.findings] == [
+        ("cifar10, periodic-static", "diverged, undecided"), ("cifar10, periodic-staircase", "diverged, undecided"),
+    ]  # fmt: skip
+    static, staircase = there.findings
+    assert staircase.bounded is None
+    assert {margin.seeds for margin in static.bounded.margins} == {(3,)}
+    page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
+    section = page.split("## accuracy-peaks-near-m\n")[1].split("\n## ")[0]
+    said = "4 of 4 margins as claimed (seed 3), the least: k = 50 minus k = 10 (client mean) (+10.0, must exceed 0.0)"
+    assert f"\n- cifar10, periodic-static, bounded gradients: {said}; k = 0 54.6, " in section
+    assert "| cifar10, periodic-static | diverged, undecided | NaN | 0.0 | not known | 3, 4, 6 |" in section
+    whole = DECISIONS["accuracy-peaks-near-m"](FULL, Measurements(world(recipes=["fig11"]).of(cells[0]), bounded))
+    assert whole.status == "not yet measured"
+
+
+def test_an_error_that_grows_first_and_falls_then_has_decayed_eventually():
+    def looked_at(early, middle, late):
+        runs = []
+        for cell in RECIPES["fig6"].lines(FULL):
+            for seed in (3, 4, 6):
+                run = told(cell, replace(as_printed(cell), consensus=(middle, late)), seed)
+                run.history.rows[1]["consensus_clients"] = early
+                runs.append(run)
+        return DECISIONS["consensus-decays-with-interpolation"](FULL, Measurements(runs)).status
+
+    assert looked_at(early=0.1, middle=2.0, late=1.0) == "holds"
+    assert looked_at(early=9.0, middle=1.0, late=2.0) == "does not hold"
+
+
 def test_one_seed_that_diverged_is_not_left_out():
     """The mean of the others would be that of a selection."""
     lost = told_otherwise(lambda c: turns("fedswe", 100)(c) and c.dataset == "cifar10", nan_from=4000)

@@ -68,6 +68,10 @@ def test_profiles(cli):
     [
         ([], "name a recipe of fedswe reproduce --list, or --all"),
         (["fig6", "--status", "--report"], "--status and --report cannot be combined"),
+        (
+            ["fig6", "--bounded", "--profile", "paper"],
+            "--bounded is for --profile released: the paper's text bounds every gradient anyway",
+        ),
         (["fig6", "--all"], "name a recipe of fedswe reproduce --list, or --all"),
         (["main-tabel"], "unknown recipe 'main-tabel': did you mean main-table?"),
         (["xyz"], "unknown recipe 'xyz': see fedswe reproduce --list"),
@@ -163,6 +167,16 @@ def test_cells_measured_with_other_settings_are_refused(cli, tmp_path):
     assert err.count("\n") == 1
 
 
+def test_runs_with_bounded_gradients_are_kept_apart(cli, tmp_path):
+    words = ("reproduce", "fig7", "--scale", "ci", "--cells", "*-static-mifa-*", "--out", tmp_path)
+    code, out, _ = cli(*words, "--bounded", "--jobs", "1")
+    assert code == 0
+    assert "runs      0 of 1 finished before, 1 left\n" in out
+    assert [path.name for path in (tmp_path / "cells").iterdir()] == ["ci-released-guarded"]
+    assert cli(*words, "--status")[1] == "runs      0 finished, 0 running, 1 left\n"
+    assert cli(*words, "--status", "--bounded")[1] == "runs      1 finished, 0 running, 0 left\n"
+
+
 @pytest.mark.parametrize(("scale", "said"), [("ci", True), ("small", False)])
 def test_verdicts_without_meaning_are_said_to_have_none(cli, tmp_path, scale, said):
     _, out, _ = cli("reproduce", "claims", "--scale", scale, "--report", "--out", tmp_path)
@@ -185,7 +199,8 @@ def test_claims_are_judged_and_never_an_error(cli, tmp_path, fedswe_k0, status):
         rows = {row["id"]: row for row in csv.DictReader(sheet)}
     assert set(rows) == {claim.id for claim in CLAIMS}
     assert rows["k0-above-fedavg"]["status"] == status
-    margin = ["—"] * 4 if fedswe_k0 is None else [f"{fedswe_k0 - 65:+.1f}".replace("-", "−"), "0.0", "0.0", "3"]
+    ahead = "—" if fedswe_k0 is None else f"{fedswe_k0 - 65:+.1f}".replace("-", "−")
+    margin = [ahead] * 4 if fedswe_k0 is None else [ahead, "0.0", "0.0", "3"]
     (line,) = [line for line in out.splitlines() if "k0-above-fedavg " in line]
     assert [cell.strip() for cell in line.strip("│ ").split("│")][3:] == margin
 
@@ -214,6 +229,9 @@ def test_the_stored_measurements_are_found_and_their_reports_are_up_to_date(cli,
         (line,) = [line for line in out.splitlines() if f" {claim.id} " in line]
         *_, margin, above, error, seeds = [cell.strip() for cell in line.strip("│ ").split("│")]
         assert "" not in (margin, above, error, seeds)
+    with open(stored / "claims.csv") as sheet:
+        shorter = [row["id"] for row in csv.DictReader(sheet) if row["rounds"] != row["rounds_of_paper"]]
+    assert f"\nshorter runs      {len(shorter)} of these come from fewer rounds than the paper has" in out
 
 
 @pytest.mark.slow

@@ -7,11 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedswe.grid.local import InProcess
+from fedswe.grid.runner import run_cells
 from fedswe.grid.store import ResultStore
+from fedswe_paper.cell import BOUNDED
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.fair import tried, tuned
-from fedswe_paper.results import BOUNDED, load_repeated, load_runs
+from fedswe_paper.results import load_repeated, load_runs
 from fedswe_paper.selection import Selection
 from tests.paper.handmade import FULL, Story, as_printed, told, world
 from tests.paper.test_store import put
@@ -86,24 +89,23 @@ def test_runs_with_bounded_gradients_are_shown_and_never_judged(tmp_path):
     ci = Selection("ci", "released")
     cell = ci.cell("digits", "periodic-static", ("fedswe", 100.0))
     put(store, cell, Story(55.0))
-    folder = tmp_path / "cells" / "ci-released"
-    guarded = tmp_path / "cells" / "ci-released-guarded"
-    guarded.mkdir()
-    for path in folder.iterdir():
-        text = path.read_text()
-        if path.suffix == ".toml":
-            text = text.replace('reading = ""', 'reading = ""\nguard = 10.0')
-            text = re.sub(r"(\[config\.local\][^\[]*?)clip = 0\.0", r"\1clip = 10.0", text)
-        (guarded / path.name).write_text(text)
+    run_cells([replace(cell, seed=3).grid_cell(bounded=True)], store, InProcess())
+    kept = tmp_path / "cells" / "ci-released-guarded"
+    assert "clip = 10.0" in (kept / "digits-periodic-static-fedswe-k100-seed3.toml").read_text()
+    plain = tmp_path / "cells" / "ci-released" / "digits-periodic-static-fedswe-k100-seed3.csv"
+    (kept / plain.name).write_text(plain.read_text())  # the scores of the story
     (twin,) = load_repeated(tmp_path, "ci", "released", BOUNDED)
     assert (twin.bound, twin.score("test_accuracy")) == (10.0, pytest.approx(55.0))
 
     lost = told(cell, Story(50.0, nan_from=15))
-    measured = Measurements([lost], [twin])
+    fine = told(ci.cell("digits", "periodic-static", ("mifa", 0.0)), Story(60.0))
+    again = told(fine.cell, Story(61.0))
+    measured = Measurements([lost, fine], [twin, replace(again, bound=10.0)])
     tables = {t.title: t for t in RECIPES["fig7"].report(ci, measured).tables}
-    shown = tables["The runs that ended in NaN, repeated with bounded gradients, digits, periodic-static"]
+    shown = tables["Runs repeated with bounded gradients, digits, periodic-static"]
     assert [(line.keys, line.ours[1].mean) for line in shown.lines] == [
-        (("FedSWE, k = 100, seed 3",), pytest.approx(55.0))
+        (("FedSWE, k = 100, seed 3",), pytest.approx(55.0)),
+        (("MIFA, seed 3",), pytest.approx(61.0)),  # which ended well without the bound, too
     ]
     assert any("in no verdict" in note for note in shown.notes)
     assert math.isnan(measured.score(cell, "test_accuracy").mean)

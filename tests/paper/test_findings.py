@@ -1,6 +1,7 @@
 """The texts about the measurements: every number in them is computed from the stored runs."""
 
 import ast
+import math
 import re
 import textwrap
 from pathlib import Path
@@ -11,6 +12,7 @@ from fedswe.errors import FedsweError
 from fedswe_paper.findings import EXPRESSION, TEXTS, main, rendered, write
 from fedswe_paper.stored_numbers import StoredNumbers
 from fedswe_paper.template_names import template_names
+from tests.paper.test_stored_numbers import store
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 TEMPLATES = {name: (FOLDER / "templates" / name).read_text() for name in TEXTS}
@@ -119,6 +121,24 @@ def test_what_is_said_and_no_longer_so_stops_the_rendering(known):
     assert rendered("{{ by(x) }}", known | {"x": ahead}) == "1.0 ± 0.3\n"
     with pytest.raises(FedsweError, match="no longer ahead"):
         rendered("{{ by(x) }}", known | {"x": behind})
+
+
+def test_a_table_says_where_a_run_diverged(tmp_path):
+    (tmp_path / "full-released").mkdir()
+    (tmp_path / "full-released" / "claims.csv").write_text("id,status\n")
+    store(tmp_path, "svhn sine k0", {3: 85.0, 4: 86.0, 6: 87.0})
+    store(tmp_path, "svhn sine fedavg", {3: 84.0, 4: 83.0})
+    store(tmp_path, "svhn sine fedavg", {6: 6.7}, loss=math.nan)
+    names = template_names(StoredNumbers(tmp_path))
+    shown = [names["or_nan"](names["score"])(f"svhn sine {method}") for method in ("k0", "fedavg")]
+    assert [str(number) for number in shown] == ["86.0 ± 1.0", "NaN"]
+    assert names["or_nan"](names["gap"])("svhn sine k0", "svhn sine fedavg") == "NaN"
+
+
+def test_the_share_of_the_linear_speed_up_on_the_digits(known):
+    needed = known["digits_rounds"]("clients")
+    assert known["digits_share"]("clients", 16) == f"{100 * needed[2] / needed[16] / 8:.0f}"
+    assert known["digits_share"]("clients", 2) == "100"
 
 
 def test_an_error_names_its_expression():

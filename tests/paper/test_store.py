@@ -76,7 +76,9 @@ def test_a_run_stopped_just_before_the_end_counts(store):
     measured = Measurements(load_runs(store.path, "ci", "released"))
     assert measured.scores(CELL, "test_accuracy") == pytest.approx({3: 70, 4: 80})
     assert [run.cell.seed for run in measured.of(CELL)] == [4]  # of one length, for curves
-    assert remarks([CELL], measured) == ["digits: 398 rounds instead of 10", "digits: 400 rounds instead of 10"]
+    assert remarks([CELL], measured) == [
+        "digits: 398 rounds instead of 10 in 1 of 2 runs", "digits: 400 rounds instead of 10 in 1 of 2 runs",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rounds", "every", "aliased"), [(20, 5, False), (500, 10, True)])

@@ -44,6 +44,7 @@ def test_words_name_a_line():
     assert line_of("svhn sine fedavg").output == "server"
     assert line_of("cifar10 sine k0 text").cell.profile == "paper"
     assert line_of("fashion_mnist sine mifa").cell.scale == "small"
+    assert line_of("svhn periodic-static mifa rounds=5000").cell.rounds == 5000
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,10 @@ def test_runs_of_different_lengths_are_not_subtracted(tmp_path):
     store(tmp_path, "svhn periodic-static k1", {3: 60.0})
     with pytest.raises(FedsweError, match="k1 has 10000 rounds, svhn periodic-static k0 has 5000"):
         StoredNumbers(tmp_path).gap("svhn periodic-static k1", "svhn periodic-static k0", [3])
+    store(tmp_path, "svhn periodic-static k1", {3: 57.0}, rounds=5000)
+    there = StoredNumbers(tmp_path)
+    assert there.gap("svhn periodic-static k1 rounds=5000", "svhn periodic-static k0", [3]).mean == pytest.approx(7.0)
+    assert there.score("svhn periodic-static k1", [3]).mean == pytest.approx(60.0)
 
 
 def test_bounded_runs_are_apart_from_the_others(tmp_path):
@@ -145,7 +150,7 @@ def test_the_papers_rounds_to_an_accuracy():
 
 def test_one_phase_of_the_turns_swings_less_than_all():
     stored = StoredNumbers(STORED)
-    line = "svhn periodic-static k100 server"
+    line = "svhn periodic-static k100 server rounds=5000"
     history = stored.runs(line, [3])[3].history
     values = [history["server_test_accuracy"][history["round"] == t].item() for t in range(2600, 5001, 100)]
     mean = sum(values) / len(values)
@@ -163,3 +168,12 @@ def test_the_share_of_the_linear_speed_up(tmp_path):
     assert stored.speedup("clients", ".5", ".003") == pytest.approx({2: 100, 4: 83})
     with pytest.raises(FedsweError, match="no rows of clients, p = 1"):
         stored.speedup("clients", "1", ".003")
+
+
+def test_rounds_on_the_digits_are_those_of_the_best_rate(tmp_path):
+    (tmp_path / "speedup-digits.csv").write_text(
+        "clients,steps,rate 0.16,rate 0.32\n2,2,inf,300\n8,2,80,100\n8,1,inf,120\n8,4,60,inf\n"
+    )
+    stored = StoredNumbers(tmp_path)
+    assert stored.digits_rounds("clients") == {2: 300, 8: 80}
+    assert stored.digits_rounds("local steps") == {1: 120, 2: 80, 4: 60}

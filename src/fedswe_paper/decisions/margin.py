@@ -1,21 +1,22 @@
 """Margins: the number that decides a place of a claim, its standard error over seeds, and the threshold to exceed.
 
 A margin is counted so that the paper's claim says it is above the threshold. It is decided where the threshold is
-outside its confidence interval (Student's t, 95 % on both sides together), and undecided inside of it.
+outside its confidence interval (Student's t, 95 % on both sides together), and undecided inside of it. All runs of a
+margin have the same length.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from fedswe.confidence import quantile
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import Measurements, common_length
 from fedswe_paper.results import FinishedRun
 
 ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is that of its rows, or of others
@@ -36,6 +37,8 @@ class Margin:
     threshold: float = 0.0
     unit: Unit = "points"
     beyond: Beyond = ""  # a run that never arrived bounds the mean
+    rounds: int = 0  # of the runs; 0: exact
+    of_paper: int = 0  # rounds that the paper has there, at this scale
 
     @property
     def exact(self) -> bool:
@@ -95,7 +98,10 @@ class Numbers:
     values: Mapping[int, float]
     spread: Callable[[], Spread | None]  # asked where a margin has too few seeds
     resolution: float = 0.0
-    longest: float = math.inf  # rounds of the runs: what "never" is beyond
+    longest: int = 0  # rounds of the runs: what "never" is beyond
+    of_paper: int = 0  # rounds that the paper has, at this scale
+    lengths: tuple[int, ...] = ()  # that the line was run for
+    at: Callable[[int], Numbers] | None = None  # the same of its runs of another length
 
 
 def numbers(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Numbers:
@@ -104,7 +110,10 @@ def numbers(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Nu
         {run.cell.seed: statistic.of(run) for run in runs},
         lambda: _own(measured, cell, statistic) or pooled(measured, cell, statistic),
         statistic.resolution,
-        max((run.cell.experiment().rounds for run in runs), default=math.inf),
+        max((run.cell.experiment().rounds for run in runs), default=0),
+        replace(cell, rounds=0).experiment().rounds,
+        tuple(measured.rounds(cell)),
+        lambda rounds: numbers(measured, replace(cell, rounds=rounds), statistic),
     )
 
 
@@ -121,9 +130,10 @@ def _own(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Sprea
 
 
 def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Spread | None:
-    """Of all rows with ENOUGH seeds that train, on the same data under the same kind of availability."""
-    alike = (line for line in measured.lines if _kind(line) == _kind(cell) and not measured.at_chance(line))
-    spreads = [spread for line in alike if (spread := _own(measured, line, statistic))]
+    """Of all rows with ENOUGH seeds that train, on the same data under the same kind of availability, as long."""
+    rounds = max(measured.rounds(cell), default=0)
+    kind = (replace(line, rounds=rounds) for line in measured.lines if _kind(line) == _kind(cell))
+    spreads = [s for line in kind if not measured.at_chance(line) and (s := _own(measured, line, statistic))]
     freedom = sum(spread.freedom for spread in spreads)
     squares = sum(spread.freedom * spread.std**2 for spread in spreads)
     return Spread(math.sqrt(squares / freedom), freedom) if freedom else None
@@ -138,7 +148,8 @@ Term = tuple[float, Numbers]
 
 
 def margin(what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit = "points") -> Margin | None:
-    """A weighted sum of numbers of several lines, seed by seed; None where no seed has all of them."""
+    """A weighted sum of numbers of several lines, seed by seed; None where no seed has all of them at one length."""
+    terms = _alike(terms)
     seeds = sorted(set.intersection(*(set(of.values) for _, of in terms)))
     if not seeds:
         return None
@@ -168,7 +179,17 @@ def margin(what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit 
         threshold,
         unit,
         "" if not beyond else beyond.pop() if len(beyond) == 1 else "unknown",
+        max(of.longest for _, of in terms),
+        max(of.of_paper for _, of in terms),
     )
+
+
+def _alike(terms: Sequence[Term]) -> Sequence[Term]:
+    """The terms at the longest length that all of them have."""
+    if len({of.lengths for _, of in terms}) == 1:
+        return terms
+    rounds = common_length([of.lengths for _, of in terms])
+    return [(weight, of.at(rounds) if of.at else of) for weight, of in terms]
 
 
 def _pooled_over(terms: Sequence[Term]) -> tuple[float, int]:

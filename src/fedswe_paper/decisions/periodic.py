@@ -62,13 +62,22 @@ def _growth(run: FinishedRun) -> float:
 _ERROR = Statistic(_last_error, whole=True)
 
 
+def _fall(run: FinishedRun) -> float:
+    """By how much the error of the middle tenth (or of the evaluation nearest to it) exceeds that of the end."""
+    rounds, rows = run.history.last["round"], run.history.rows[1:]
+    off = [abs(row["round"] - rounds / 2) for row in rows]
+    near = max(rounds / 20, min(off))
+    middle = [row["consensus_clients"] for row, away in zip(rows, off, strict=True) if away <= near]
+    return math.log10(float(np.mean(middle))) - _last_error(run)
+
+
 def _decays(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
     """With every k > 0."""
-    growth = Statistic(_growth, whole=True)
-    what = "consensus error, first tenth of the rounds over the last rounds, logarithm"
+    fall = Statistic(_fall, whole=True)
+    what = "consensus error, middle tenth of the rounds over the last rounds, logarithm"
     interpolated = [cell for cell in sweep(selection, *place) if cell.k > 0]
     return every(
-        [margin(f"k = {c.k:g}: {what}", [(-1.0, numbers(measured, c, growth))], unit="log10") for c in interpolated]
+        [margin(f"k = {c.k:g}: {what}", [(1.0, numbers(measured, c, fall))], unit="log10") for c in interpolated]
     )
 
 
@@ -170,8 +179,8 @@ def _matches_known(output: str | None) -> Look[Place]:
 
 # Figures 8, 9, 11 and 12: a ranking, so all k are looked at with the seeds that all of them have ---------------------
 def _ranked(measured: Measurements, cells: list[PaperCell], statistic: Statistic) -> dict[float, Numbers]:
-    """By k; empty where no seed has all of them."""
-    found = {cell.k: numbers(measured, cell, statistic) for cell in cells}
+    """By k, all with the same rounds; empty where no seed has all of them."""
+    found = {cell.k: numbers(measured, cell, statistic) for cell in measured.alike(cells)}
     common = set.intersection(*(set(each.values) for each in found.values()))
     if not common:
         return {}

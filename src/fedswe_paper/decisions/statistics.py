@@ -49,7 +49,7 @@ def _second_half(run: FinishedRun, column: str) -> list[float]:
 def other_swings(measured: Measurements, cells: Sequence[PaperCell], output: str | None = None) -> str:
     """A note beside the swing in turns of groups: without the trend of the curve, and over all phases."""
     shown = []
-    for cell in cells:
+    for cell in measured.alike(cells):
         finite = [run for run in measured.of(cell) if not run.diverged]
         if finite:
             column = column_of(finite[0], output)

@@ -29,6 +29,7 @@ class Finding:
     note: str = ""  # other numbers of the place
     place: str = ""
     one_is_enough: bool = False  # of the margins
+    bounded: Finding | None = None  # of runs with bounded gradients, where these diverged: no part of the verdict
 
     @property
     def deciding(self) -> Margin:
@@ -104,13 +105,15 @@ def over(places: Callable[[Selection], list[P]], look: Look[P], somewhere: bool 
 
     def decide(selection: Selection, measured: Measurements) -> Verdict:
         found, missing = [], []
+        bounded = measured.all_bounded
         for place in places(selection):
             name = place if isinstance(place, str) else ", ".join(place)
             finding = look(selection, measured, place)
             if finding is None:
                 missing.append(name)
             else:
-                found.append(replace(finding, place=name))
+                beside = look(selection, bounded, place) if finding.status == "diverged, undecided" else None
+                found.append(replace(finding, place=name, bounded=beside))
         if not found:
             return Verdict("not yet measured", missing=tuple(missing))
         status = combined([finding.status for finding in found], 1 if somewhere else len(found))

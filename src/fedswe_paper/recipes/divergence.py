@@ -34,7 +34,8 @@ def divergence_tables(
         _table(f"Test accuracy {before}", columns, accuracy, profile, notes),
         _table(f"Consensus error {before}", ("error",), errors, profile, notes, "error"),
     ]
-    bounded = [(run, twin) for run in lost if (twin := measured.bounded(run)) is not None]
+    every = (run for found in runs.values() for run in found)
+    bounded = [(run, twin) for run in every if (twin := measured.bounded(run)) is not None]
     if bounded:
         lines = [
             Line((f"{label(run.cell)}, seed {run.cell.seed}",), _scores(twin), (None,) * len(columns))
@@ -42,7 +43,7 @@ def divergence_tables(
         ]
         limits = sorted({f"{twin.bound:g}" for _, twin in bounded})
         note = f"every stochastic gradient bounded to a norm of {', '.join(limits)}, unlike in the paper: in no verdict"
-        title = f"The runs that ended in NaN, repeated with bounded gradients, {where}"
+        title = f"Runs repeated with bounded gradients, {where}"
         tables.append(_table(title, columns, lines, profile, [note]))
     return tables
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -32,12 +33,15 @@ def label(cell: PaperCell) -> str:
 def remarks(cells: Iterable[PaperCell], measured: Measurements) -> list[str]:
     """Notes for the reader: which runs are shorter than the scale says, and which diverged."""
     runs = [run for cell in dict.fromkeys(cells) for run in measured.scored(cell)]
-    lengths = {
+    lengths = Counter(
         (c.dataset, c.experiment().rounds, replace(c, rounds=0).experiment().rounds) for c in (r.cell for r in runs)
-    }
-    short = [(dataset, rounds, full) for dataset, rounds, full in sorted(lengths) if rounds != full]
+    )
+    notes = []
+    for (dataset, rounds, full), count in sorted(lengths.items()):
+        total = sum(n for (d, _, f), n in lengths.items() if (d, f) == (dataset, full))
+        part = f" in {count} of {total} runs" if count < total else ""
+        notes += [f"{dataset}: {rounds} rounds instead of {full}{part}"] if rounds != full else []
     lost = [f"{run.cell.name} (finite until round {last_finite(run)})" for run in runs if run.diverged]
-    notes = [f"{dataset}: {rounds} rounds instead of {full}" for dataset, rounds, full in short]
     if lost:
         notes.append(f"ended in NaN, and have no scores: {', '.join(lost)}")
     return notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measuremen
                 column = f"{output}_test_accuracy"
                 series = [s for cell in cells for s in _curve(cell, measured, column, 100)]
                 panels.append(Panel(f"{dataset}, {dynamics}, {output.replace('_', ' ')}", series, "test accuracy, %"))
-            tables.append(_final(selection, measured, cells, f"{dataset}, {dynamics}"))
+            tables += _final(selection, measured, cells, f"{dataset}, {dynamics}")
             tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
         return Page(
             tables, {"test-accuracy": curves(panels)}, _sampling(selection, _lines(rivals, papers)(selection), measured)
@@ -102,11 +103,22 @@ def _sampling(selection: Selection, cells: list[PaperCell], measured: Measuremen
     return notes
 
 
-def _final(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> VerdictTable:
+def _final(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> list[VerdictTable]:
     """The paper shows curves only; the numbers at their end, at both models, for every method.
 
-    Where rows have different seeds, also with those that all of them have: only these can be ranked.
+    A table for each length of the runs, the longest first: rows of different lengths cannot be ranked.
     """
+    lengths = sorted({rounds for cell in cells for rounds in measured.rounds(cell)}, reverse=True)
+    if len(lengths) < 2:
+        return [_final_table(selection, measured, cells, where)]
+    return [
+        _final_table(selection, measured, [replace(cell, rounds=rounds) for cell in cells], f"{where}, {rounds} rounds")
+        for rounds in lengths
+    ]
+
+
+def _final_table(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> VerdictTable:
+    """Where rows have different seeds, also with those that all of them have: only these can be ranked."""
     outputs = ("server", "client_mean")
     common = measured.common_seeds(cells)
     uneven = bool(common) and any(0 < len(measured.scored(cell)) != len(common) for cell in cells)
@@ -130,8 +142,9 @@ def _by_k(
 ) -> Callable[[Selection, Measurements], Page]:
     def report(selection: Selection, measured: Measurements) -> Page:
         panels, tables, notes = [], [], []
+        shown: list[PaperCell] = []
         for dataset, dynamics in _places(selection, papers):
-            cells = [cell for cell in sweep(selection, dataset, dynamics) if measured.of(cell)]
+            cells = measured.alike([cell for cell in sweep(selection, dataset, dynamics) if measured.of(cell)])
             tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
             common = measured.common_seeds(cells)
             found = [values(selection, measured, cell) for cell in cells]
@@ -140,7 +153,8 @@ def _by_k(
             panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
             if common:
                 notes.append(f"{dataset}, {dynamics}: {seeds_named(common)}, which every k has")
-        notes += remarks(_lines(sweep, papers)(selection), measured)
+            shown += cells
+        notes += remarks(shown, measured)
         return Page(tables, {"by-k": against_k(panels, selection.scale.clients)}, notes)
 
     return report

@@ -1,0 +1,139 @@
+"""Lines that were run for several lengths: a comparison takes runs of one length, and says which."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedswe_paper.claims import judge, publish_claims
+from fedswe_paper.decisions import DECISIONS
+from fedswe_paper.decisions.margin import pooled
+from fedswe_paper.decisions.statistics import accuracy, other_swings
+from fedswe_paper.measurements import Measurements, common_length
+from fedswe_paper.recipes import RECIPES
+from tests.paper.handmade import FULL, SEEDS, Story, as_printed, told
+
+TURNS = ("svhn", "periodic-static")
+K100, KNOWN, FEDAVG = (
+    FULL.cell(*TURNS, row) for row in (("fedswe", 100.0), ("fedavg_known", 0.0), ("fedavg", 0.0))
+)  # of 10,000 rounds
+
+
+def shorter(cell):
+    return replace(cell, rounds=5000)
+
+
+def runs_of(cell, final=None, spread=1.0):
+    """All seeds, as printed or with another accuracy at the end."""
+    story = as_printed(cell) if final is None else replace(as_printed(cell), final=final)
+    return [told(cell, story, seed, spread * extra) for seed, extra in SEEDS.items()]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "rounds"),
+    [
+        ([[5000], [5000]], 5000),
+        ([[5000, 10000], [5000]], 5000),
+        ([[5000, 10000], [10000, 5000]], 10000),
+        ([[5000, 10000], []], 10000),  # nothing to agree with
+        ([[1998, 2000], [2000], [1998]], 2000),  # up to 1 % shorter
+        ([[1900], [2000]], 2000),  # no common one: the others are missing
+        ([[], []], 0),
+    ],
+)
+def test_the_longest_length_that_all_rows_have(lengths, rounds):
+    assert common_length(lengths) == rounds
+    assert common_length(lengths[::-1]) == rounds
+
+
+def test_the_longest_runs_are_meant_unless_the_cell_names_its_rounds():
+    measured = Measurements([*runs_of(shorter(K100), 60.0), told(K100, as_printed(K100))])
+    assert measured.scores(K100, "test_accuracy") == pytest.approx({3: 82.0})
+    assert measured.scores(shorter(K100), "test_accuracy") == pytest.approx({s: 60 + by for s, by in SEEDS.items()})
+    assert measured.of(replace(K100, rounds=7000)) == []
+    assert [run.cell.rounds for run in measured.of(shorter(K100))] == [5000] * 3
+
+
+def test_a_margin_takes_runs_of_one_length_and_says_which():
+    """After 10,000 rounds k = 100 is far ahead of what known p has after 5000; after 5000 it is behind."""
+    runs = [*runs_of(K100, 99.0), *runs_of(shorter(K100), 60.0), *runs_of(FEDAVG), *runs_of(shorter(KNOWN))]
+    others = [FULL.cell(*TURNS, (name, 0.0)) for name in ("gfedavg", "fedau", "mifa", "fedvarp")]
+    runs += [run for cell in others for run in runs_of(shorter(cell), 30.0)]
+    there = DECISIONS["k100-beats-baselines"](FULL, Measurements(runs))
+    margins = {margin.what.split(" minus ")[1]: margin for margin in there.findings[0].margins}
+    known, fedavg = margins["FedAvg, known p (server)"], margins["FedAvg, active (server)"]
+    assert (known.rounds, known.of_paper, known.mean) == (5000, 10_000, pytest.approx(60.0 - 65.0))
+    assert (fedavg.rounds, fedavg.of_paper, fedavg.mean) == (10_000, 10_000, pytest.approx(99.0 - 50.0))
+    assert there.status == "does not hold"
+
+
+def test_rows_without_a_common_length_are_not_compared():
+    measured = Measurements(
+        [*runs_of(replace(K100, dataset="cifar10")), *runs_of(shorter(replace(KNOWN, dataset="cifar10")))]
+    )
+    assert DECISIONS["k100-beats-known-cifar10"](FULL, measured).status == "not yet measured"
+
+
+def test_a_ranking_has_one_length():
+    cells = RECIPES["fig8"].lines(FULL)[:7]
+    assert [(cell.dynamics, cell.k) for cell in cells][::6] == [("periodic-static", 0), ("periodic-static", 500)]
+    runs = [run for cell in cells for run in runs_of(shorter(cell))]
+    runs += [run for cell in cells if cell.k in (0, 500) for run in runs_of(cell, 95.0)]
+    there = DECISIONS["accuracy-peaks-near-m"](FULL, Measurements(runs))
+    assert there.status == "holds"
+    assert {margin.rounds for margin in there.findings[0].margins} == {5000}
+    assert "k = 0 55.1, " in there.findings[0].note
+
+
+def test_other_swings_beside_a_margin_have_its_length():
+    k0 = FULL.cell(*TURNS, ("fedswe", 0.0))
+    short, long = Story(60.0, swing=2.0), Story(60.0, swing=9.0)
+    measured = Measurements([told(shorter(K100), short), told(K100, long), told(shorter(k0), short)])
+    assert other_swings(measured, [K100, k0], "server").endswith(
+        "FedSWE, k = 100 (server) nan and 2.0, FedSWE, k = 0 (server) nan and 2.0"
+    )
+
+
+def test_a_spread_is_pooled_over_rows_of_the_same_length():
+    runs = [
+        *runs_of(shorter(KNOWN)),
+        *runs_of(shorter(FEDAVG)),
+        *runs_of(FEDAVG, spread=9.0),
+        *runs_of(K100, spread=9.0),
+    ]
+    measured = Measurements(runs)
+    assert pooled(measured, KNOWN, accuracy()).freedom == 4
+    assert pooled(measured, K100, accuracy()).std == pytest.approx(9 * pooled(measured, KNOWN, accuracy()).std)
+
+
+def test_pages_do_not_mix_lengths():
+    cells = RECIPES["fig7"].lines(FULL)[:8]
+    measured = Measurements([run for cell in cells for run in runs_of(shorter(cell), 50.0)] + runs_of(K100, 82.0))
+    page = RECIPES["fig7"].report(FULL, measured)
+    final = {table.title: table for table in page.tables if "periodic-static" in table.title}
+    assert list(final) == [f"Final test accuracy, svhn, periodic-static, {rounds} rounds" for rounds in (10_000, 5000)]
+    long, short = ([line.ours[0] is not None for line in table.lines] for table in final.values())
+    assert (sum(long), sum(short)) == (1, 8)
+    assert any("svhn: 5000 rounds instead of 10000" in note for note in list(final.values())[1].notes)
+    swept = [run for cell in RECIPES["fig8"].lines(FULL)[:7] for run in runs_of(shorter(cell), 50.0)]
+    by_k = RECIPES["fig8"].report(FULL, Measurements(swept + runs_of(K100, 82.0)))
+    assert "svhn: 5000 rounds instead of 10000" in by_k.notes
+    assert all("of 7" not in note for note in by_k.notes)
+
+
+def test_shorter_runs_are_counted_where_others_are_as_long_as_the_papers(tmp_path):
+    (note,) = [n for n in RECIPES["fig6"].report(FULL, Measurements(runs_of(shorter(K100)))).notes if "instead" in n]
+    assert note == "svhn: 5000 rounds instead of 10000"
+    measured = Measurements(runs_of(K100) + runs_of(shorter(KNOWN)))
+    page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
+    assert "\n- svhn: 5000 rounds instead of 10000 in 3 of 6 runs\n" in page
+
+
+def test_the_page_shows_the_rounds_beside_those_of_the_paper(tmp_path):
+    cells = [K100, KNOWN, FULL.cell(*TURNS, ("fedswe", 0.0)), FEDAVG]
+    measured = Measurements([run for cell in cells for run in runs_of(shorter(cell))])
+    page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
+    section = page.split("## no-slowdown-in-turns\n")[1]
+    assert "| 3, 4, 6 | 5000 of 10000 | to 40 %: " in section
+    assert "| [no-slowdown-in-turns](#no-slowdown-in-turns) | holds | 1 of 1 places measured (4 in all) |" in page
+    (row,) = [line for line in page.splitlines() if line.startswith("| [no-slowdown-in-turns](")]
+    assert row.endswith("| 3 | 5000 of 10000 |")
