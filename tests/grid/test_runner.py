@@ -81,14 +81,27 @@ def test_the_next_cells_are_run_by_the_same_workers(tmp_path):
     assert len({pid for _, _, pid in store.log()}) == 2
 
 
-def test_workers_that_were_asked_to_stop_run_no_other_cells(tmp_path):
+def test_a_worker_that_was_killed_while_it_had_no_stack_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "_DEATHS", 1)  # it has not died on a stack
+    store, cells = LoggedStore(tmp_path), small_cells(4, rounds=2)
+    with LocalProcesses(2) as workers:
+        run_cells(cells[:2], store, workers)
+        for worker in workers._started:
+            worker.process.kill()
+            worker.process.wait()
+        run_cells(cells[2:], store, workers)
+    assert_each_once(store, cells)
+
+
+@pytest.mark.parametrize("kind", [InProcess, lambda: LocalProcesses(2)])
+def test_after_a_stop_other_cells_can_be_run(tmp_path, kind):
     signals = [signal.SIGTERM]  # one: a second would end this process
 
     def stop(done, total):
         if signals:
             os.kill(os.getpid(), signals.pop())
 
-    with LocalProcesses(2) as workers:
+    with kind() as workers:
         with pytest.raises(KeyboardInterrupt):
             run_cells(small_cells(4, rounds=1000), RunStore(tmp_path / "a"), workers, stop)
         store = LoggedStore(tmp_path)
@@ -116,8 +129,15 @@ def test_a_mistake_in_one_cell_stops_the_others_after_they_are_saved(tmp_path):
     damaged.mkdir(parents=True)
     (damaged / "config.toml").write_text(dump(cells[3].experiment))
     (damaged / "checkpoint.safetensors").write_text("half")
-    with LocalProcesses(2) as workers, pytest.raises(FedsweError, match=r"checkpoint.safetensors is damaged"):
-        run_cells(cells, WaitingStore(tmp_path, cells[0].name, cells[3].name), workers)
+    with LocalProcesses(2) as workers:
+        with pytest.raises(FedsweError, match=r"checkpoint.safetensors is damaged"):
+            run_cells(cells, WaitingStore(tmp_path, cells[0].name, cells[3].name), workers)
+        first = {str(worker.process.pid) for worker in workers._started}
+        (tmp_path / "next").mkdir()
+        run_cells(small_cells(2), LoggedStore(tmp_path / "next"), workers)
+    others = {pid for _, _, pid in LoggedStore(tmp_path / "next").log()}
+    assert len(first) == 2
+    assert not first & others  # an error may leave a process that cannot go on
     assert RunDirectory(tmp_path / "runs" / cells[1].name).load_checkpoint().round > 0
     assert RunStore(tmp_path).running(cells) == []
 

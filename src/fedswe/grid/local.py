@@ -57,6 +57,7 @@ class InProcess:
         return busy
 
     def begin(self, stack: Sequence[Cell], store: Store) -> None:
+        self._stopping = False  # after an earlier stop
         self._steps = run_stack(stack, store, self._checkpoint_seconds, lambda: self._stopping)
 
     def receive(self) -> int | None:
@@ -81,16 +82,18 @@ class LocalProcesses:
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._started: list[LocalProcess] = []
-        self._released: list[Worker] = []
+        self._released: list[LocalProcess] = []
 
-    def start(self) -> Worker:
-        if self._released:
-            return self._released.pop()
+    def start(self) -> LocalProcess:
+        while self._released:
+            worker = self._released.pop()
+            if worker.process.poll() is None:  # not killed meanwhile
+                return worker
         self._started.append(LocalProcess())
         return self._started[-1]
 
     def release(self, worker: Worker) -> None:
-        self._released.append(worker)
+        self._released += [own for own in self._started if own is worker]
 
     def wait(self, busy: Sequence[Worker], seconds: float) -> Sequence[Worker]:
         asked = {worker.connection: worker for worker in self._started if worker in busy}

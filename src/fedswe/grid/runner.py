@@ -115,11 +115,11 @@ class _Pass:
         self._at = [0] * len(stacks)  # rounds completed now
         self._shown = (-1, -1)
         self._failure: FedsweError | RuntimeError | None = None
+        self._spent: set[Worker] = set()  # asked to stop, so that they would stop their next stack, or left by an error
 
     def run(self) -> list[Cell]:
         """The cells of those stacks whose workers died."""
         idle: list[Worker] = []
-        asked: set[Worker] = set()
         while self._busy or (self._waiting and not self._ending):
             while self._waiting and not self._ending and len(self._busy) < self._executor.workers:
                 worker = idle.pop() if idle else self._executor.start()
@@ -131,12 +131,12 @@ class _Pass:
                 if self._received(worker):
                     idle.append(worker)
             if self._ending:
-                for worker in self._busy.keys() - asked:
+                for worker in self._busy.keys() - self._spent:
                     worker.stop()
-                    asked.add(worker)
+                    self._spent.add(worker)
         for worker in idle:
-            if worker in asked:
-                worker.close()  # it would stop its next stack, too
+            if worker in self._spent:
+                worker.close()
             else:
                 self._executor.release(worker)
         if self._failure is not None:
@@ -160,6 +160,7 @@ class _Pass:
             return False
         except (FedsweError, RuntimeError) as error:
             del self._busy[worker]
+            self._spent.add(worker)
             self._failure = self._failure or error
             return True
         if at is None:

@@ -95,3 +95,4 @@ def _keep(cells: Sequence[Cell], runners: Sequence[Runner], threads: int, store:
         directory = store.open_work(cell, noted | recorded(cell.experiment))
         claims.enter_context(directory.held())
         runner.keep_in(directory, directory.load_checkpoint(), store.tracked(cell))
+        claims.callback(runner.close)  # also where the stack is stopped before its first round
