@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedswe.gym.advice import RECOMMENDED
@@ -14,6 +15,7 @@ from fedswe.gym.whole import whole_gym
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "choose-a-rule.md").read_text()
+RULE = (ROOT / "docs" / "interval-extrapolation.md").read_text()
 LEADERBOARD = (ROOT / "experiments" / "gym" / "LEADERBOARD-full.md").read_text()
 
 
@@ -35,22 +37,29 @@ def test_the_table_of_regrets():
     assert shown == {rule: whole[rule] for rule in shown}
 
 
-def test_numbers_of_the_small_scale():
+def test_numbers_of_the_small_scale(monkeypatch, tmp_path):
+    monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path))
     page = (ROOT / "experiments" / "gym" / "LEADERBOARD-small.md").read_text()
     first = rows(page)
     for row, rule in zip(first[:2], (f"`{RECOMMENDED}`", "`interval_extrapolation:least=0`"), strict=True):
         assert row[0] == rule
         assert f"{rule}, {row[1]}" in GUIDE
-    accuracy = {}
-    for part in page.split("\n## digits-")[1:]:
-        lines = rows(part.split("\n## ")[0])
-        accuracy[part.split("\n")[0]] = {cells[0].strip("`"): float(cells[1].split("±")[0]) for cells in lines}
+    found = results(whole_gym(Gym(SCALES["small"], [], [], ROOT / "experiments" / "gym")))
+    accuracy = {
+        result.setting.availability: {rule: float(np.mean(e.test)) for rule, e in result.chosen.items()}
+        for result in found
+        if result.setting.task == "digits"
+    }
     adam = next(rule for rule in accuracy["turns"] if "adam" in rule)
     ahead = [name for name, of in accuracy.items() if of[adam] > of[RECOMMENDED]]
-    assert (len(ahead), len(accuracy)) == (5, 13)
-    assert (accuracy["turns"][adam], accuracy["turns"][RECOMMENDED]) == (71.9, 92.5)
-    settings = re.search(r"^(\d+) of \d+: digits", page, re.MULTILINE)[1]
-    assert f"({settings} settings, {len(accuracy['turns'])} rules" in GUIDE
+    assert (len(ahead), len(accuracy)) == (6, 13)  # six of thirteen
+    assert f"({accuracy['turns'][adam]:.1f} % against {accuracy['turns'][RECOMMENDED]:.1f} %)" in GUIDE
+    assert f"({len(found)} settings, {len(accuracy['turns'])} rules" in GUIDE
+    regrets = {result.setting.name: result.regret(result.chosen[RECOMMENDED]).mean for result in found}
+    assert sum(regret <= 0.5 for regret in regrets.values()) == 22
+    behind = sorted(regret for name, regret in regrets.items() if "svhn" in name and "turns" not in name)
+    assert f"by {behind[0]:.1f} to {behind[-1]:.1f}" in RULE
+    assert "within 0.5 of the best in 22 settings" in RULE
 
 
 def test_numbers_in_sentences():
@@ -69,11 +78,17 @@ def test_numbers_in_sentences():
     best = [part.split("| `")[1].split("`")[0] for part in LEADERBOARD.split("\n## ")[2:]]
     assert len(best) == 8
     assert best.count(RECOMMENDED) == 7
+    for rule, least, most in (("momentum:0.9", 1.1, 2.8), ("adam", 0.4, 2.0)):
+        parts = [part for part in LEADERBOARD.split("\n## ")[2:] if "turns" not in part.split("\n")[0]]
+        lines = [line for part in parts for line in part.splitlines() if line.startswith("| `fedavg:") and rule in line]
+        regrets = [float(line.split("|")[3].split("±")[0]) for line in lines]
+        assert (len(regrets), min(regrets), max(regrets)) == (6, least, most)
+    assert "momentum 0.9 is 1.1 to 2.8 points behind and Adam 0.4 to 2.0" in RULE
 
 
 def test_the_page_of_the_recommended_rule():
     """Worst and mean regrets that it names are those of the leaderboards."""
-    page = (ROOT / "docs" / "interval-extrapolation.md").read_text()
+    page = RULE
     full, small = ({}, {})
     for scale, known in (("full", full), ("small", small)):
         for row in rows((ROOT / "experiments" / "gym" / f"LEADERBOARD-{scale}.md").read_text()):
@@ -86,6 +101,10 @@ def test_the_page_of_the_recommended_rule():
         (full, "interval_weights:power=1:least=1", True),
         (full, "scaffold", True),
         (small, RECOMMENDED, True),
+        (small, "interval_extrapolation:power=0:least=0", True),
+        (small, "scaffold", True),
+        (small, "focus", True),
+        (small, "interval_weights:power=1:least=1", False),
         (small, "interval_extrapolation", True),
         (small, "interval_extrapolation:least=0", True),
         (small, "fedvarp", True),
