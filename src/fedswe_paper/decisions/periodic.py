@@ -62,22 +62,13 @@ def _growth(run: FinishedRun) -> float:
 _ERROR = Statistic(_last_error, whole=True)
 
 
-def _fall(run: FinishedRun) -> float:
-    """By how much the error of the middle tenth (or of the evaluation nearest to it) exceeds that of the end."""
-    rounds, rows = run.history.last["round"], run.history.rows[1:]
-    off = [abs(row["round"] - rounds / 2) for row in rows]
-    near = max(rounds / 20, min(off))
-    middle = [row["consensus_clients"] for row, away in zip(rows, off, strict=True) if away <= near]
-    return math.log10(float(np.mean(middle))) - _last_error(run)
-
-
 def _decays(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
     """With every k > 0."""
-    fall = Statistic(_fall, whole=True)
-    what = "consensus error, middle tenth of the rounds over the last rounds, logarithm"
+    growth = Statistic(_growth, whole=True)
+    what = "consensus error, first tenth of the rounds over the last rounds, logarithm"
     interpolated = [cell for cell in sweep(selection, *place) if cell.k > 0]
     return every(
-        [margin(f"k = {c.k:g}: {what}", [(1.0, numbers(measured, c, fall))], unit="log10") for c in interpolated]
+        [margin(f"k = {c.k:g}: {what}", [(-1.0, numbers(measured, c, growth))], unit="log10") for c in interpolated]
     )
 
 
