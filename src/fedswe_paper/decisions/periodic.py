@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.decisions.margin import Margin, Numbers, Statistic, difference, margin, numbers
+from fedswe_paper.decisions.margin import Margin, Numbers, Statistic, alike, difference, margin, numbers
 from fedswe_paper.decisions.scope import CIFAR10_TURNS, SVHN_TURNS, TURNS, Place
 from fedswe_paper.decisions.sine import SLOWER, in_time
 from fedswe_paper.decisions.statistics import (
@@ -170,12 +170,15 @@ def _matches_known(output: str | None) -> Look[Place]:
 
 # Figures 8, 9, 11 and 12: a ranking, so all k are looked at with the seeds that all of them have ---------------------
 def _ranked(measured: Measurements, cells: list[PaperCell], statistic: Statistic) -> dict[float, Numbers]:
-    """By k, all with the same rounds; empty where no seed has all of them."""
-    found = {cell.k: numbers(measured, cell, statistic) for cell in measured.alike(cells)}
+    """By k, all with the same rounds and seeds; empty where no seed has all of them."""
+    rows = alike([numbers(measured, cell, statistic) for cell in cells])
+    found = {cell.k: each for cell, each in zip(cells, rows, strict=True)}
     common = set.intersection(*(set(each.values) for each in found.values()))
     if not common:
         return {}
-    return {k: replace(each, values={seed: each.values[seed] for seed in common}) for k, each in found.items()}
+    return {
+        k: replace(each, values={seed: each.values[seed] for seed in common}, lengths=()) for k, each in found.items()
+    }
 
 
 def _mean(of: Numbers) -> float:
