@@ -121,6 +121,15 @@ def test_a_ranking_keeps_its_seeds_where_rows_have_runs_of_nearly_one_length():
     assert there.findings[0].note.endswith("(seeds 3, 4)")
 
 
+def test_a_run_that_is_a_little_shorter_is_in_no_curve_and_so_in_no_ranking_of_rounds():
+    cells = RECIPES["fig9"].lines(FULL)[:7]
+    runs = [run for cell in cells for run in runs_of(cell) if cell.k != 10 or run.cell.seed != 6]
+    runs += [told(replace(cell, rounds=9950), as_printed(cell), 6) for cell in cells if cell.k == 10]
+    notes = {name: RECIPES[name].report(FULL, Measurements(runs)).notes for name in ("fig8", "fig9")}
+    assert "svhn, periodic-static: seeds 3, 4, 6, which every k has" in notes["fig8"]
+    assert "svhn, periodic-static: seeds 3, 4, which every k has" in notes["fig9"]
+
+
 def test_other_swings_beside_a_margin_have_its_length():
     k0 = FULL.cell(*TURNS, ("fedswe", 0.0))
     short, long = Story(60.0, swing=2.0), Story(60.0, swing=9.0)
