@@ -101,7 +101,7 @@ def reproduce(
     if status and report:
         raise FedsweError("--status and --report cannot be combined")
     if bounded and report:
-        raise FedsweError("--bounded and --report cannot be combined: every report shows the bounded runs that there are")
+        raise FedsweError("--bounded and --report cannot be combined: every report shows the bounded runs")
     if bounded and profile == "paper":
         raise FedsweError("--bounded is for --profile released: the paper's text bounds every gradient anyway")
     from fedswe_paper.recipes import RECIPES
