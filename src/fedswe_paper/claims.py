@@ -66,23 +66,32 @@ def _deciding(verdict: Verdict) -> tuple[str, ...]:
     if verdict.deciding is None:
         return ("—",) * 5
     margin = verdict.deciding[1]
-    threshold = _number(margin.threshold, margin, sign=False)
-    return _number(margin.mean, margin), threshold, _error(margin), _seeds(margin), _rounds(margin)
+    return _mean(margin), _plain(margin.threshold, margin), _error(margin), _seeds(margin), _rounds(margin)
 
 
-def _number(value: float, margin: Margin, sign: bool = True) -> str:
-    if math.isnan(value):
+_FORMATS = {"points": (1, "f"), "rounds": (0, "f"), "%": (0, "f"), "log10": (2, "f"), "": (2, "g")}  # by unit
+_MOST_DIGITS = 6
+
+
+def _mean(margin: Margin) -> str:
+    """With a sign, and so many digits that it differs from the threshold."""
+    if math.isnan(margin.mean):
         return "NaN"
-    digits = {"points": ".1f", "rounds": ".0f", "%": ".0f", "log10": ".2f", "": ".2g"}[margin.unit]
-    text = f"{value + 0.0:{'+' if sign else ''}{digits}}".replace("-", "−")
-    limits = {"at least": "≥ ", "at most": "≤ "} if sign else {}
-    return limits.get(margin.beyond, "") + text
+    fewest, kind = _FORMATS[margin.unit]
+    texts = [f"{margin.mean + 0.0:+.{places}{kind}}" for places in range(fewest, _MOST_DIGITS + 1)]
+    text = next((text for text in texts if float(text) != margin.threshold), texts[0])
+    return {"at least": "≥ ", "at most": "≤ "}.get(margin.beyond, "") + text.replace("-", "−")
+
+
+def _plain(value: float, margin: Margin) -> str:
+    places, kind = _FORMATS[margin.unit]
+    return f"{value + 0.0:.{places}{kind}}".replace("-", "−")
 
 
 def _error(margin: Margin) -> str:
     if margin.exact:
         return "exact"
-    return "not known" if math.isnan(margin.error) else _number(margin.error, margin, sign=False)
+    return "not known" if math.isnan(margin.error) else _plain(margin.error, margin)
 
 
 def _seeds(margin: Margin) -> str:
@@ -215,12 +224,20 @@ def _section(claim: Claim, verdict: Verdict) -> Iterator[str]:
 
 def _beside(finding: Finding) -> str:
     """What runs that decide nothing say."""
-    ahead = sum(margin.mean > margin.threshold for margin in finding.margins)
-    least = min(finding.margins, key=lambda margin: margin.mean - margin.threshold)
-    numbers = f"{_number(least.mean, least)}, must exceed {_number(least.threshold, least, sign=False)}"
-    seeds = seeds_named(least.seeds)
-    note = f"; {finding.note}" if finding.note else ""
-    return f"{ahead} of {len(finding.margins)} margins as claimed ({seeds}), the least: {least.what} ({numbers}){note}"
+    known = [margin for margin in finding.margins if not math.isnan(margin.mean)]
+    lost = len(finding.margins) - len(known)
+    notes = [f"{lost} left out, as a run ended in NaN here, too"] if lost else []
+    notes += [finding.note] if finding.note else []
+    if not known:
+        return "; ".join(["no margin", *notes])
+    ahead = sum(margin.mean > margin.threshold for margin in known)
+    least = min(known, key=lambda margin: margin.mean - margin.threshold)
+    numbers = f"{_mean(least)}, must exceed {_plain(least.threshold, least)}"
+    runs = [seeds_named(least.seeds), f"{_rounds(least)} rounds"]
+    if math.isnan(least.error):
+        runs.append("one seed: error not known" if len(least.seeds) == 1 else "error not known")
+    said = f"{ahead} of {len(known)} margins as claimed ({', '.join(runs)}), the least: {least.what} ({numbers})"
+    return "; ".join([said, *notes])
 
 
 def _row(finding: Finding) -> str:
@@ -230,6 +247,6 @@ def _row(finding: Finding) -> str:
     seeds = ", ".join(map(str, margin.seeds)) or "—"
     unit = "" if margin.unit in ("points", "") or math.isnan(margin.mean) else f" {margin.unit}"
     of = f"{margin.what}; {len(finding.margins)} margins" if len(finding.margins) > 1 else margin.what
-    numbers = (_number(margin.mean, margin) + unit, _number(margin.threshold, margin, sign=False), _error(margin))
+    numbers = (_mean(margin) + unit, _plain(margin.threshold, margin), _error(margin))
     cells = (finding.place or "—", finding.status, *numbers, seeds + source, _rounds(margin), of)
     return f"| {' | '.join(cells)} |"

@@ -100,6 +100,8 @@ def reproduce(
         raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
     if status and report:
         raise FedsweError("--status and --report cannot be combined")
+    if bounded and report:
+        raise FedsweError("--bounded and --report cannot be combined: every report shows the bounded runs")
     if bounded and profile == "paper":
         raise FedsweError("--bounded is for --profile released: the paper's text bounds every gradient anyway")
     from fedswe_paper.recipes import RECIPES

@@ -2,15 +2,16 @@
 
 A run that diverged has no scores: they are NaN, and so is every mean that needs them. Of a line that was run for
 several lengths the longest runs are meant, or those with the rounds that the cell names. Rows are compared at one
-length.
+length, the one at which they have the most seeds in common.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Measurements:
             self._lines[_key(one.cell)][rounds].append(one)
         self._bounded = {one.cell: one for one in bounded}
 
-    @property
+    @cached_property
     def all_bounded(self) -> Measurements:
         """The runs with a bound on the gradients alone."""
         return Measurements(self._bounded.values())
@@ -54,8 +55,12 @@ class Measurements:
 
     def alike(self, cells: Sequence[PaperCell]) -> list[PaperCell]:
         """The lines with the same rounds for all: what rows are compared at."""
-        rounds = common_length([self.rounds(cell) for cell in cells])
+        lengths = {rounds for cell in cells for rounds in self.rounds(cell)}
+        rounds = common_length(lengths, [partial(self._seeds, cell) for cell in cells])
         return [replace(cell, rounds=rounds) for cell in cells]
+
+    def _seeds(self, cell: PaperCell, rounds: int) -> list[int]:
+        return [run.cell.seed for run in self.scored(replace(cell, rounds=rounds))]
 
     def rounds(self, cell: PaperCell) -> list[int]:
         """The lengths of the runs of a line; of those that are meant where the cell names its rounds."""
@@ -98,14 +103,20 @@ class Measurements:
         return all(score is not None and score.mean <= CHANCE for score in scores)
 
 
-def common_length(lengths: Sequence[Sequence[int]]) -> int:
-    """The longest that all rows with runs have; where they have none in common, the longest: others are missing then.
+def common_length(lengths: Collection[int], rows: Sequence[Callable[[int], Collection[int]]]) -> int:
+    """Of these the one at which the rows have the most seeds in common; among equals the longest.
 
-    0 where nothing was run.
+    A row is asked for the seeds that it has at a length; one without runs is missing anyway and left aside. Where no
+    seed is common, the length that most rows have. 0 where nothing was run.
     """
-    found = {rounds for row in lengths for rounds in row}
-    shared = [r for r in found if all(any(_same(rounds, r) for rounds in row) for row in lengths if row)]
-    return max(shared or found, default=0)
+    table = [{rounds: set(row(rounds)) for rounds in lengths} for row in rows]
+    run = [by_length for by_length in table if any(by_length.values())]
+
+    def worth(rounds: int) -> tuple[int, int, int]:
+        seeds = [by_length[rounds] for by_length in run]
+        return len(set.intersection(*seeds)), sum(map(bool, seeds)), rounds
+
+    return max(lengths, key=worth) if run else 0
 
 
 def _same(rounds: int, wanted: int) -> bool:

@@ -68,6 +68,7 @@ def test_profiles(cli):
     [
         ([], "name a recipe of fedswe reproduce --list, or --all"),
         (["fig6", "--status", "--report"], "--status and --report cannot be combined"),
+        (["fig6", "--bounded", "--report"], "--bounded and --report cannot be combined"),
         (
             ["fig6", "--bounded", "--profile", "paper"],
             "--bounded is for --profile released: the paper's text bounds every gradient anyway",

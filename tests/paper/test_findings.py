@@ -135,10 +135,15 @@ def test_a_table_says_where_a_run_diverged(tmp_path):
     assert names["or_nan"](names["gap"])("svhn sine k0", "svhn sine fedavg") == "NaN"
 
 
-def test_the_share_of_the_linear_speed_up_on_the_digits(known):
-    needed = known["digits_rounds"]("clients")
-    assert known["digits_share"]("clients", 16) == f"{100 * needed[2] / needed[16] / 8:.0f}"
-    assert known["digits_share"]("clients", 2) == "100"
+def test_the_share_of_the_linear_speed_up_on_the_digits(tmp_path):
+    (tmp_path / "full-released").mkdir()
+    (tmp_path / "full-released" / "claims.csv").write_text("id,status\n")
+    (tmp_path / "speedup-digits.csv").write_text(
+        "clients,steps,rate 0.16,rate 0.32\n2,2,400,320\n8,2,100,160\n16,2,80,inf\n8,1,inf,120\n8,4,60,inf\n"
+    )
+    share = template_names(StoredNumbers(tmp_path))["digits_share"]
+    assert [share("clients", size) for size in (2, 8, 16)] == ["100", "80", "50"]  # 320, 100, 80 rounds
+    assert [share("local steps", size) for size in (1, 2, 4)] == ["100", "60", "50"]  # 120, 100, 60 rounds
 
 
 def test_an_error_names_its_expression():

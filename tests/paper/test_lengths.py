@@ -8,7 +8,7 @@ from fedswe_paper.claims import judge, publish_claims
 from fedswe_paper.decisions import DECISIONS
 from fedswe_paper.decisions.margin import pooled
 from fedswe_paper.decisions.statistics import accuracy, other_swings
-from fedswe_paper.measurements import Measurements, common_length
+from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from tests.paper.handmade import FULL, SEEDS, Story, as_printed, told
 
@@ -28,21 +28,37 @@ def runs_of(cell, final=None, spread=1.0):
     return [told(cell, story, seed, spread * extra) for seed, extra in SEEDS.items()]
 
 
+ALL = tuple(SEEDS)
+
+
 @pytest.mark.parametrize(
-    ("lengths", "rounds"),
+    ("rows", "rounds"),
     [
-        ([[5000], [5000]], 5000),
-        ([[5000, 10000], [5000]], 5000),
-        ([[5000, 10000], [10000, 5000]], 10000),
-        ([[5000, 10000], []], 10000),  # nothing to agree with
-        ([[1998, 2000], [2000], [1998]], 2000),  # up to 1 % shorter
-        ([[1900], [2000]], 2000),  # no common one: the others are missing
-        ([[], []], 0),
+        ([{5000: ALL}, {5000: ALL}], 5000),
+        ([{5000: ALL, 10000: ALL}, {5000: ALL}], 5000),
+        ([{5000: ALL, 10000: ALL}, {10000: ALL, 5000: ALL}], 10000),
+        ([{5000: ALL, 10000: ALL}, {}], 10000),  # nothing to agree with
+        ([{1998: (4,), 2000: (3,)}, {2000: ALL}, {1998: ALL}], 2000),  # up to 1 % shorter
+        ([{1900: ALL}, {2000: ALL}], 2000),  # no common one: the others are missing
+        ([{}, {}], 0),
+        ([{5000: ALL, 10000: (3,)}, {5000: ALL, 10000: (4,)}], 5000),  # no seed has 10,000 rounds in both
+        ([{5000: ALL, 10000: (3,)}, {5000: ALL, 10000: (3,)}], 5000),  # three seeds are more than one
+        ([{5000: (3, 4), 10000: (4, 6)}, {5000: (3, 4), 10000: (4, 6)}], 10000),  # as many: the longest
+        ([{5000: ALL, 10000: (3,)}], 5000),  # also of one row
+        ([{5000: (3,)}, {5000: (4,)}, {10000: (6,)}], 5000),  # no common seed: the length that most rows have
     ],
 )
-def test_the_longest_length_that_all_rows_have(lengths, rounds):
-    assert common_length(lengths) == rounds
-    assert common_length(lengths[::-1]) == rounds
+def test_rows_are_compared_at_the_length_with_the_most_common_seeds(rows, rounds):
+    cells = [K100, KNOWN, FEDAVG][: len(rows)]
+    runs = [
+        told(replace(cell, rounds=length), Story(50.0), seed)
+        for cell, row in zip(cells, rows, strict=True)
+        for length, seeds in row.items()
+        for seed in seeds
+    ]
+    measured = Measurements(runs)
+    assert {cell.rounds for cell in measured.alike(cells)} == {rounds}
+    assert {cell.rounds for cell in measured.alike(cells[::-1])} == {rounds}
 
 
 def test_the_longest_runs_are_meant_unless_the_cell_names_its_rounds():
@@ -66,6 +82,17 @@ def test_a_margin_takes_runs_of_one_length_and_says_which():
     assert there.status == "does not hold"
 
 
+@pytest.mark.parametrize("longer", [{"k100": 3, "known": 4}, {"k100": 3, "known": 3}])
+def test_one_longer_run_does_not_replace_three_seeds(longer):
+    k100, known = (replace(cell, dataset="cifar10") for cell in (K100, KNOWN))
+    runs = [*runs_of(shorter(k100), 60.0), *runs_of(shorter(known), 50.0)]
+    runs += [told(k100, Story(99.0), longer["k100"]), told(known, Story(10.0), longer["known"])]
+    there = DECISIONS["k100-beats-known-cifar10"](FULL, Measurements(runs))
+    (margin,) = there.findings[0].margins
+    assert (margin.seeds, margin.rounds, margin.mean) == (ALL, 5000, pytest.approx(10.0))
+    assert there.status == "holds"
+
+
 def test_rows_without_a_common_length_are_not_compared():
     measured = Measurements(
         [*runs_of(replace(K100, dataset="cifar10")), *runs_of(shorter(replace(KNOWN, dataset="cifar10")))]
@@ -82,6 +109,25 @@ def test_a_ranking_has_one_length():
     assert there.status == "holds"
     assert {margin.rounds for margin in there.findings[0].margins} == {5000}
     assert "k = 0 55.1, " in there.findings[0].note
+
+
+def test_a_ranking_keeps_its_seeds_where_rows_have_runs_of_nearly_one_length():
+    """k = 10 and 100 also have seed 6, of 9950 rounds; the margin between these two is not to use it either."""
+    cells = RECIPES["fig8"].lines(FULL)[:7]
+    runs = [run for cell in cells for run in runs_of(cell) if run.cell.seed != 6]
+    runs += [told(replace(cell, rounds=9950), as_printed(cell), 6) for cell in cells if cell.k in (10, 100)]
+    there = DECISIONS["accuracy-peaks-near-m"](FULL, Measurements(runs))
+    assert {margin.seeds for margin in there.findings[0].margins} == {(3, 4)}
+    assert there.findings[0].note.endswith("(seeds 3, 4)")
+
+
+def test_a_run_that_is_a_little_shorter_is_in_no_curve_and_so_in_no_ranking_of_rounds():
+    cells = RECIPES["fig9"].lines(FULL)[:7]
+    runs = [run for cell in cells for run in runs_of(cell) if cell.k != 10 or run.cell.seed != 6]
+    runs += [told(replace(cell, rounds=9950), as_printed(cell), 6) for cell in cells if cell.k == 10]
+    notes = {name: RECIPES[name].report(FULL, Measurements(runs)).notes for name in ("fig8", "fig9")}
+    assert "svhn, periodic-static: seeds 3, 4, 6, which every k has" in notes["fig8"]
+    assert "svhn, periodic-static: seeds 3, 4, which every k has" in notes["fig9"]
 
 
 def test_other_swings_beside_a_margin_have_its_length():

@@ -2,13 +2,13 @@
 
 A margin is counted so that the paper's claim says it is above the threshold. It is decided where the threshold is
 outside its confidence interval (Student's t, 95 % on both sides together), and undecided inside of it. All runs of a
-margin have the same length.
+margin have the same length, up to 1 %.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -100,8 +100,9 @@ class Numbers:
     resolution: float = 0.0
     longest: int = 0  # rounds of the runs: what "never" is beyond
     of_paper: int = 0  # rounds that the paper has, at this scale
-    lengths: tuple[int, ...] = ()  # that the line was run for
-    at: Callable[[int], Numbers] | None = None  # the same of its runs of another length
+    lengths: tuple[int, ...] = ()  # that the line was run for; none: its runs have been chosen
+    seeds_at: Callable[[int], Collection[int]] = lambda _: ()  # that its runs of another length have
+    at: Callable[[int], Numbers] | None = None  # the same of these
 
 
 def numbers(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Numbers:
@@ -113,6 +114,7 @@ def numbers(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Nu
         max((run.cell.experiment().rounds for run in runs), default=0),
         replace(cell, rounds=0).experiment().rounds,
         tuple(measured.rounds(cell)),
+        lambda rounds: [run.cell.seed for run in _runs(measured, replace(cell, rounds=rounds), statistic)],
         lambda rounds: numbers(measured, replace(cell, rounds=rounds), statistic),
     )
 
@@ -149,7 +151,7 @@ Term = tuple[float, Numbers]
 
 def margin(what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit = "points") -> Margin | None:
     """A weighted sum of numbers of several lines, seed by seed; None where no seed has all of them at one length."""
-    terms = _alike(terms)
+    terms = list(zip((weight for weight, _ in terms), alike([of for _, of in terms]), strict=True))
     seeds = sorted(set.intersection(*(set(of.values) for _, of in terms)))
     if not seeds:
         return None
@@ -184,12 +186,13 @@ def margin(what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit 
     )
 
 
-def _alike(terms: Sequence[Term]) -> Sequence[Term]:
-    """The terms at the longest length that all of them have."""
-    if len({of.lengths for _, of in terms}) == 1:
-        return terms
-    rounds = common_length([of.lengths for _, of in terms])
-    return [(weight, of.at(rounds) if of.at else of) for weight, of in terms]
+def alike(rows: Sequence[Numbers]) -> list[Numbers]:
+    """All of one length: the one at which they have the most seeds in common, the longest among equals."""
+    lengths = {rounds for of in rows for rounds in of.lengths}
+    if len(lengths) < 2:
+        return list(rows)
+    rounds = common_length(lengths, [of.seeds_at for of in rows])
+    return [of.at(rounds) if of.at else of for of in rows]
 
 
 def _pooled_over(terms: Sequence[Term]) -> tuple[float, int]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.decisions.margin import Margin, Numbers, Statistic, difference, margin, numbers
+from fedswe_paper.decisions.margin import Margin, Numbers, Statistic, alike, difference, margin, numbers
 from fedswe_paper.decisions.scope import CIFAR10_TURNS, SVHN_TURNS, TURNS, Place
 from fedswe_paper.decisions.sine import SLOWER, in_time
 from fedswe_paper.decisions.statistics import (
@@ -62,22 +62,13 @@ def _growth(run: FinishedRun) -> float:
 _ERROR = Statistic(_last_error, whole=True)
 
 
-def _fall(run: FinishedRun) -> float:
-    """By how much the error of the middle tenth (or of the evaluation nearest to it) exceeds that of the end."""
-    rounds, rows = run.history.last["round"], run.history.rows[1:]
-    off = [abs(row["round"] - rounds / 2) for row in rows]
-    near = max(rounds / 20, min(off))
-    middle = [row["consensus_clients"] for row, away in zip(rows, off, strict=True) if away <= near]
-    return math.log10(float(np.mean(middle))) - _last_error(run)
-
-
 def _decays(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
     """With every k > 0."""
-    fall = Statistic(_fall, whole=True)
-    what = "consensus error, middle tenth of the rounds over the last rounds, logarithm"
+    growth = Statistic(_growth, whole=True)
+    what = "consensus error, first tenth of the rounds over the last rounds, logarithm"
     interpolated = [cell for cell in sweep(selection, *place) if cell.k > 0]
     return every(
-        [margin(f"k = {c.k:g}: {what}", [(1.0, numbers(measured, c, fall))], unit="log10") for c in interpolated]
+        [margin(f"k = {c.k:g}: {what}", [(-1.0, numbers(measured, c, growth))], unit="log10") for c in interpolated]
     )
 
 
@@ -179,12 +170,15 @@ def _matches_known(output: str | None) -> Look[Place]:
 
 # Figures 8, 9, 11 and 12: a ranking, so all k are looked at with the seeds that all of them have ---------------------
 def _ranked(measured: Measurements, cells: list[PaperCell], statistic: Statistic) -> dict[float, Numbers]:
-    """By k, all with the same rounds; empty where no seed has all of them."""
-    found = {cell.k: numbers(measured, cell, statistic) for cell in measured.alike(cells)}
+    """By k, all with the same rounds and seeds; empty where no seed has all of them."""
+    rows = alike([numbers(measured, cell, statistic) for cell in cells])
+    found = {cell.k: each for cell, each in zip(cells, rows, strict=True)}
     common = set.intersection(*(set(each.values) for each in found.values()))
     if not common:
         return {}
-    return {k: replace(each, values={seed: each.values[seed] for seed in common}) for k, each in found.items()}
+    return {
+        k: replace(each, values={seed: each.values[seed] for seed in common}, lengths=()) for k, each in found.items()
+    }
 
 
 def _mean(of: Numbers) -> float:

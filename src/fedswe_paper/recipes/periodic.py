@@ -146,8 +146,8 @@ def _by_k(
         for dataset, dynamics in _places(selection, papers):
             cells = measured.alike([cell for cell in sweep(selection, dataset, dynamics) if measured.of(cell)])
             tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
-            common = measured.common_seeds(cells)
             found = [values(selection, measured, cell) for cell in cells]
+            common = sorted(set.intersection(*map(set, found))) if found else []
             points = [all_or_nan([each[seed] for seed in common]) for each in found]
             series = [Series.by_x("FedSWE", [cell.k for cell in cells], points)] if common else []
             panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
