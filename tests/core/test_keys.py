@@ -28,6 +28,16 @@ def test_bits_equal_the_unsigned_reference():
     np.testing.assert_array_equal(got, want)
 
 
+def test_torch_and_numpy_extend_a_name_alike():
+    clients, steps, units = torch.arange(50), torch.arange(4), torch.arange(9)
+    whole = keys.bits(7, "dropout", clients[:, None, None], 3, steps[:, None], units)
+    names = keys.bits(7, "dropout", clients, 3)
+    assert torch.equal(keys.extend(names[:, None, None], steps[:, None], units), whole)
+    assert torch.equal(keys.grid(names, 4, 9), whole)
+    assert torch.equal(keys.extend(keys.bits(7, "dropout"), 5, -2), keys.bits(7, "dropout", np.array(5), -2))
+    assert keys.bits(7, "dropout", 5).shape == ()
+
+
 def test_a_draw_does_not_depend_on_its_company():
     everyone = keys.uniform(3, "availability", 11, torch.arange(50))
     some = keys.uniform(3, "availability", 11, torch.tensor([4, 40]))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _MUL_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
 _MUL_2 = 0x94D049BB133111EB - (1 << 64)
+
+# The same, unsigned, for numpy
+_GOLDEN_UNSIGNED, _LAST = np.uint64(_GOLDEN + (1 << 64)), np.uint64(31)
+_ROUNDS = ((np.uint64(30), np.uint64(_MUL_1 + (1 << 64))), (np.uint64(27), np.uint64(_MUL_2 + (1 << 64))))
 
 
 def _xor_shift(z: torch.Tensor, by: int) -> torch.Tensor:
@@ -49,8 +54,11 @@ def bits(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
     """64 random bits for each combination of the counters, which broadcast against each other."""
     import torch
 
-    device = next((c.device for c in counters if isinstance(c, torch.Tensor)), torch.device("cpu"))
-    return extend(torch.tensor(stream_key(seed, stream), dtype=torch.int64, device=device), *counters)
+    key = stream_key(seed, stream)
+    devices = [c.device for c in counters if isinstance(c, torch.Tensor)]
+    if all(device.type == "cpu" for device in devices):
+        return torch.from_numpy(_extended(np.array(key), counters))
+    return extend(torch.tensor(key, dtype=torch.int64, device=devices[0]), *counters)
 
 
 def extend(h: torch.Tensor, *counters: Counter) -> torch.Tensor:
@@ -64,6 +72,27 @@ def extend(h: torch.Tensor, *counters: Counter) -> torch.Tensor:
     return h
 
 
+def _extended(h: npt.NDArray[np.int64], counters: Sequence[Counter]) -> npt.NDArray[np.int64]:
+    """`extend` in numpy, which takes half the time: its calls cost less, and it can work in place."""
+    z = np.atleast_1d(h).view(np.uint64)  # numpy warns of wrap-around in scalars
+    for counter in counters:
+        z = z ^ np.asarray(counter, dtype=np.int64).view(np.uint64)
+        spare = np.empty_like(z)
+        _mix_in_place(z, spare)
+        z += _GOLDEN_UNSIGNED
+        _mix_in_place(z, spare)
+    return z.view(np.int64).reshape(np.broadcast_shapes(h.shape, *(np.shape(c) for c in counters)))
+
+
+def _mix_in_place(z: npt.NDArray[np.uint64], spare: npt.NDArray[np.uint64]) -> None:
+    for by, factor in _ROUNDS:
+        np.right_shift(z, by, out=spare)
+        np.bitwise_xor(z, spare, out=z)
+        np.multiply(z, factor, out=z)
+    np.right_shift(z, _LAST, out=spare)
+    np.bitwise_xor(z, spare, out=z)
+
+
 def grid(names: torch.Tensor, a: int, b: int) -> torch.Tensor:
     """Random bits for all (i, j, k): extend(names[i], j, k), [n, a, b]."""
     if names.device.type == "cuda":
@@ -72,7 +101,7 @@ def grid(names: torch.Tensor, a: int, b: int) -> torch.Tensor:
         return keys_cuda.grid(names, a, b)
     import torch
 
-    return extend(names[:, None, None], torch.arange(a)[:, None], torch.arange(b))
+    return torch.from_numpy(_extended(names.numpy()[:, None, None], (np.arange(a)[:, None], np.arange(b))))
 
 
 def uniform(seed: int, stream: str, *counters: Counter) -> torch.Tensor:
