@@ -86,7 +86,7 @@ def test_both_engines_equal_the_published_loop(case):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-10)])
 @pytest.mark.parametrize("case", CASES)
 def test_batched_equals_loop_on_real_data(case, dtype, tolerance):
-    rounds, m = 14, 12
+    rounds, m = 9, 12  # one of them is empty; the quadratic has as many as the slowest rule needs
     present = problems.mask(rounds + 20, m)[:rounds]
     runs = {
         kind: problems.trajectory(

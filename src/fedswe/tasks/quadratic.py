@@ -85,6 +85,9 @@ def _filled(value: float | list[float], size: int, key: str, of: str) -> Floats:
     return np.broadcast_to(array, (size,)).copy()
 
 
+_DRAWN_TOGETHER = 1 << 16  # values: a draw is a chain of operations, which cost more than the values of one step
+
+
 @dataclass(frozen=True)
 class Pull:
     """One step's gradient is curvature * (x - center) + noise."""
@@ -109,15 +112,15 @@ class QuadraticProblem(Problem):
         import torch
 
         curvature, center = self.curvature[clients], self.centers[clients]
-        noise = torch.zeros_like(center)
-        pulls = []
-        for step in range(steps):
-            if self._noise:
-                where = torch.arange(center.shape[1], device=center.device)
-                noise = self._noise * keys.normal(self._seed, "gradient noise", clients[:, None], t, step, where).to(
-                    center.dtype
-                )
-            pulls.append(Pull(curvature, center, noise))
+        if not self._noise:
+            return [Pull(curvature, center, torch.zeros_like(center))] * steps
+        pulls: list[Pull] = []
+        where = torch.arange(center.shape[1], device=center.device)
+        together = max(1, _DRAWN_TOGETHER // max(center.numel(), 1))
+        for first in range(0, steps, together):
+            step = torch.arange(first, min(first + together, steps), device=center.device)[:, None, None]
+            drawn = keys.normal(self._seed, "gradient noise", clients[:, None], t, step, where)
+            pulls += [Pull(curvature, center, noise) for noise in self._noise * drawn.to(center.dtype)]
         return pulls
 
     def gradient(self, x: Vector, batch: Pull, precision: Precision = "fp32") -> Vector:
