@@ -4,11 +4,14 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
+from fedswe.errors import NO_DIRECTORY
+from fedswe.failures import explained
 from tests.cli.command import fedswe, process
 
 QUICK = ["task.clients=10", "task.alpha=1", "rounds=3"]
@@ -262,3 +265,25 @@ def test_no_traceback_from_a_real_process(tmp_path):
     )
     out, err = run.communicate()
     assert_refused(tmp_path, (run.returncode, out, err), "k must be 0 or more")
+
+
+def test_a_directory_that_was_removed_is_named(tmp_path):
+    """A shell may stand in a directory that is gone, and a directory may go while a command runs."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    words = [sys.executable, "-m", "fedswe", "run", *QUICK, "--out", str(tmp_path / "a")]
+    command = ["bash", "-c", 'rmdir "$1"; shift; exec "$@"', "bash", str(gone), *words]
+    done = subprocess.run(command, cwd=gone, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"error: {NO_DIRECTORY}"
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_failure_in_a_directory_that_was_removed_is_explained(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    missing = FileNotFoundError(2, "No such file or directory")
+    assert str(explained(missing)) != NO_DIRECTORY
+    gone.rmdir()
+    assert str(explained(missing)) == NO_DIRECTORY

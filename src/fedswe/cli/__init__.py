@@ -11,7 +11,7 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from fedswe.errors import FedsweError, FedsweWarning
+from fedswe.errors import NO_DIRECTORY, FedsweError, FedsweWarning, directory_was_removed, require
 
 
 def main() -> None:
@@ -26,6 +26,7 @@ def main() -> None:
     if ours:
         signal.signal(signal.SIGINT, _interrupt)
     try:
+        require(not directory_was_removed(), NO_DIRECTORY)  # torch cannot be imported there
         from fedswe.cli.app import execute
 
         sys.exit(execute())
