@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import signal
+import threading
 
 import pytest
 
@@ -146,6 +147,23 @@ def test_those_who_look_do_not_see_each_other(tmp_path):
     with path.open() as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)  # another one, in the middle of its look
         assert is_claimed(path) is False
+
+
+def test_a_claim_waits_for_those_who_look(tmp_path, monkeypatch):
+    path = tmp_path / "a.lock"
+    with path.open("w") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        end = threading.Timer(0.1, lambda: fcntl.flock(looking, fcntl.LOCK_UN))
+        end.start()
+        claim = Claim(path)
+        end.join()
+        assert claim.granted
+        claim.release()
+        monkeypatch.setattr(locks, "_PATIENCE", 0.1)
+        fcntl.flock(looking, fcntl.LOCK_SH)  # and was stopped in the middle of its look
+        claim = Claim(path)
+        assert not claim.granted
+        claim.release()
 
 
 def test_a_pipe_does_not_block_who_looks(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,20 +16,17 @@ if TYPE_CHECKING:
     from fedswe.deploy.packet import Packet
 
 _LOCK = "process.lock"
-_TRIES = 5  # to claim a folder: who looks whether it is in use locks it for a moment
 
 _LARGEST = 1 << 36  # bytes of a file that is read
 
 
 def claim(folder: Path) -> Claim:
     """The right to use a folder, until it is released or the process ends."""
-    for _ in range(_TRIES):
-        found = Claim(folder / _LOCK)
-        if found.granted:
-            return found
+    found = Claim(folder / _LOCK)
+    if not found.granted:
         found.release()
-        time.sleep(0.05)
-    raise in_use(folder)
+        raise in_use(folder)
+    return found
 
 
 def in_use_now(folder: Path) -> bool | None:

@@ -24,7 +24,7 @@ from fedswe.experiment.experiment import Experiment
 from fedswe.grid.cell import PLANNED, Cell
 from fedswe.results.files import write_whole
 from fedswe.results.history import History
-from fedswe.results.locks import Claim
+from fedswe.results.locks import Claim, is_claimed
 from fedswe.results.run_directory import RunDirectory
 from fedswe.sources import refuse_changed
 
@@ -81,13 +81,7 @@ class Store(ABC):
 
     def running(self, cells: Iterable[Cell]) -> list[Cell]:
         """The unfinished cells that some process has claimed."""
-        found = []
-        for cell in cells:
-            if self.lock_file(cell).exists():
-                with self.claim(cell) as free:
-                    if not free and not self.finished(cell):
-                        found.append(cell)
-        return found
+        return [cell for cell in cells if is_claimed(self.lock_file(cell)) and not self.finished(cell)]
 
     def ended(self, cell: Cell) -> bool:
         """Whether the run of a claimed cell has ended, and its process was killed before it stored the result."""

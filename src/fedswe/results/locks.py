@@ -9,6 +9,7 @@ import fcntl
 import os
 import socket
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,15 +17,15 @@ from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
 
 _WARNED = "FEDSWE_NO_LOCKS"  # in the environment, so that worker processes do not warn again
+_PATIENCE = 5.0  # seconds that a claim waits for those who look (`is_claimed`): each has the lock for a moment
 
 
 def lock(handle: int, path: Path, wait: bool = False) -> bool | None:
     """Lock an open file until it is closed: True if locked, False if another process has it, None without locks."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        return True
-    except BlockingIOError:
-        return False
+        if wait:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        return wait or _lock_now(handle)
     except OSError as error:
         if _WARNED not in os.environ:
             os.environ[_WARNED] = "1"
@@ -36,11 +37,32 @@ def lock(handle: int, path: Path, wait: bool = False) -> bool | None:
         return None
 
 
+def _lock_now(handle: int) -> bool:
+    """Whether no other process has a claim; one that only looks is waited for."""
+    end = time.monotonic() + _PATIENCE
+    while not _flock(handle, fcntl.LOCK_EX):
+        if not _flock(handle, fcntl.LOCK_SH):  # those who look share the lock, a claim does not
+            return False
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _flock(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def is_claimed(path: Path) -> bool | None:
     """Whether a process has a claim on a path now; None if this process may not ask.
 
     The lock is shared for a moment, so that those who look do not take each other for a process at work, and no file is
-    made. A process that wants the claim in this moment has to try again.
+    made. A process that wants the claim in this moment waits for its end.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without it, a pipe blocks here
@@ -49,14 +71,11 @@ def is_claimed(path: Path) -> bool | None:
     except OSError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _flock(handle, fcntl.LOCK_SH)
     except OSError:  # a file system without locks
         return _is_announced(path)
     finally:
         os.close(handle)
-    return False
 
 
 def in_use(path: Path) -> FedsweError:
