@@ -161,9 +161,11 @@ def test_a_finished_cell_of_a_stopped_stack_stays(tmp_path):
 
 def stopped_after(store, cells, rounds):
     """Run the cells with two processes, and stop by a signal after so many rounds."""
+    asked = []
 
     def watch(done, total):
-        if done >= rounds:
+        if done >= rounds and not asked:  # a second signal, a second later, would end pytest
+            asked.append(done)
             os.kill(os.getpid(), signal.SIGTERM)
 
     with LocalProcesses(2) as workers, pytest.raises(KeyboardInterrupt):
@@ -243,6 +245,24 @@ def test_without_locks_a_cell_of_another_process_is_left_to_it(tmp_path, monkeyp
     os.waitpid(child, 0)
     run_cells(cells, store, InProcess())
     assert store.finished(cells[0])
+
+
+def test_asking_what_runs_takes_no_cell_from_a_worker(tmp_path):
+    """`reproduce --status` beside a run."""
+    store, (cell,) = RunStore(tmp_path), small_cells(1)
+    with store.claim(cell) as granted:
+        assert granted and store.running([cell]) == [cell]
+    child = os.fork()
+    if child == 0:
+        while True:
+            store.running([cell])
+    try:
+        for _ in range(2000):
+            with store.claim(cell) as granted:
+                assert granted
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_workers_end_with_their_command(tmp_path):
