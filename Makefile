@@ -1,12 +1,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
+# The tests start hundreds of processes: without files of bytecode, each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-deploy test-campaign test-wheel test-fresh browser-tools docs setup lint clean
+.PHONY: run test pytest test-deploy test-campaign test-wheel test-fresh browser-tools docs setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (two minutes)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
 
-test: setup lint browser-tools  ## all checks; tests with Flower wait much, so three workers keep two cores busy
+test: setup browser-tools  ## all checks; mypy has one thread, so the tests run beside it
+	@$(MAKE) --no-print-directory --jobs 2 lint pytest
+
+pytest: setup  ## tests with Flower wait much, so three workers keep two cores busy
 	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 25 -m 'not campaign and not fresh'
 
 test-deploy: setup  ## of these, real Flower processes on loopback, killed and restarted (minutes)

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = {
+SCRIPTS = {  # docs/your-own.md runs own_data.py
     "own_model": ("fedswe:k=10,client_mean", "torch.Size([1, 10])"),
-    "own_data": ("mifa,server",),
     "regression": ("client_mean_test_r2", "client_mean_train_mae_rarely"),
     "finetune": ("330 numbers per report of 2410",),
 }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from fedswe.results.model_file import Models
 
 ABSENCE = {"name": "stationary", "p": 0.7}
 
-# The task of the tests: the digits, with a gate in front of every client's training.
+# The task of the tests: the digits, with a gate in front of every client's training, which may also be slow.
 TASK = """
 import time
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ class Gated(Digits):
                 (gates / f"training-{client}-{t}").touch()
                 while (gates / f"closed-{client}-{t}").exists():
                     time.sleep(0.05)
+                if (gates / f"slow-{client}").exists():
+                    time.sleep(6)
             return draw(clients, t, steps, batch_size)
 
         problem.draw = gated
@@ -135,6 +138,14 @@ class Federation:
 
     def open_gate(self, client, t):
         (self.gates / f"closed-{client}-{t}").unlink()
+
+    @contextmanager
+    def slow(self, client):
+        """Within this context the client takes its time, so that few rounds pass, which cost much."""
+        path = self.gates / f"slow-{client}"
+        path.touch()
+        yield
+        path.unlink()
 
     def training(self, client, t):
         return (self.gates / f"training-{client}-{t}").exists()

@@ -1,8 +1,5 @@
 """fedswe deploy as a user meets it, with real Flower processes on loopback."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,22 +12,22 @@ from fedswe.deploy.audit.verify import verify
 from fedswe.deploy.deployment import FILE, Deployment
 from fedswe.experiment.experiment import assemble
 from fedswe.results.model_file import Models
+from tests.cli.command import fedswe
 from tests.deploy.federation import ABSENCE, Federation
 
 pytestmark = pytest.mark.flower
 
 
-def command(*words):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    words = [sys.executable, "-m", "fedswe", "deploy", *map(str, words)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
-    return done.returncode, done.stdout + done.stderr
+def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
 
+    def command(*words):
+        code, out, err = fedswe(monkeypatch, capsys, "deploy", *words)
+        return code, out + err
 
-def test_init_up_interrupt_resume_verify(tmp_path, monkeypatch):
-    deploy = {"simulate_absence": True, "min_clients": 3, "delivery": "eager"}
+    deploy = {"simulate_absence": True, "min_clients": 2, "delivery": "eager"}
     folder = tmp_path / 'the "clinic\'s" app 🌼'
-    with Federation(folder, 3, rounds=3, availability=ABSENCE, deploy=deploy) as fed:
+    with Federation(folder, 2, rounds=3, availability=ABSENCE, deploy=deploy) as fed:
         fed.up()
         fed.until_round(1)
         for process in fed.alive():
