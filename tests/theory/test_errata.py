@@ -2,12 +2,15 @@
 
 import itertools
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from fedswe.theory.assumption import delta_profile, smallest_period
 from fedswe.theory.consensus import GRADIENT, GRADIENT_PRINTED, NOISE, approximation_bound
 from fedswe.theory.counterexample import fedswe_trajectory, two_group_cycle
 from fedswe.theory.descent import descent_terms
@@ -526,7 +529,8 @@ def test_a_unique_minimum_in_k() -> None:
 
 
 def test_a_window_in_which_interpolation_disturbs() -> None:
-    window = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
+    available = ({1, 2}, {3, 4}, {1, 3}, {2, 4})  # in rounds 1 to 4
+    window = np.array([[int(client in here) for client in (1, 2, 3, 4)] for here in available])
     assert rho(window, 0) == pytest.approx(0, abs=1e-9)
     assert second_eigenvalue(window.astype(float), 1, transposed=False) == pytest.approx(4 / 729)
     values = [rho(window, k) for k in (1, 2, 5, 20, 100)]
@@ -534,6 +538,8 @@ def test_a_window_in_which_interpolation_disturbs() -> None:
     assert np.all(np.diff(values) < 0)
     assert values[-1] < 1e-6
     quoted("4/729 = 0.00549", "0.00391")
+    assert [rho(window.T, k) for k in (0, 1, 2)] == pytest.approx([0.250, 0.088, 0.048], abs=5e-4)
+    quoted("0.250, 0.088, 0.048")
     for p in (0.1, 0.5, 0.9):  # the examples of the figure do decrease
         assert np.all(np.diff([rho_homogeneous(10, p, k) for k in range(51)]) < 0)
     assert np.all(np.diff([rho(TWO_GROUPS, k) for k in range(0, 51, 5)]) < 0)
@@ -569,3 +575,109 @@ def test_clarifications() -> None:
     assert 402 * math.log10(200) == pytest.approx(925, abs=0.1)
     assert block_bound(100, 100, 0.1, 100).log_gap / math.log(10) == pytest.approx(-918.9, abs=0.05)
     quoted("10^{925}", "10^{-918.9}")
+
+
+def exact_errors(
+    trace: Sequence[Sequence[int]],
+    noise: Sequence[Sequence[int]],
+    optima: tuple[int, ...],
+    start: int,
+    k: int,
+    rate: Fraction,
+) -> list[dict[str, Fraction]]:
+    """Algorithm 1 on F_i = (x-u_i)^2/2 with s = 1, without rounding: the errors of the analysis before every round."""
+    clients, total = len(optima), len(optima) + k
+    server, x, last = Fraction(start), [Fraction(start)] * clients, [-1] * clients
+    rows = []
+    for t, (here, xi) in enumerate(zip(trace, noise, strict=True)):
+        z = [a - rate * (t - tau - 1) * (a - u) for a, u, tau in zip(x, optima, last, strict=True)]
+        mean_x, mean_z = ((sum(models) + k * server) / total for models in (x, z))
+        optimum = Fraction(sum(optima), clients)
+        rows.append(
+            {
+                "x - z": sum(((a - b) ** 2 for a, b in zip(x, z, strict=True)), Fraction(0)) / total,
+                "z apart": (sum((b - mean_z) ** 2 for b in z) + k * (server - mean_z) ** 2) / total,
+                "x apart": (sum((a - mean_x) ** 2 for a in x) + k * (server - mean_x) ** 2) / total,
+                "gradient at z": (mean_z - optimum) ** 2,
+                "gradient at x": (mean_x - optimum) ** 2,
+            }
+        )
+        active = [i for i in range(clients) if here[i]]
+        reports = [x[i] - rate * (t - last[i]) * (x[i] - optima[i] + xi[i]) for i in active]
+        server = (sum(reports) + k * server) / (len(active) + k)
+        for i in active:
+            x[i], last[i] = server, t
+    return rows
+
+
+RATE = Fraction(1, 512)  # eta_l, with eta_g = 1
+
+
+def within_the_rates(delta: float, period: int) -> bool:
+    """RATE is admitted for two clients and k = 2 when the window mixes perfectly, rho_k = 0."""
+    limits = theorem_rate_limits(rho=0, delta=delta, period=period, clients=2, k=2, steps=1, smoothness=1, beta=0)
+    return min(limits.local, limits.product) >= RATE
+
+
+def test_distances_are_not_of_the_order_of_the_gradient() -> None:
+    """Everybody always there, noise of +1 or -1: all 64 sequences of three rounds."""
+    always, k = [[1, 1]] * 3, 2
+    assert rho(always[:1], k) == pytest.approx(0, abs=1e-12)
+    assert within_the_rates(delta=1, period=1)
+    gradients = []  # of every sequence, the mean over rounds
+    for signs in itertools.product([-1, 1], repeat=6):
+        noise = [signs[:2], signs[2:4], signs[4:]]
+        rows = exact_errors(always, noise, optima=(-1, 1), start=1, k=k, rate=RATE)
+        for row in rows:
+            assert row["x - z"] == row["z apart"] == row["x apart"] == 0
+            assert row["gradient at z"] == row["gradient at x"] > 0
+        gradients.append(sum(row["gradient at z"] for row in rows) / 3)
+    assert f"{float(sum(gradients) / len(gradients)):.3f}" == "0.998"
+    quoted("all three distances are 0 in every round, and the mean squared gradient is 0.998")
+
+
+def test_nor_is_the_gradient_of_the_order_of_the_distances() -> None:
+    """Both clients in even rounds, nobody in odd ones, from the minimiser, without noise."""
+    rounds, k = 12, 2
+    trace = [[1, 1], [0, 0]] * (rounds // 2)
+    profile = delta_profile(trace)
+    assert smallest_period(profile, 0.5) == 2
+    assert rho(trace[:2], k) == pytest.approx(0, abs=1e-12)
+    assert within_the_rates(delta=0.5, period=2)
+    rows = exact_errors(trace, [[0, 0]] * rounds, optima=(-1, 1), start=0, k=k, rate=RATE)
+    for t, row in enumerate(rows):
+        assert row["x apart"] == row["gradient at z"] == row["gradient at x"] == 0
+        assert row["x - z"] == row["z apart"] == (RATE**2 / 2 if t > 0 and t % 2 == 0 else 0)
+    quoted(r"are $\eta^2/2$ in every even round after the first")
+
+
+def test_the_sums_remain_as_upper_bounds() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        trace, noise = rng.integers(0, 2, (8, 3)).tolist(), rng.integers(-2, 3, (8, 3)).tolist()
+        for row in exact_errors(trace, noise, optima=(-1, 0, 4), start=2, k=1, rate=Fraction(1, 4)):
+            assert row["x apart"] <= 2 * row["x - z"] + 2 * row["z apart"]
+            assert row["gradient at x"] <= 2 * row["x - z"] + 2 * row["gradient at z"]  # L = 1
+
+
+def test_the_quantifier_of_the_assumption() -> None:
+    profile = delta_profile(np.full((60, 3), 0.5))
+    assert profile == pytest.approx(0.5)  # whatever the period
+    assert [smallest_period(profile, delta) for delta in (0.1, 0.5)] == [1, 1]
+    assert [smallest_period(profile, delta) for delta in (0.51, 0.9, 1.0)] == [None, None, None]
+    turns = delta_profile(np.tile([[1.0, 0.0], [0.0, 1.0]], (30, 1)))
+    assert [smallest_period(turns, delta) for delta in (0.1, 0.5, 0.51, 0.9)] == [2, 2, None, None]
+    almost = np.ones((60, 3))
+    assert smallest_period(delta_profile(almost), 1.0) == 1
+    almost[0, 2] = 0.99  # one entry below 1 is enough
+    assert smallest_period(delta_profile(almost), 1.0) is None
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        table = rng.random((24, 3)) * (rng.random((24, 3)) < 0.6)
+        found = [smallest_period(delta_profile(table), delta) for delta in np.linspace(0.01, 1, 100)]
+        reached = [period for period in found if period is not None]
+        assert reached == sorted(reached)  # a smaller delta has a window too, and no longer one
+        assert found == reached + [None] * (len(found) - len(reached))
+        assert found[-1] is None
+        assert delta_profile(table).max() <= table.max() + 1e-9
+    quoted("$P_\\delta = 1$ for $\\delta \\le 0.5$ and no $P$ at all for $\\delta > 0.5$", "0.9 or 1")
