@@ -16,7 +16,7 @@ from fedswe.results.files import write_whole
 from fedswe_paper.decisions import DECISIONS
 from fedswe_paper.decisions.margin import ENOUGH, STATUSES, Margin, pooled
 from fedswe_paper.decisions.statistics import accuracy, swing
-from fedswe_paper.decisions.verdict import Finding, Verdict
+from fedswe_paper.decisions.verdict import MODELS, ONE_MODEL, Finding, Verdict
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.publish import folder_of
 from fedswe_paper.recipes import RECIPES
@@ -31,6 +31,7 @@ class Claim:
     where: str
     recipes: tuple[str, ...]  # that measure it
     note: str = ""
+    one_model: bool = False  # its methods are judged by different models: there are variants with one for all
 
     @property
     def in_the_paper(self) -> bool:
@@ -41,7 +42,11 @@ class Claim:
 def _claims() -> Iterator[Claim]:
     text = (files(__package__) / "claims.toml").read_text(encoding="utf-8")
     for entry in tomllib.loads(text)["claim"]:
-        yield Claim(**{**entry, "recipes": tuple(entry["recipes"])})
+        claim = Claim(**{**entry, "recipes": tuple(entry["recipes"])})
+        yield claim
+        for end, model in ONE_MODEL.items() if claim.one_model else ():
+            same = f"The same with every method judged by its {MODELS[model]}."
+            yield Claim(f"{claim.id}-{end}", same, "not in the paper: one model for all", claim.recipes)
 
 
 CLAIMS = tuple(_claims())

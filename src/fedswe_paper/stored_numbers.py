@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fedswe.confidence import quantile
 from fedswe.errors import FedsweError, require
 from fedswe_paper.cell import BOUNDED, RATES, PaperCell
 from fedswe_paper.measurements import Measurements
@@ -48,8 +49,8 @@ class Number:
     digits: int = 1
 
     def __str__(self) -> str:
-        sign = "+" if self.signed else ""
         mean = round(self.mean, self.digits) + 0.0  # + 0.0: no negative zero
+        sign = "+" if self.signed and mean else ""  # what is rounded to zero may have been on either side
         text = f"{mean:{sign}.{self.digits}f}".replace("-", "−")
         return text if self.spread is None else f"{text} ± {self.spread:.{self.digits}f}"
 
@@ -211,14 +212,23 @@ class StoredNumbers:
         """Ours minus the published number."""
         return Number(self.score(text).mean - self.published(text).mean, signed=True)
 
+    def far_off(self, text: str) -> bool:
+        """Whether ours and the published level differ beyond noise: by Welch's t, at the level of 95 %."""
+        ours, theirs = self.score(text), self.published(text)
+        require(ours.spread is not None and theirs.spread is not None, f"{text}: both levels need a spread")
+        parts = [(number.spread or 0.0) ** 2 / len(PAPER_SEEDS) for number in (ours, theirs)]  # the paper has 3, too
+        freedom = (len(PAPER_SEEDS) - 1) * sum(parts) ** 2 / sum(part**2 for part in parts)
+        return abs(ours.mean - theirs.mean) > quantile(freedom) * math.sqrt(sum(parts))
+
     def both(self, text: str) -> str:
         """Ours / the paper's."""
         return f"{self.score(text)} / {self.published(text).plain}"
 
     def first(self, text: str, target: float) -> str:
         """The first evaluated round at which the curve averaged over seeds reaches so many percent, as in Table 7."""
-        cell = line_of(text).cell
-        found = first_round(cell, self.measurements(cell.scale, cell.profile), target)
+        line = line_of(text)
+        cell = line.cell
+        found = first_round(cell, self.measurements(cell.scale, cell.profile), target, line.output)
         if found is None:
             raise FedsweError(f"{text} has not been run")
         return f"{found.mean:.0f}" if math.isfinite(found.mean) else "never"
@@ -266,6 +276,15 @@ class StoredNumbers:
     def consensus(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
         """Mean squared distance of the clients' models from their mean over the last rounds, by seed."""
         return {s: float(np.mean(v)) for s, v in self.tail(text, "consensus_clients", seeds).items()}
+
+    def consensus_at_first(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
+        """The same over the first tenth of the rounds, without the start, at which all models are equal."""
+        found = {}
+        for seed, run in self.finite(text, seeds).items():
+            t = run.history["round"]
+            early = (t > 0) & (t <= run.history.last["round"] / 10)
+            found[seed] = float(np.mean(run.history["consensus_clients"][early]))
+        return found
 
     def at(self, text: str, t: int, column: str = "", seed: int = 3) -> float:
         """One evaluation: the accuracy, or another column as it is stored. The run may have diverged later."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from statistics import mean, median
@@ -25,11 +25,16 @@ from fedswe_paper.stored_numbers import Number, StoredNumbers, line_of, listed, 
 
 _SETS = ("svhn", "cifar10")  # that have been measured at full scale
 _CLAIMS = "full-released/claims"
+_STATUSES = {
+    "holds": "holds", "does not hold": "does not hold", "undecided": "undecided",
+    "diverged, undecided": "undecided as runs ended in NaN", "not yet measured": "not measured",
+}  # fmt: skip
 _K_READINGS = (
     ("k = 0", "k0"),
     ("k = 100, Algorithm 1", "k100"),
     ("k = 100, global rate 2", "k100 eta-g2"),
     ("k = 100, progress over active", "k100 active-progress"),
+    ("k = 100, constant rate", "k100 constant-rate"),
 )
 _GRID_RATES = ("k100 eta-g1.5", "k100 eta-g5")  # global rates above 1 in the paper's grid
 
@@ -39,18 +44,21 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
     terms = _Terms(stored)
     return {
         "score": stored.score, "gap": stored.gap, "published": stored.published, "off": stored.off,
+        "far_off": stored.far_off,
         "both": stored.both, "first": stored.first, "by_seed": stored.by_seed, "swing": stored.swing,
         "published_first": stored.published_first, "swing_at_one_phase": stored.swing_at_one_phase,
         "speedup": stored.speedup, "digits_rounds": stored.digits_rounds, "digits_share": terms.digits_share,
-        "extremes": stored.extremes, "peak": stored.peak, "consensus": stored.consensus, "at": stored.at,
+        "extremes": stored.extremes, "peak": stored.peak, "consensus": stored.consensus,
+        "first_tenth": stored.consensus_at_first, "at": stored.at,
         "last_finite": stored.last_finite, "rounds": stored.rounds, "diverged": stored.diverged,
         "tuned": stored.tuned, "tuned_gap": stored.tuned_gap, "compared": stored.compared,
 
-        "over": over, "columns": columns, "nearest": terms.nearest, "spreads": spreads,
+        "over": over, "columns": columns, "k0_like": k0_like, "nearest": terms.nearest, "spreads": spreads,
         "published_gap": terms.published_gap, "swings": terms.swings, "mean_change": terms.mean_change,
+        "lead_lost": terms.lead_lost,
         "shown": terms.shown, "chosen": terms.chosen, "lowest_with": terms.lowest_with, "steadier": terms.steadier,
         "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of, "or_nan": terms.or_nan,
-        "verdicts": terms.counted(in_the_paper=True), "variants": terms.counted(in_the_paper=False),
+        "counted": terms.counted, "status": terms.status,
 
         "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
         "sure": sure, "by": by, "share": share, "short": short, "falls": falls, "clear": clear, "quantile": quantile,
@@ -110,13 +118,22 @@ class _Terms:
         return [a[seed] / b[seed] for a, b in zip(plain, steady, strict=True) for seed in a]
 
     def mean_change(self, dataset: str, before: str, after: str) -> Number:
-        """Of the mean accuracy of the seven methods without memory or known statistics."""
-        rows = [f"k{k:g}" if name == "fedswe" else name for name, k in ROWS if name not in AIDED]
+        """Of the mean accuracy of the six methods without memory or known statistics that train."""
+        rows = [f"k{k:g}" if name == "fedswe" else name for name, k in ROWS if name not in (*AIDED, "gfedavg")]
         first, second = (
             {s: mean(self.stored.by_seed(f"{dataset} {dynamics} {row}")[s] for row in rows) for s in PAPER_SEEDS}
             for dynamics in (before, after)
         )
-        return paired(second, first)
+        return replace(paired(second, first), digits=2)
+
+    def lead_lost(self, place: str) -> Number:
+        """How much smaller the lead of k = 0 over FedAvg is with constant local rates, as in the conference code."""
+
+        def lead(reading: str) -> dict[int, float]:
+            ours, theirs = (self.stored.by_seed(f"{place} {method} {reading}") for method in ("k0", "fedavg"))
+            return {seed: ours[seed] - theirs[seed] for seed in ours}
+
+        return paired(lead(""), lead("constant-rate"))
 
     def shown(self, line: str) -> str:
         """With seed 3, for a table that has gaps: the accuracy, or where no model is named the consensus error."""
@@ -145,23 +162,41 @@ class _Terms:
         first = min(needed)
         return f"{100 * needed[first] * first / (needed[size] * size):.0f}"
 
-    @cached_property
-    def verdicts(self) -> dict[str, str]:
-        with (self.stored.out / f"{_CLAIMS}.csv").open(newline="") as text:
-            return {row["id"]: row["status"] for row in csv.DictReader(text)}
+    def status(self, claim: str) -> str:
+        """The verdict on a claim."""
+        return self.verdicts[claim]["status"]
 
-    def counted(self, in_the_paper: bool) -> Counter[str]:
-        """The verdicts on the paper's claims, or on our variants of them."""
-        ids = {claim.id for claim in CLAIMS if claim.in_the_paper == in_the_paper}
-        return Counter(status for claim, status in self.verdicts.items() if claim in ids)
+    @cached_property
+    def verdicts(self) -> dict[str, dict[str, str]]:
+        with (self.stored.out / f"{_CLAIMS}.csv").open(newline="") as text:
+            return {row["id"]: row for row in csv.DictReader(text)}
+
+    def counted(self, in_the_paper: bool, exact: bool = False, recipes: Iterable[str] = ()) -> str:
+        """The verdicts on the paper's claims, or on our variants of them; on what needs no runs, or on what does."""
+        ids = [
+            claim.id
+            for claim in CLAIMS
+            if claim.in_the_paper == in_the_paper and (not recipes or set(claim.recipes) & set(recipes))
+        ]
+        rows = [self.verdicts[claim] for claim in ids]
+        counts = Counter(row["status"] for row in rows if (row["seeds"] == "exact") == exact)
+        return ", ".join(f"{words}: {counts[status]}" for status, words in _STATUSES.items() if counts[status])
 
     def claims_of(self, *recipes: str) -> str:
-        """The claims that these recipes measure, by verdict."""
+        """The claims that these recipes measure, by verdict, and how many of our variants have which."""
         found: dict[str, list[str]] = {}
         for claim in CLAIMS:
-            if set(claim.recipes) & set(recipes):
-                found.setdefault(self.verdicts[claim.id], []).append(f"[{claim.id}](results/{_CLAIMS}.md#{claim.id})")
-        return ". ".join(f"*{status[:1].upper()}{status[1:]}*: {', '.join(ids)}" for status, ids in found.items())
+            if claim.in_the_paper and set(claim.recipes) & set(recipes):
+                status = self.verdicts[claim.id]["status"]
+                found.setdefault(status, []).append(f"[{claim.id}](results/{_CLAIMS}.md#{claim.id})")
+        listed = [f"*{status[:1].upper()}{status[1:]}*: {', '.join(ids)}" for status, ids in found.items()]
+        variants = self.counted(in_the_paper=False, recipes=recipes)
+        return ". ".join([*listed, *([f"Variants with another model ({variants})"] if variants else [])])
+
+
+def k0_like(reading: str) -> str:
+    """What a reading of k = 100 is compared with: k = 0, with a constant local rate if it has one."""
+    return "k0 constant-rate" if reading.endswith("constant-rate") else "k0"
 
 
 # of numbers -----------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def told(cell: PaperCell, story: Story, seed: int = 3, extra: float = 0.0) -> Fi
     rounds, tail = experiment.rounds, experiment.evaluate.tail
     rows = [(0, 1.0, 0.0), (rounds // 10, 1.0, story.consensus[0])]
     rows += [(at, accuracy + 0.01, story.consensus[0]) for accuracy, at in sorted(story.reached.items())]
-    peak_at, first_of_two = rounds - tail - 1, rounds - tail // 2
+    peak_at, first_of_two = rounds - tail - 1, rounds - experiment.evaluate.every
     if cell.periodic and rounds >= 4 * (period := SCALES[cell.scale].period):  # in the phase that is looked at
         peak_at, first_of_two = period * (rounds // 4 // period), rounds - period
     rows += [(peak_at, story.peak + extra if story.peak else 1.0, story.consensus[0])]

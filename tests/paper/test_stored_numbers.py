@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from fedswe.confidence import quantile
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
 from fedswe.results.history import History
@@ -75,6 +76,31 @@ def test_scores_and_differences_of_stored_runs(tmp_path):
     assert str(stored.off("svhn sine k0")) == "+1.4"  # the paper has 85.6
 
 
+@pytest.mark.parametrize(("away", "far"), [(1.0, False), (3.0, True), (-3.0, True)])
+def test_a_level_is_compared_with_the_published_one_by_both_spreads(tmp_path, away, far):
+    """The paper has 85.6 with a standard deviation of its own; three seeds on both sides."""
+    theirs = StoredNumbers(tmp_path).published("svhn sine k0")
+    middle = theirs.mean + away
+    store(tmp_path, "svhn sine k0", {3: middle - theirs.spread, 4: middle, 6: middle + theirs.spread})
+    stored = StoredNumbers(tmp_path)
+    assert stored.far_off("svhn sine k0") is far
+    error = theirs.spread * math.sqrt(2 / 3)
+    assert (abs(away) > quantile(4) * error) is far  # equal spreads: Welch's four degrees of freedom
+
+
+def test_unequal_spreads_have_fewer_degrees_of_freedom(tmp_path):
+    """Ours varies ten times as much as theirs: little more than two degrees, and not two or three."""
+    theirs = StoredNumbers(tmp_path).published("svhn sine k0")
+    spread = 10 * theirs.spread
+    error = math.sqrt((spread**2 + theirs.spread**2) / 3)
+    freedom = 2 * (101**2) / (100**2 + 1)
+    assert 2.03 < freedom < 2.05
+    for scale, far in ((1.01, True), (0.99, False)):
+        middle = theirs.mean + scale * quantile(freedom) * error
+        store(tmp_path / str(scale), "svhn sine k0", {3: middle - spread, 4: middle, 6: middle + spread})
+        assert StoredNumbers(tmp_path / str(scale)).far_off("svhn sine k0") is far
+
+
 def test_one_seed_is_never_taken_for_three(tmp_path):
     store(tmp_path, "svhn sine k0", {3: 86.0})
     stored = StoredNumbers(tmp_path)
@@ -131,7 +157,8 @@ def test_a_run_has_numbers_before_it_diverged(tmp_path):
 
 
 def test_text_of_numbers():
-    assert str(Number(-0.04, signed=True)) == "+0.0"
+    assert str(Number(-0.04, signed=True)) == "0.0"  # with a sign it would say on which side
+    assert str(Number(0.06, signed=True)) == "+0.1"
     assert listed([1, 2, 3]) == "1, 2, 3"
     assert span([Number(2.0, 0.5), Number(1.0, 0.1)]) == "1.0 to 2.0"
     assert table("a | b", [[1, 2]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
@@ -157,6 +184,13 @@ def test_one_phase_of_the_turns_swings_less_than_all():
     expected = 100 * math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
     assert stored.swing_at_one_phase(line, [3])[3] == pytest.approx(expected)
     assert expected < stored.swing(line, [3])[3]
+
+
+def test_the_consensus_error_of_the_first_tenth():
+    stored, line = StoredNumbers(STORED), "svhn periodic-static k100"
+    history = stored.runs(line, [4])[4].history
+    early = [history["consensus_clients"][history["round"] == t].item() for t in range(100, 1001, 100)]
+    assert stored.consensus_at_first(line, [4])[4] == pytest.approx(sum(early) / 10)
 
 
 def test_the_share_of_the_linear_speed_up(tmp_path):

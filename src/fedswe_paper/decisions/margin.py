@@ -39,6 +39,8 @@ class Margin:
     beyond: Beyond = ""  # a run that never arrived bounds the mean
     rounds: int = 0  # of the runs; 0: exact
     of_paper: int = 0  # rounds that the paper has there, at this scale
+    phase: bool = False  # in turns of groups, of a server model that was read in one phase
+    eventually: bool = False  # the claim is about what comes at last: fewer rounds than the paper's cannot refute it
 
     @property
     def exact(self) -> bool:
@@ -62,9 +64,11 @@ class Margin:
         if math.isnan(self.mean):
             return "diverged, undecided"
         gap = self.mean - self.threshold
-        if math.isnan(self.reach) or abs(gap) <= self.reach or self.beyond == "unknown":
+        if math.isnan(self.reach) or abs(gap) <= self.reach or self.beyond == "unknown" or self.phase:
             return "undecided"
         if self.beyond and (gap > 0) != (self.beyond == "at least"):
+            return "undecided"
+        if self.eventually and gap < 0 and self.rounds < self.of_paper:
             return "undecided"
         return "holds" if gap > 0 else "does not hold"
 
@@ -89,6 +93,8 @@ class Statistic:
     of: Callable[[FinishedRun], float]
     whole: bool = False  # runs up to 1 % shorter than the longest of their line are left out
     resolution: float = 0.0  # the step in which the number is measured
+    one_phase: bool = False  # read in one phase of the period, where groups take turns
+    output: str | None = None  # the model it is of; None: the one that the profile judges the method by
 
 
 @dataclass(frozen=True)
@@ -103,24 +109,32 @@ class Numbers:
     lengths: tuple[int, ...] = ()  # that the line was run for; none: its runs have been chosen
     seeds_at: Callable[[int], Collection[int]] = lambda _: ()  # that its runs of another length have
     at: Callable[[int], Numbers] | None = None  # the same of these
+    phase: bool = False  # of a server model that was read in one phase of the period
 
 
 def numbers(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Numbers:
     runs = _runs(measured, cell, statistic)
     return Numbers(
         {run.cell.seed: statistic.of(run) for run in runs},
-        lambda: _own(measured, cell, statistic) or pooled(measured, cell, statistic),
+        lambda: _expected(measured, cell, statistic),
         statistic.resolution,
         max((run.cell.experiment().rounds for run in runs), default=0),
         replace(cell, rounds=0).experiment().rounds,
         tuple(measured.rounds(cell)),
         lambda rounds: [run.cell.seed for run in _runs(measured, replace(cell, rounds=rounds), statistic)],
         lambda rounds: numbers(measured, replace(cell, rounds=rounds), statistic),
+        statistic.one_phase and cell.periodic and (statistic.output or cell.judged_by) == "server",
     )
 
 
 def _runs(measured: Measurements, cell: PaperCell, statistic: Statistic) -> list[FinishedRun]:
     return measured.of(cell) if statistic.whole else measured.scored(cell)
+
+
+def _expected(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Spread | None:
+    """Of the row itself, or of other rows of the method on the same data and kind of availability, or of all rows."""
+    own = _own(measured, cell, statistic) or pooled(measured, cell, statistic, of_method=True)
+    return own or pooled(measured, cell, statistic)
 
 
 def _own(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Spread | None:
@@ -131,10 +145,16 @@ def _own(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Sprea
     return Spread(float(np.std(values, ddof=1)), len(values) - 1)
 
 
-def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Spread | None:
-    """Of all rows with ENOUGH seeds that train, on the same data under the same kind of availability, as long."""
+def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic, of_method: bool = False) -> Spread | None:
+    """Of all rows with ENOUGH seeds that train, on the same data under the same kind of availability, as long.
+
+    Methods differ in their spread: `of_method` takes the rows of the cell's own only.
+    """
     rounds = max(measured.rounds(cell), default=0)
-    kind = (replace(line, rounds=rounds) for line in measured.lines if _kind(line) == _kind(cell))
+    alike = [line for line in measured.lines if _kind(line) == _kind(cell)]
+    if of_method:
+        alike = [line for line in alike if (line.algorithm, line.k) == (cell.algorithm, cell.k)]
+    kind = (replace(line, rounds=rounds) for line in alike)
     spreads = [s for line in kind if not measured.at_chance(line) and (s := _own(measured, line, statistic))]
     freedom = sum(spread.freedom for spread in spreads)
     squares = sum(spread.freedom * spread.std**2 for spread in spreads)
@@ -149,7 +169,9 @@ def _kind(cell: PaperCell) -> tuple[str, bool, bool, bool]:
 Term = tuple[float, Numbers]
 
 
-def margin(what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit = "points") -> Margin | None:
+def margin(
+    what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit = "points", eventually: bool = False
+) -> Margin | None:
     """A weighted sum of numbers of several lines, seed by seed; None where no seed has all of them at one length."""
     terms = list(zip((weight for weight, _ in terms), alike([of for _, of in terms]), strict=True))
     seeds = sorted(set.intersection(*(set(of.values) for _, of in terms)))
@@ -172,8 +194,9 @@ def margin(what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit 
         std, freedom = float(np.std(sums, ddof=1)), len(seeds) - 1
     else:
         std, freedom = _pooled_over(terms)
+    phase = any(of.phase for _, of in terms)
     return Margin(
-        what,
+        f"{what}; depends on the phase" if phase else what,
         float(np.mean(sums)),
         math.hypot(std, grain) / math.sqrt(len(seeds)),
         freedom,
@@ -183,6 +206,8 @@ def margin(what: str, terms: Sequence[Term], threshold: float = 0.0, unit: Unit 
         "" if not beyond else beyond.pop() if len(beyond) == 1 else "unknown",
         max(of.longest for _, of in terms),
         max(of.of_paper for _, of in terms),
+        phase,
+        eventually,
     )
 
 

@@ -12,8 +12,8 @@ from fedswe_paper.cell import PaperCell
 from fedswe_paper.decisions.margin import Margin, Statistic, difference, numbers
 from fedswe_paper.decisions.scope import Place
 from fedswe_paper.decisions.verdict import Finding, Look, every
-from fedswe_paper.measurements import Measurements, first_round_of, one_phase
-from fedswe_paper.recipes.labels import label
+from fedswe_paper.measurements import Measurements, first_round_of, one_phase, regular
+from fedswe_paper.recipes.labels import label, seeds_named
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import Row, Selection
@@ -48,16 +48,17 @@ def _second_half(run: FinishedRun, column: str) -> list[float]:
 
 def other_swings(measured: Measurements, cells: Sequence[PaperCell], output: str | None = None) -> str:
     """A note beside the swing in turns of groups: without the trend of the curve, and over all phases."""
-    shown = []
-    for cell in measured.alike(cells):
-        finite = [run for run in measured.of(cell) if not run.diverged]
+    shown, alike = [], measured.alike(cells)
+    seeds = measured.common_seeds(alike)
+    for cell in alike:
+        finite = [run for run in measured.of(cell) if run.cell.seed in seeds and not run.diverged]
         if finite:
             column = column_of(finite[0], output)
             level = 100 * np.mean([_about_a_line(_second_half(run, column)) for run in finite])
             phases = 100 * np.mean([np.std(tail(run, column)) for run in finite])
             shown.append(f"{named(cell, output)} {level:.1f} and {phases:.1f}")
     about = "other swings, in one phase about a straight line and over all phases of the last rounds"
-    return f"{about}: {', '.join(shown)}" if shown else ""
+    return f"{about} ({alike[0].rounds} rounds, {seeds_named(seeds)}): {', '.join(shown)}" if shown else ""
 
 
 def _about_a_line(values: Sequence[float]) -> float:
@@ -69,12 +70,12 @@ def _about_a_line(values: Sequence[float]) -> float:
 
 
 def peak(output: str | None = None) -> Statistic:
-    """The highest test accuracy of the run, percent; in turns of groups in one phase of the period."""
+    """The highest test accuracy of the regular evaluations, percent; in turns of groups in one phase of the period."""
 
     def of(run: FinishedRun) -> float:
-        return math.nan if run.diverged else 100 * max(row[column_of(run, output)] for row in one_phase(run))
+        return math.nan if run.diverged else 100 * max(row[column_of(run, output)] for row in regular(run))
 
-    return Statistic(of, whole=True)
+    return Statistic(of, whole=True, one_phase=True, output=output)
 
 
 def above(statistic: Statistic, target: float) -> Statistic:
@@ -84,7 +85,9 @@ def above(statistic: Statistic, target: float) -> Statistic:
 def arrival(cell: PaperCell, target: float, output: str | None = None) -> Statistic:
     """The first round of the curve with a test accuracy of this fraction."""
     step = SCALES[cell.scale].period if cell.periodic else cell.experiment().evaluate.every
-    return Statistic(lambda run: first_round_of(run, target, output), whole=True, resolution=step)
+    return Statistic(
+        lambda run: first_round_of(run, target, output), whole=True, resolution=step, one_phase=True, output=output
+    )
 
 
 def column_of(run: FinishedRun, output: str | None) -> str:
@@ -117,7 +120,7 @@ def lead(
     return difference(what, numbers(measured, ours, statistic), numbers(measured, theirs, statistic), above)
 
 
-def ahead(ours: Row, theirs: Row, output: str | None = None, above: float = 0.0) -> Look[Place]:
+def ahead(ours: Row, theirs: Row, above: float, output: str | None) -> Look[Place]:
     """One method more accurate than another by more than so many points."""
 
     def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:

@@ -122,6 +122,21 @@ def over(places: Callable[[Selection], list[P]], look: Look[P], somewhere: bool 
     return decide
 
 
+ONE_MODEL = {"client-mean": "client_mean", "server": "server"}  # ends of the ids of our variants, and the models
+MODELS = {"client_mean": "client mean", "server": "server model"}  # in words
+
+
+def at_each_model(
+    claim: str,
+    places: Callable[[Selection], list[P]],
+    look: Callable[[str | None], Look[P]],
+    somewhere: bool = False,
+) -> dict[str, Decide]:
+    """A claim on methods that the profile judges by different models, and the variants with one model for all."""
+    variants = {f"{claim}-{end}": over(places, look(model), somewhere) for end, model in ONE_MODEL.items()}
+    return {claim: over(places, look(None), somewhere), **variants}
+
+
 def exactly(look: Callable[[], list[Finding]]) -> Decide:
     """A claim that needs no runs: decided at every scale."""
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import Measurements, regular
 from fedswe_paper.published import look_up
 from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
@@ -29,7 +29,8 @@ def first_round(cell: PaperCell, measured: Measurements, target: float, output: 
     if not runs:
         return None
     curve = np.mean([run.curve(f"{output or cell.judged_by}_test_accuracy") for run in runs], axis=0)
-    reached = runs[0].history["round"][curve >= target / 100]
+    rounds = runs[0].history["round"]
+    reached = rounds[(curve >= target / 100) & np.isin(rounds, [row["round"] for row in regular(runs[0])])]
     never = math.nan if any(run.diverged for run in runs) else math.inf
     return Measured(float(reached[0]) if len(reached) else never, None, len(runs))
 
