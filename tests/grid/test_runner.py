@@ -251,7 +251,8 @@ def test_asking_what_runs_takes_no_cell_from_a_worker(tmp_path):
     """`reproduce --status` beside a run."""
     store, (cell,) = RunStore(tmp_path), small_cells(1)
     with store.claim(cell) as granted:
-        assert granted and store.running([cell]) == [cell]
+        assert granted
+        assert store.running([cell]) == [cell]
     child = os.fork()
     if child == 0:
         while True:
