@@ -62,6 +62,8 @@ READINGS = {
     "eta-g5": Reading(
         ("fedswe",), "global rate 5", {"algorithm.lr": 5.0}, "eta_g = 5, which is in the paper's grid of global rates"
     ),
+    "eta-g10": Reading(("fedswe",), "global rate 10", {"algorithm.lr": 10.0}, "eta_g = 10, for the same reason"),
+    "eta-g50": Reading(("fedswe",), "global rate 50", {"algorithm.lr": 50.0}, "eta_g = 50, for the same reason"),
     "constant-rate": Reading(
         ("fedswe", "fedavg"),
         "constant rate",

@@ -103,7 +103,7 @@ def rows_of(choice=FULL, runs=()):
 def test_every_reading_is_shown_beside_the_published_number_of_its_method():
     table = rows_of(runs=[told(SEATED, Story(51.0)), told(replace(K100, rate=0.4), Story(63.0))])
     lines = {line.keys: line for line in table.lines}
-    assert len(lines) == len(table.lines) == 2 * (25 + 2 * 14)
+    assert len(lines) == len(table.lines) == 2 * (27 + 2 * 14)
     for dataset in ("svhn", "cifar10"):
         for name, rates, method in (
             ("FedAvg, active", ["0.05"], {"algorithm": "fedavg"}),
@@ -121,6 +121,8 @@ def test_every_reading_is_shown_beside_the_published_number_of_its_method():
             ("FedSWE, k = 100, global rate 4", ["0.1"], {"algorithm": "fedswe", "k": 100}),
             ("FedSWE, k = 100, global rate 1.5", ["0.1"], {"algorithm": "fedswe", "k": 100}),
             ("FedSWE, k = 100, global rate 5", ["0.1"], {"algorithm": "fedswe", "k": 100}),
+            ("FedSWE, k = 100, global rate 10", ["0.1"], {"algorithm": "fedswe", "k": 100}),
+            ("FedSWE, k = 100, global rate 50", ["0.1"], {"algorithm": "fedswe", "k": 100}),
             ("FedSWE, k = 100, constant rate", ["0.1"], {"algorithm": "fedswe", "k": 100}),
             ("gFedAvg", ["0.005", "0.002", "0.001", "0.0005"], {"algorithm": "gfedavg"}),
             ("gFedAvg, amplified every round", ["0.005"], {"algorithm": "gfedavg"}),
@@ -165,6 +167,6 @@ def test_the_recipe_runs(tmp_path):
     store = ResultStore(tmp_path)
     run_cells([cell.grid_cell() for cell in READ.cells(CI)], store, InProcess())
     lines = {line.keys[1:]: line for line in rows_of(CI, load_runs(store.path, "ci", "released")).lines}
-    assert len(lines) == 25 + 2 * 14
+    assert len(lines) == 27 + 2 * 14
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)
     assert lines["sine", "F3AST, rates from 0.3", "0.05"].ours != lines["sine", "F3AST", "0.05"].ours

@@ -33,6 +33,8 @@ _TRIED: tuple[tuple[Row, str, tuple[float, ...]], ...] = (
     (("fedswe", 100.0), "eta-g4", (0.0,)),
     (("fedswe", 100.0), "eta-g1.5", (0.0,)),
     (("fedswe", 100.0), "eta-g5", (0.0,)),
+    (("fedswe", 100.0), "eta-g10", (0.0,)),
+    (("fedswe", 100.0), "eta-g50", (0.0,)),
     (("fedswe", 100.0), "constant-rate", (0.0,)),
     (("gfedavg", 0.0), "", (0.0, 0.002, 0.001, 0.0005)),
     (("gfedavg", 0.0), "every-round", (0.0,)),
