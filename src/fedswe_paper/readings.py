@@ -52,18 +52,16 @@ READINGS = {
         "eta_g = 2 where the paper has 1: among k copies of the server's model the clients' progress enters with the "
         "weight |A| / (|A| + k), and a larger global rate makes up for it without longer local steps",
     ),
-    "eta-g4": Reading(("fedswe",), "global rate 4", {"algorithm.lr": 4.0}, "eta_g = 4, for the same reason"),
-    "eta-g1.5": Reading(
-        ("fedswe",),
-        "global rate 1.5",
-        {"algorithm.lr": 1.5},
-        "eta_g = 1.5, which is in the paper's grid of global rates",
-    ),
-    "eta-g5": Reading(
-        ("fedswe",), "global rate 5", {"algorithm.lr": 5.0}, "eta_g = 5, which is in the paper's grid of global rates"
-    ),
-    "eta-g10": Reading(("fedswe",), "global rate 10", {"algorithm.lr": 10.0}, "eta_g = 10, for the same reason"),
-    "eta-g50": Reading(("fedswe",), "global rate 50", {"algorithm.lr": 50.0}, "eta_g = 50, for the same reason"),
+    "eta-g4": Reading(("fedswe",), "global rate 4", {"algorithm.lr": 4.0}, "eta_g = 4, for the same reason as 2"),
+    **{
+        f"eta-g{rate:g}": Reading(
+            ("fedswe",),
+            f"global rate {rate:g}",
+            {"algorithm.lr": rate},
+            f"eta_g = {rate:g}, which is in the paper's grid of global rates",
+        )
+        for rate in (1.5, 5.0, 10.0, 50.0)
+    },
     "constant-rate": Reading(
         ("fedswe", "fedavg"),
         "constant rate",
