@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -264,6 +265,18 @@ def test_asking_what_runs_takes_no_cell_from_a_worker(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_cells_that_can_never_be_claimed_end_the_command(tmp_path, monkeypatch):
+    """As on a file system whose locks are broken: it would go on for ever."""
+
+    @contextmanager
+    def refuse(*_):
+        yield False
+
+    monkeypatch.setattr(RunStore, "claim", refuse)
+    with pytest.raises(FedsweError, match="cell0 and 1 other cells could not be claimed, though no process has them"):
+        run_cells(small_cells(2), RunStore(tmp_path), InProcess())
 
 
 def test_workers_end_with_their_command(tmp_path):

@@ -23,6 +23,7 @@ from fedswe.tracking.tracker import check_trackers
 
 _DEATHS = 5  # of workers on one stack before the command gives up
 _PATIENCE = 60.0  # seconds until the claims of a dead worker have ended, on a network file system too
+_IDLE_PASSES = 10  # in which no cell was run, although no process has claimed one, before the command gives up
 
 Watch = Callable[[int, int], None]  # rounds run, rounds to run
 
@@ -53,6 +54,7 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
     """
     check_trackers(list(dict.fromkeys(name for cell in cells for name in cell.experiment.track)))
     store.plan(cells)
+    idle = 0
     with _Signals() as signals:
         while left := _unclaimed(cells, store):
             with store.claim(left[0]):
@@ -63,6 +65,13 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
                 if signals.stop:
                     raise KeyboardInterrupt
                 time.sleep(0.2)
+            idle = 0 if died or any(store.finished(cell) for cell in left) else idle + 1
+            require(
+                idle < _IDLE_PASSES,
+                f"{left[0].name} and {len(left) - 1} other cells could not be claimed, though no process has them: "
+                f"check the locks of the file system of {store.path}, or choose another --out",
+            )
+            time.sleep(0.1 if idle else 0.0)  # another command may have tried at the same moment
 
 
 def _unclaimed(cells: Sequence[Cell], store: Store) -> list[Cell]:
