@@ -36,7 +36,7 @@ _K_READINGS = (
     ("k = 100, progress over active", "k100 active-progress"),
     ("k = 100, constant rate", "k100 constant-rate"),
 )
-_GRID_RATES = ("k100 eta-g1.5", "k100 eta-g5")  # global rates above 1 in the paper's grid
+_GRID_RATES = ("k100 eta-g1.5", "k100 eta-g5")  # of the paper's grid of global rates, under all dynamics
 
 
 def template_names(stored: StoredNumbers) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
             idle = 0 if died or any(store.finished(cell) for cell in left) else idle + 1
             require(
                 idle < _IDLE_PASSES,
-                f"{left[0].name} and {len(left) - 1} other cells could not be claimed, though no process has them: "
+                f"{left[0].name} could not be claimed, though no process has it (cells left: {len(left)}): "
                 f"check the locks of the file system of {store.path}, or choose another --out",
             )
             time.sleep(0.1 if idle else 0.0)  # another command may have tried at the same moment

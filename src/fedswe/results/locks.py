@@ -23,9 +23,10 @@ _PATIENCE = 5.0  # seconds that a claim waits for those who look (`is_claimed`):
 def lock(handle: int, path: Path, wait: bool = False) -> bool | None:
     """Lock an open file until it is closed: True if locked, False if another process has it, None without locks."""
     try:
-        if wait:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        return wait or _lock_now(handle)
+        if not wait:
+            return _lock_now(handle)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return True
     except OSError as error:
         if _WARNED not in os.environ:
             os.environ[_WARNED] = "1"
@@ -38,7 +39,7 @@ def lock(handle: int, path: Path, wait: bool = False) -> bool | None:
 
 
 def _lock_now(handle: int) -> bool:
-    """Whether no other process has a claim; one that only looks is waited for."""
+    """Lock, unless another process has a claim; one that only looks is waited for."""
     end = time.monotonic() + _PATIENCE
     while not _flock(handle, fcntl.LOCK_EX):
         if not _flock(handle, fcntl.LOCK_SH):  # those who look share the lock, a claim does not
@@ -51,6 +52,7 @@ def _lock_now(handle: int) -> bool:
 
 
 def _flock(handle: int, kind: int) -> bool:
+    """Whether the lock was free for this kind of locking."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
