@@ -106,7 +106,7 @@ def rates_report(
 def _of_k(
     scenario: Scenario, k: float, rho: float, delta: float, largest: float, window: int, constants: Constants
 ) -> dict[str, Any]:  # fmt: skip
-    """What the theorem and the corollary say for one k; None where the clients never mix."""
+    """What the theorem and the corollary say for one k; None where rho_k is 1."""
     if rho >= _MIXED:
         return {"k": k, "rho": rho, "rate_limits": None, "corollary_rounds": None, "bound": None}
     mixing: dict[str, Any] = {"rho": rho, "delta": delta, "period": window, "clients": scenario.m, "k": k}

@@ -178,7 +178,7 @@ def corollary_bound(
 
 def check_availability(rho: float, delta: float, period: int, clients: int, k: float, delta_max: float = 1.0) -> None:
     """Refuse an availability that the analysis does not cover."""
-    require(0.0 <= rho < 1.0, f"rho {rho} must lie in [0, 1): at 1 the clients never mix, raise k")
+    require(0.0 <= rho < 1.0, f"rho {rho} must lie in [0, 1): at 1 some window does not mix all clients, raise k")
     check_delta(delta)
     require(delta <= delta_max <= 1.0, f"delta_max {delta_max} must lie between delta = {delta} and 1")
     require(period >= 1, f"period {period} must be at least 1 round")
