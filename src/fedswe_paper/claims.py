@@ -158,10 +158,10 @@ def _cells(place: str, margin: Margin) -> list[object]:
 
 
 def _pooled(selection: Selection, measured: Measurements) -> Iterator[str]:
-    """What the errors of margins with too few seeds are made of, by data set and kind of availability."""
+    """What the errors of margins with too few seeds are made of, by data set, kind of availability and model."""
     kinds = {"turns of groups": ("fig7", "fig10"), "one p for all clients": ("fig3",), "neither": ("main-table",)}
     first = {
-        f"{cell.dataset}, {kind}": cell
+        f"{cell.dataset}, {kind}, {MODELS[cell.judged_by]}": cell
         for kind, recipes in kinds.items()
         for recipe in recipes
         for cell in RECIPES[recipe].lines(selection)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fedswe.confidence import quantile
 from fedswe.errors import FedsweError, require
 from fedswe_paper.cell import BOUNDED, RATES, PaperCell
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import Measurements, first_round_of
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair
@@ -232,6 +232,13 @@ class StoredNumbers:
         if found is None:
             raise FedsweError(f"{text} has not been run")
         return f"{found.mean:.0f}" if math.isfinite(found.mean) else "never"
+
+    def arrivals(self, text: str, target: float, seeds: Seeds = PAPER_SEEDS) -> dict[int, str]:
+        """The first evaluated round at which a run reaches so many percent, by seed."""
+        found = {
+            s: first_round_of(run, target / 100, line_of(text).output) for s, run in self.finite(text, seeds).items()
+        }
+        return {seed: f"{rounds:.0f}" if math.isfinite(rounds) else "never" for seed, rounds in found.items()}
 
     def published_first(self, text: str, target: float) -> str:
         """The paper's round in Table 7."""

@@ -27,7 +27,7 @@ _SETS = ("svhn", "cifar10")  # that have been measured at full scale
 _CLAIMS = "full-released/claims"
 _STATUSES = {
     "holds": "holds", "does not hold": "does not hold", "undecided": "undecided",
-    "diverged, undecided": "undecided as runs ended in NaN", "not yet measured": "not measured",
+    "diverged, undecided": "undecided with runs in NaN", "not yet measured": "not measured",
 }  # fmt: skip
 _K_READINGS = (
     ("k = 0", "k0"),
@@ -46,7 +46,7 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "score": stored.score, "gap": stored.gap, "published": stored.published, "off": stored.off,
         "far_off": stored.far_off,
         "both": stored.both, "first": stored.first, "by_seed": stored.by_seed, "swing": stored.swing,
-        "published_first": stored.published_first, "swing_at_one_phase": stored.swing_at_one_phase,
+        "arrivals": stored.arrivals, "published_first": stored.published_first, "swing_at_one_phase": stored.swing_at_one_phase,
         "speedup": stored.speedup, "digits_rounds": stored.digits_rounds, "digits_share": terms.digits_share,
         "extremes": stored.extremes, "peak": stored.peak, "consensus": stored.consensus,
         "first_tenth": stored.consensus_at_first, "at": stored.at,

@@ -21,10 +21,6 @@ from fedswe_paper.selection import DATASETS, Selection
 from tests.paper.handmade import FULL, Story, as_printed, told, world
 
 EXACT = {claim.id for claim in CLAIMS if set(claim.recipes) <= {"fig2", "fig4", "fig5", "fig15", "speedup"}}
-# What the paper's own Table 2 does not bear out: under the sine on CIFAR-10 FedSWE is 3.8 and 3.1 points behind.
-PUZZLES = {
-    f"{k}-competitive-with-known{output}" for k in ("k0", "k100") for output in ("", "-client-mean", "-server")
-}  # in the printed world both models are equal
 # About the peak or the arrival of a server model in turns of groups: the paper does not say in which phase.
 OF_A_PHASE = {
     "k100-matches-peak-of-known-svhn",
@@ -85,7 +81,10 @@ FLIPS = {
     "k100-beats-baselines": told_otherwise(turns("fedvarp"), final=83),
     "k100-beats-baselines-client-mean": told_otherwise(turns("fedavg"), client_mean=33),
     "k100-matches-peak-of-known-svhn-client-mean": told_otherwise(turns("fedavg_known"), client_mean=3),
+    "k100-beats-k0-in-turns": told_otherwise(turns("fedswe"), final=83),
+    "k100-beats-k0-in-turns-server": told_otherwise(turns("fedswe", 100), server=-30),
     "accuracy-peaks-near-m": told_otherwise(turns("fedswe", 10), final=83),
+    "accuracy-peaks-near-m-server": told_otherwise(turns("fedswe", 500), server=30),
     "rounds-shrink-then-grow": told_otherwise(turns("fedswe", 500), reached={40: 300}),
     "no-slowdown-in-turns-client-mean": told_otherwise(turns("fedswe", 100), reached={40: 1500}),
     "k100-beats-known-cifar10": told_otherwise(turns("fedavg_known"), final=83),
@@ -105,10 +104,10 @@ FLIPS = {
     "fedavg-all-worst": told_otherwise(steady("fedavg_all", "cifar10", "sine"), final=more(12)),
     "dynamics-get-harder": told_otherwise(lambda c: not c.p and c.dynamics == "staircase", final=more(-20)),
     "sometimes-beats-mifa": told_otherwise(steady("mifa"), final=more(20)),
-    "k0-competitive-with-known": told_otherwise(steady("fedavg_known"), final=more(-5)),
-    "k0-competitive-with-known-client-mean": told_otherwise(steady("fedavg_known"), client_mean=-5),
-    "k100-competitive-with-known": told_otherwise(steady("fedavg_known"), final=more(-5)),
-    "k100-competitive-with-known-client-mean": told_otherwise(steady("fedavg_known"), client_mean=-5),
+    "k0-competitive-with-known": told_otherwise(steady("fedavg_known", "svhn", "sine"), final=more(5)),
+    "k0-competitive-with-known-client-mean": told_otherwise(steady("fedavg_known", "svhn", "sine"), client_mean=5),
+    "k100-competitive-with-known": told_otherwise(steady("fedavg_known", "svhn", "sine"), final=more(5)),
+    "k100-competitive-with-known-client-mean": told_otherwise(steady("fedavg_known", "svhn", "sine"), client_mean=5),
     "no-slowdown": told_otherwise(steady("fedau", "cifar10", "sine"), reached={15: 20, 60: 200}),
     "no-slowdown-against-fedavg": told_otherwise(steady("fedswe", "cifar10", "sine"), reached={15: 20, 60: 1700}),
     "slower-at-first": told_otherwise(steady("fedswe", "svhn", "sine"), reached={20: 10, 40: 20, 60: 30, 80: 820}),
@@ -141,19 +140,24 @@ def printed():
 
 def test_every_claim_has_a_decision_and_a_test():
     ids = [claim.id for claim in CLAIMS]
-    assert len(ids) == len(set(ids)) == 97
+    assert len(ids) == len(set(ids)) == 100
     assert set(ids) == set(DECISIONS) == EXACT | set(FLIPS) | OF_A_PHASE
     assert {recipe for claim in CLAIMS for recipe in claim.recipes} <= set(RECIPES)
 
 
-def test_the_papers_own_numbers_bear_out_its_claims_but_one_for_both_k(printed):
+def test_the_papers_own_numbers_bear_out_its_claims(printed):
     failed = {claim.id: verdict.status for claim, verdict in judge(FULL, printed) if verdict.status != "holds"}
-    assert failed == dict.fromkeys(PUZZLES | {WRONG}, "does not hold") | dict.fromkeys(OF_A_PHASE, "undecided")
-    there = DECISIONS["k100-competitive-with-known"](FULL, printed)
-    (behind,) = [f for f in there.findings if f.status == "does not hold"]
-    assert behind.place == "cifar10, sine"
-    place, margin = there.deciding
-    assert (place, margin.mean, margin.threshold) == ("cifar10, sine", pytest.approx(-3.1), -1.0)
+    assert failed == {WRONG: "does not hold"} | dict.fromkeys(OF_A_PHASE, "undecided")
+
+
+def test_a_claim_is_not_asked_where_the_papers_table_contradicts_it(printed):
+    """Under the sine k = 0 is 3.8 and 1.6 behind known p on CIFAR-10 and CINIC-10, k = 100 3.1 on CIFAR-10."""
+    for k, left_out in (("k0", {"cifar10, sine", "cinic10, sine"}), ("k100", {"cifar10, sine"})):
+        there = DECISIONS[f"{k}-competitive-with-known"](FULL, printed)
+        everywhere = {f.place for f in DECISIONS["k0-above-fedavg"](FULL, printed).findings}
+        assert {finding.place for finding in there.findings} == everywhere - left_out
+    (margin,) = [f.deciding for f in there.findings if f.place == "cinic10, sine"]
+    assert (margin.mean, margin.threshold, margin.status) == (pytest.approx(-0.7), -1.0, "holds")
     assert margin.what == "FedSWE, k = 100 (client mean) minus FedAvg, known p (server)"
     assert (margin.seeds, margin.error) == ((3, 4, 6), pytest.approx(0.0, abs=1e-9))
 
@@ -161,7 +165,7 @@ def test_the_papers_own_numbers_bear_out_its_claims_but_one_for_both_k(printed):
 @pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.id in FLIPS], ids=lambda claim: claim.id)
 def test_a_claim_flips_with_the_numbers(claim):
     there = DECISIONS[claim.id](FULL, world(FLIPS[claim.id], recipes=claim.recipes))
-    assert there.status == ("holds" if claim.id in PUZZLES else "does not hold")
+    assert there.status == "does not hold"
 
 
 @pytest.mark.parametrize("scale", ["ci", "small", "full"])
@@ -240,17 +244,18 @@ def test_the_same_method_lends_its_spread_before_all_do():
 
 
 def test_spreads_are_pooled_over_rows_that_train_on_the_same_data():
-    """SVHN varies by 0.45 over seeds, CIFAR-10 by 2, and gFedAvg, at chance, by 5."""
+    """SVHN varies by 0.45 over seeds, CIFAR-10 by 2, gFedAvg, at chance, by 5; FedSWE is judged by another model."""
     runs = []
     for cell in RECIPES["main-table"].lines(FULL):
         story, lost = as_printed(cell), cell.algorithm == "gfedavg"
-        spread = 5.0 if lost else {"svhn": 0.45, "cifar10": 2.0}.get(cell.dataset)
+        other = lost or cell.algorithm == "fedswe"
+        spread = 5.0 if other else {"svhn": 0.45, "cifar10": 2.0}.get(cell.dataset)
         seeds = {3: 0.0, 4: 1.0, 6: -1.0} if spread else {3: 0.0}
         for seed, by in seeds.items():
             runs.append(told(cell, replace(story, final=(12.0 if lost else story.final) + (spread or 0.0) * by), seed))
     measured = Measurements(runs)
     found = {d: pooled(measured, FULL.cell(d, "sine", ("mifa", 0.0)), accuracy()) for d in DATASETS}
-    assert (found["svhn"].std, found["svhn"].freedom) == (pytest.approx(0.45), 2 * 27)  # nine rows, three dynamics
+    assert (found["svhn"].std, found["svhn"].freedom) == (pytest.approx(0.45), 2 * 21)  # seven rows, three dynamics
     assert found["cifar10"].std == pytest.approx(2.0)
     assert found["cinic10"] is None
 
@@ -549,7 +554,8 @@ def test_the_page_and_the_sheets_say_the_same(tmp_path):
     judged = judge(FULL, measured)
     page = publish_claims(FULL, judged, measured, tmp_path).read_text()
     assert RULE in page
-    assert "- svhn, neither: test accuracy 0.45 (" in page  # of SEEDS
+    assert "- svhn, neither, server model: test accuracy 0.45 (" in page  # of SEEDS
+    assert "- svhn, neither, client mean: test accuracy 0.45 (" in page
     papers = [verdict.status for claim, verdict in judged if claim.in_the_paper]
     failed, held = (papers.count(status) for status in ("does not hold", "holds"))
     assert f"- The paper's claims ({len(papers)}): {held} holds; {failed} does not hold;" in page

@@ -260,7 +260,7 @@ def test_everything_at_ci_scale(cli, tmp_path):
     with open(folder / "claims.csv") as sheet:
         open_claims = {row["id"] for row in csv.DictReader(sheet) if row["status"] == "not yet measured"}
     # ten rounds reach no target and leave the rivals at chance, and there is no k near the number of clients
-    expected = ("slow", "beats-unaided", "accuracy-peaks-near-m")
+    expected = ("slow", "beats-unaided", "accuracy-peaks-near-m", "rounds-shrink-then-grow")
     assert all(any(words in claim for words in expected) for claim in open_claims)
     assert (folder / "coverage.md").is_file()
 

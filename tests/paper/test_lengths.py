@@ -1,5 +1,6 @@
 """Lines that were run for several lengths: a comparison takes runs of one length, and says which."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -151,6 +152,17 @@ def test_a_spread_is_pooled_over_rows_of_the_same_length():
     assert pooled(measured, K100, accuracy()).std == pytest.approx(9 * pooled(measured, KNOWN, accuracy()).std)
 
 
+def test_a_method_lends_its_spread_at_another_length_before_other_methods_do():
+    """k = 100 has one short run, and varies nine times as much in long ones as k = 10 in short ones."""
+    k0, k10 = (FULL.cell(*TURNS, ("fedswe", k)) for k in (0.0, 10.0))
+    single = [told(shorter(k0), Story(50.0)), told(shorter(K100), Story(60.0))]
+    measured = Measurements([*single, *runs_of(K100, spread=9.0), *runs_of(shorter(k10))])
+    other, own = (pooled(measured, shorter(K100), accuracy(), of_method) for of_method in (False, True))
+    assert (own.std, own.freedom) == (pytest.approx(9 * other.std), 2)
+    (margin,) = [found.deciding for found in DECISIONS["k100-beats-k0-in-turns"](FULL, measured).findings]
+    assert (margin.rounds, margin.error) == (5000, pytest.approx(math.hypot(own.std, other.std)))
+
+
 def test_pages_do_not_mix_lengths():
     cells = RECIPES["fig7"].lines(FULL)[:8]
     measured = Measurements([run for cell in cells for run in runs_of(shorter(cell), 50.0)] + runs_of(K100, 82.0))
@@ -175,7 +187,8 @@ def test_shorter_runs_are_counted_where_others_are_as_long_as_the_papers(tmp_pat
 
 
 def test_the_page_shows_the_rounds_beside_those_of_the_paper(tmp_path):
-    cells = [K100, KNOWN, FULL.cell(*TURNS, ("fedswe", 0.0)), FEDAVG]
+    others = [FULL.cell(*TURNS, row) for row in (("fedswe", 0.0), ("fedau", 0.0), ("gfedavg", 0.0))]
+    cells = [K100, KNOWN, FEDAVG, *others]
     measured = Measurements([run for cell in cells for run in runs_of(shorter(cell))])
     page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
     section = page.split("## no-slowdown-in-turns-client-mean\n")[1]

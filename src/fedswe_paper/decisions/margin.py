@@ -132,7 +132,7 @@ def _runs(measured: Measurements, cell: PaperCell, statistic: Statistic) -> list
 
 
 def _expected(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Spread | None:
-    """Of the row itself, or of other rows of the method on the same data and kind of availability, or of all rows."""
+    """Of the row itself, of the method's rows on the same data and kind of availability, or of all at its model."""
     own = _own(measured, cell, statistic) or pooled(measured, cell, statistic, of_method=True)
     return own or pooled(measured, cell, statistic)
 
@@ -146,15 +146,23 @@ def _own(measured: Measurements, cell: PaperCell, statistic: Statistic) -> Sprea
 
 
 def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic, of_method: bool = False) -> Spread | None:
-    """Of all rows with ENOUGH seeds that train, on the same data under the same kind of availability, as long.
+    """Of all rows with ENOUGH seeds that train, on the same data, under the same kind of availability, as long.
 
-    Methods differ in their spread: `of_method` takes the rows of the cell's own only.
+    All are judged by one model: a server model varies far more over seeds than a client mean. Methods differ in their
+    spread, too: `of_method` takes the rows of the cell's own only, and where none is as long, those of another length.
     """
-    rounds = max(measured.rounds(cell), default=0)
+    judged, rounds = statistic.output or cell.judged_by, max(measured.rounds(cell), default=0)
     alike = [line for line in measured.lines if _kind(line) == _kind(cell)]
-    if of_method:
-        alike = [line for line in alike if (line.algorithm, line.k) == (cell.algorithm, cell.k)]
-    kind = (replace(line, rounds=rounds) for line in alike)
+    alike = [line for line in alike if (statistic.output or line.judged_by) == judged]
+    if not of_method:
+        return _pooled_at(rounds, alike, measured, statistic)
+    own = [line for line in alike if (line.algorithm, line.k) == (cell.algorithm, cell.k)]
+    others = sorted({length for line in own for length in measured.rounds(line)} - {rounds}, reverse=True)
+    return next((s for length in (rounds, *others) if (s := _pooled_at(length, own, measured, statistic))), None)
+
+
+def _pooled_at(rounds: int, lines: Sequence[PaperCell], measured: Measurements, statistic: Statistic) -> Spread | None:
+    kind = (replace(line, rounds=rounds) for line in lines)
     spreads = [s for line in kind if not measured.at_chance(line) and (s := _own(measured, line, statistic))]
     freedom = sum(spread.freedom for spread in spreads)
     squares = sum(spread.freedom * spread.std**2 for spread in spreads)

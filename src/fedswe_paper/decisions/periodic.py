@@ -27,15 +27,17 @@ from fedswe_paper.decisions.statistics import (
     tail,
     training,
 )
-from fedswe_paper.decisions.verdict import Decide, Finding, Look, at_each_model, at_least, both, every, over
+from fedswe_paper.decisions.verdict import MODELS, Decide, Finding, Look, at_each_model, at_least, both, every, over
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes.labels import seeds_named
 from fedswe_paper.recipes.periodic import BASELINES, sweep
 from fedswe_paper.results import FinishedRun
-from fedswe_paper.selection import Row, Selection
+from fedswe_paper.selection import AIDED, Row, Selection
 
 _SMOOTH = ("gfedavg", "fedvarp")  # the smoothest of the baselines, the paper says
 _KNOWN: Row = ("fedavg_known", 0.0)
+_K0: Row = ("fedswe", 0.0)
+_K100: Row = ("fedswe", 100.0)
 
 
 def _fedswe(selection: Selection, place: Place, k: float) -> PaperCell:
@@ -196,29 +198,39 @@ def _listed(ranked: dict[float, Numbers], digits: int) -> str:
     return f"{shown} ({seeds_named(seeds)})"
 
 
-def _peaks_near_m(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    """The best k between m/2 and 2m is more accurate than every k outside of that."""
-    cells = sweep(selection, *place)
-    ranked, m = _ranked(measured, cells, accuracy()), selection.scale.clients
-    near = [k for k in ranked if m / 2 <= k <= 2 * m]
-    if not near:
-        return None
-    best = max(near, key=lambda k: math.inf if math.isnan(_mean(ranked[k])) else _mean(ranked[k]))
-    model = cells[0].judged_by.replace("_", " ")
-    margins = [
-        difference(f"k = {best:g} minus k = {k:g} ({model})", ranked[best], ranked[k]) for k in ranked if k not in near
-    ]
-    return every(margins, _listed(ranked, 1))
+def _near_m(selection: Selection, ranked: dict[float, Numbers]) -> list[float]:
+    """The k between m/2 and 2m."""
+    m = selection.scale.clients
+    return [k for k in ranked if m / 2 <= k <= 2 * m]
+
+
+def _peaks_near_m(output: str | None) -> Look[Place]:
+    """The best k near m is more accurate than every k that is not."""
+
+    def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
+        cells = sweep(selection, *place)
+        ranked = _ranked(measured, cells, accuracy(output))
+        near = _near_m(selection, ranked)
+        if not near:
+            return None
+        best = max(near, key=lambda k: math.inf if math.isnan(_mean(ranked[k])) else _mean(ranked[k]))
+        others = [k for k in ranked if k not in near]
+        model = MODELS[output or cells[0].judged_by]
+        margins = [difference(f"k = {best:g} minus k = {k:g} ({model})", ranked[best], ranked[k]) for k in others]
+        return every(margins, _listed(ranked, 1))
+
+    return look
 
 
 def _shrink_then_grow(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-    """Fewest rounds strictly between the ends; the largest k needs SLOWER times as many."""
+    """The best k near m needs fewer rounds than the smallest; the largest needs more than SLOWER times as many."""
     target, cells = selection.scale.target, sweep(selection, *place)
     ranked = _ranked(measured, cells, arrival(cells[0], target))
-    if not ranked:
+    near = _near_m(selection, ranked)
+    if not near:
         return None
-    first, *between, last = sorted(ranked)
-    best = min(between, key=lambda k: -1.0 if math.isnan(_mean(ranked[k])) else _mean(ranked[k]))
+    first, last = min(ranked), max(ranked)
+    best = min(near, key=lambda k: -1.0 if math.isnan(_mean(ranked[k])) else _mean(ranked[k]))
     what = f"rounds of k = {first:g} minus those of k = {best:g}"
     fewer = difference(what, ranked[first], ranked[best], unit="rounds")
     more = margin(
@@ -230,10 +242,14 @@ def _shrink_then_grow(selection: Selection, measured: Measurements, place: Place
 
 
 def _not_slower(output: str | None) -> Look[Place]:
+    """Than the baselines without memory or known statistics."""
+
     def look(selection: Selection, measured: Measurements, place: Place) -> Finding | None:
-        fedavg = selection.cell(*place, ("fedavg", 0.0))
-        cells = [_fedswe(selection, place, k) for k in (0.0, 100.0)]
-        return every([in_time(measured, c, fedavg, selection.scale.target, SLOWER, output) for c in cells])
+        unaided = [cell for cell in _baselines(selection, place) if cell.algorithm not in AIDED]
+        rivals, note = training(measured, unaided)
+        pairs = [(_fedswe(selection, place, k), rival) for k in (0.0, 100.0) for rival in rivals]
+        target = selection.scale.target
+        return every([in_time(measured, *pair, target, SLOWER, output) for pair in pairs], note)
 
     return look
 
@@ -249,8 +265,11 @@ TURNS_DECISIONS: dict[str, Decide] = {
     "varp-and-gfedavg-smooth-but-low": over(SVHN_TURNS, _smooth_but_low),
     **at_each_model("k100-beats-baselines", TURNS, _beats_baselines),
     **at_each_model("k100-matches-peak-of-known-svhn", SVHN_TURNS, _matches_known),
-    **at_each_model("k100-beats-known-cifar10", CIFAR10_TURNS, partial(ahead, ("fedswe", 100.0), _KNOWN, 0.0)),
-    "accuracy-peaks-near-m": over(TURNS, _peaks_near_m),
+    **at_each_model("k100-beats-known-cifar10", CIFAR10_TURNS, partial(ahead, _K100, _KNOWN, 0.0)),
+    "k100-beats-k0-in-turns": over(TURNS, ahead(_K100, _K0, 0.0, None)),
+    "k100-beats-k0-in-turns-server": over(TURNS, ahead(_K100, _K0, 0.0, "server")),
+    "accuracy-peaks-near-m": over(TURNS, _peaks_near_m(None)),
+    "accuracy-peaks-near-m-server": over(TURNS, _peaks_near_m("server")),
     "rounds-shrink-then-grow": over(TURNS, _shrink_then_grow),
     **at_each_model("no-slowdown-in-turns", TURNS, _not_slower),
 }

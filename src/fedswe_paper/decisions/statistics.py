@@ -23,7 +23,7 @@ CLOSE = 1.0  # points of accuracy; what the paper itself calls close (Section 7.
 
 def accuracy(output: str | None = None, part: str = "test") -> Statistic:
     """Mean of the last rounds, percent."""
-    return Statistic(lambda run: run.score(f"{part}_accuracy", output))
+    return Statistic(lambda run: run.score(f"{part}_accuracy", output), output=output)
 
 
 def swing(output: str | None = None) -> Statistic:
@@ -39,7 +39,7 @@ def swing(output: str | None = None) -> Statistic:
         column = column_of(run, output)
         return 100 * float(np.std(_second_half(run, column) if run.cell.periodic else tail(run, column)))
 
-    return Statistic(of, whole=True)
+    return Statistic(of, whole=True, output=output)
 
 
 def _second_half(run: FinishedRun, column: str) -> list[float]:
