@@ -124,14 +124,13 @@ def _same(rounds: int, wanted: int) -> bool:
 
 
 def first_round_of(run: FinishedRun, target: float, output: str | None = None) -> float:
-    """The first round of the curve with this test accuracy: infinite for never, NaN for a run that diverged.
+    """The first round of the curve with this test accuracy: infinite for never, NaN where the run diverged before.
 
     In turns of groups the curve has one phase of the period, as the paper draws it.
     """
-    if run.diverged:
-        return math.nan
-    column = f"{output or run.cell.judged_by}_test_accuracy"
-    return next((float(row["round"]) for row in regular(run) if row[column] >= target), math.inf)
+    column, end = f"{output or run.cell.judged_by}_test_accuracy", run.history.rows[run.finite_rows - 1]["round"]
+    never = math.nan if run.diverged else math.inf
+    return next((float(row["round"]) for row in regular(run) if row["round"] <= end and row[column] >= target), never)
 
 
 def regular(run: FinishedRun) -> list[Row]:

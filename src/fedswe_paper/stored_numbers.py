@@ -22,13 +22,14 @@ import numpy.typing as npt
 from fedswe.confidence import quantile
 from fedswe.errors import FedsweError, require
 from fedswe_paper.cell import BOUNDED, RATES, PaperCell
+from fedswe_paper.decisions.statistics import swing
 from fedswe_paper.measurements import Measurements, first_round_of
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair
 from fedswe_paper.recipes.slowdown import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_repeated, load_runs
-from fedswe_paper.scale import PAPER_SEEDS, SCALES
+from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
 
 _OUTPUTS = ("server", "client_mean", "augmented_mean", "ema")
@@ -234,10 +235,10 @@ class StoredNumbers:
         return f"{found.mean:.0f}" if math.isfinite(found.mean) else "never"
 
     def arrivals(self, text: str, target: float, seeds: Seeds = PAPER_SEEDS) -> dict[int, str]:
-        """The first evaluated round at which a run reaches so many percent, by seed."""
-        found = {
-            s: first_round_of(run, target / 100, line_of(text).output) for s, run in self.finite(text, seeds).items()
-        }
+        """The first evaluated round at which a run reaches so many percent, by seed; the run may diverge later."""
+        output, runs = line_of(text).output, self.runs(text, seeds)
+        found = {seed: first_round_of(run, target / 100, output) for seed, run in runs.items()}
+        require(not any(map(math.isnan, found.values())), f"{text} diverged before it reached {target} %")
         return {seed: f"{rounds:.0f}" if math.isfinite(rounds) else "never" for seed, rounds in found.items()}
 
     def published_first(self, text: str, target: float) -> str:
@@ -263,13 +264,12 @@ class StoredNumbers:
         return {seed: 100 * float(np.std(v)) for seed, v in self.tail(text, line_of(text).column, seeds).items()}
 
     def swing_at_one_phase(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
-        """The same over the rounds of the second half that end a period of two groups: the paper plots one phase."""
-        found = {}
-        for seed, run in self.finite(text, seeds).items():
-            t = run.history["round"]
-            sampled = (t % SCALES[run.cell.scale].period == 0) & (2 * t > run.history.last["round"])
-            found[seed] = 100 * float(np.std(run.history[line_of(text).column][sampled]))
-        return found
+        """What the claims on turns of groups call swing: about a line, once a period, as the paper plots it."""
+        return {seed: swing(line_of(text).output).of(run) for seed, run in self.finite(text, seeds).items()}
+
+    def one_phase_gap(self, ours: str, theirs: str) -> Number:
+        """By how much more ours swings than theirs."""
+        return paired(self.swing_at_one_phase(ours), self.swing_at_one_phase(theirs))
 
     def extremes(self, text: str, seeds: Seeds) -> str:
         """The lowest and the highest accuracy of the last rounds."""

@@ -1,9 +1,11 @@
-"""The page on algorithms has the numbers that are counted from their definitions."""
+"""What is counted from the definitions of algorithms; the page on algorithms has these numbers."""
 
 import re
 from pathlib import Path
 
-from fedswe.core.footprint import footprint, in_d
+from fedswe.algorithms.fedavg import FedAvg, FedAvgKnown
+from fedswe.algorithms.fedswe import FedSWE
+from fedswe.core.footprint import Operations, footprint, in_d, operations
 from tests.algorithms import ALGORITHMS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
@@ -24,3 +26,10 @@ def test_the_table_of_what_algorithms_keep_and_send():
         assert ("true probabilities" in cells[6]) == ALGORITHMS[name].needs_probabilities
         assert ("plain local SGD" in cells[6]) == ALGORITHMS[name].needs_plain_sgd
         assert ("trains while" in cells[6]) == ALGORITHMS[name].trains_while_absent
+
+
+def test_operations_are_those_of_the_definition():
+    """FedAvg: end - start; x + lr/|A| sum. FedSWE: start + lr (t - last) (end - start); (sum + k x) / (|A| + k)."""
+    assert operations(FedAvg(), 1000) == Operations(server=2000, client=1000)
+    assert operations(FedSWE(), 1000) == Operations(server=3000, client=4001)
+    assert operations(FedAvgKnown(), 1000) == Operations(server=2000, client=2000)

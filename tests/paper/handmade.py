@@ -42,18 +42,16 @@ def told(cell: PaperCell, story: Story, seed: int = 3, extra: float = 0.0) -> Fi
     rounds, tail = experiment.rounds, experiment.evaluate.tail
     rows = [(0, 1.0, 0.0), (rounds // 10, 1.0, story.consensus[0])]
     rows += [(at, accuracy + 0.01, story.consensus[0]) for accuracy, at in sorted(story.reached.items())]
-    peak_at, first_of_two = rounds - tail - 1, rounds - experiment.evaluate.every
-    if cell.periodic and rounds >= 4 * (period := SCALES[cell.scale].period):  # in the phase that is looked at
-        peak_at, first_of_two = period * (rounds // 4 // period), rounds - period
+    peak_at, swings = rounds - tail - 1, {rounds - experiment.evaluate.every: 1, rounds: -1}
+    if cell.periodic and rounds >= 8 * (period := SCALES[cell.scale].period):  # in the phase that is looked at
+        peak_at = period * (rounds // 4 // period)
+        swings = {rounds - 3 * period: -1, rounds - 2 * period: 1, rounds - period: 1, rounds: -1}  # and no trend
     rows += [(peak_at, story.peak + extra if story.peak else 1.0, story.consensus[0])]
-    rows += [
-        (first_of_two, story.final + story.swing + extra, story.consensus[1]),
-        (rounds, story.final - story.swing + extra, story.consensus[1]),
-    ]
+    rows += [(at, story.final + sign * story.swing + extra, story.consensus[1]) for at, sign in swings.items()]
     history = History()
     for at, accuracy, error in sorted(rows):
         row: dict[str, float] = {"round": at, "seconds": 0.1}
-        swung = {first_of_two: story.server_swing, rounds: -story.server_swing}.get(at, 0.0)
+        swung = swings.get(at, 0) * story.server_swing
         moved = {"client_mean": story.client_mean, "server": story.server + swung, "ema": 0.0}
         for output in ("server", "client_mean", "ema"):
             row[f"{output}_test_loss"] = float("nan") if at >= story.nan_from else 1.0

@@ -140,7 +140,7 @@ def printed():
 
 def test_every_claim_has_a_decision_and_a_test():
     ids = [claim.id for claim in CLAIMS]
-    assert len(ids) == len(set(ids)) == 100
+    assert len(ids) == len(set(ids)) == 102
     assert set(ids) == set(DECISIONS) == EXACT | set(FLIPS) | OF_A_PHASE
     assert {recipe for claim in CLAIMS for recipe in claim.recipes} <= set(RECIPES)
 
@@ -493,7 +493,17 @@ def test_in_turns_a_curve_is_read_in_one_phase():
     run.history.rows.insert(-1, {**high, "round": 9950})
     run = FinishedRun(run.cell, run.history)
     assert {s: f(run) for s, f in STATISTICS.items()} == before
-    assert run.score("test_accuracy") > 60  # at the end all phases count
+    assert run.score("test_accuracy") > told(cell, as_printed(cell)).score("test_accuracy") + 5  # all phases
+
+
+def test_in_turns_a_steady_rise_is_no_swing():
+    """A model that still learns has a large standard deviation, and does not fluctuate by that."""
+    cell = FULL.cell("svhn", "periodic-static", ("fedavg", 0.0))
+    run = told(cell, Story(50.0, swing=2.0))
+    measured = STATISTICS["swing"](run)
+    for row in run.history.rows:
+        row["server_test_accuracy"] += 3e-5 * row["round"]
+    assert STATISTICS["swing"](FinishedRun(run.cell, run.history)) == pytest.approx(measured) == 2.0
 
 
 def test_a_run_that_never_arrives_is_late_and_never_early():
@@ -634,6 +644,10 @@ def test_exact_claims_flip_with_the_curves():
     assert not holds(exact.linear({0.01: 4.0, 0.001: 3.0}, "clients", (2, 8)))  # the smallest target decides
     assert holds(exact.light({"server": 0.0, "each client": 1.0}))
     assert not holds(exact.light({"server": 100.0}))
+    assert holds(exact.lightly_computed({"server": 1.0, "each client": 3.0}))
+    assert not holds(exact.lightly_computed({"each client": 60.0}))  # a catch-up on ten missed local steps
+    assert holds(exact.unbiased({0.0: [22.0, 5.8, 0.7]}, (0.1, 0.01, 0.001), 45.0))
+    assert not holds(exact.unbiased({0.0: [22.0, 5.8, 0.7], 2.0: [45.0, 45.0, 45.0]}, (0.1, 0.01, 0.001), 45.0))
 
     assert holds(exact.mostly_rare(np.array([0.1, 0.2, 0.9])))
     assert not holds(exact.mostly_rare(np.array([0.1, 0.8, 0.9])))

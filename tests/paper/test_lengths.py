@@ -136,7 +136,7 @@ def test_other_swings_beside_a_margin_have_its_length():
     short, long = Story(60.0, swing=2.0), Story(60.0, swing=9.0)
     measured = Measurements([told(shorter(K100), short), told(K100, long), told(shorter(k0), short)])
     assert other_swings(measured, [K100, k0], "server").endswith(
-        "FedSWE, k = 100 (server) nan and 2.0, FedSWE, k = 0 (server) nan and 2.0"
+        "FedSWE, k = 100 (server) 2.0 and 2.0, FedSWE, k = 0 (server) 2.0 and 2.0"
     )
 
 

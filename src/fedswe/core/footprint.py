@@ -1,11 +1,11 @@
-"""What an algorithm keeps and sends, counted from its own records."""
+"""What an algorithm keeps, sends and computes, counted from its own definition."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fedswe.core.aggregation import aggregate, begin
-from fedswe.core.algorithm import Algorithm, ClientView, ServerView, empty_report
+from fedswe.core.algorithm import Algorithm, ClientView, Done, ServerView, empty_report
 from fedswe.core.records import Vector, floats
 
 
@@ -46,23 +46,58 @@ def _counted(algorithm: Algorithm, x0: Vector) -> Footprint:
     )
 
 
+@dataclass(frozen=True)
+class Operations:
+    """Numbers computed in a round with one report, training and the sum of the reports aside."""
+
+    server: int
+    client: int
+
+
+def operations(algorithm: Algorithm, d: int) -> Operations:
+    """The same for what is computed; for algorithms that do arithmetic with vectors only."""
+    computed: list[int] = []
+
+    def spent() -> int:
+        total = sum(computed)
+        computed.clear()
+        return total
+
+    x0: Vector = Shape((d,), computed)  # type: ignore[assignment]
+    one, at = x0.new_ones((1,)), ServerView(t=1, m=1, local_lr=1.0)
+    here, server, client = ClientView(one, one), begin(algorithm, x0), algorithm.client_init(x0)
+    spent()  # at the start of a run
+    down = algorithm.downlink(server.state, at)
+    at_server = spent()
+    job = algorithm.plan(client, down, here)
+    client, report = algorithm.report(client, down, job, Done(job.start, steps=1, lr=1.0), here)
+    at_client = spent()
+    _, reply = aggregate(algorithm, server, report, 1, at)
+    at_server += spent()
+    algorithm.settle(client, reply, here)
+    return Operations(at_server, at_client + spent())
+
+
 class Shape:
     """A tensor without numbers: enough to count, and no need to import torch for it."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], computed: list[int] | None = None) -> None:
         self.shape, self.ndim = shape, len(shape)
+        self._computed = [] if computed is None else computed  # sizes of all results of arithmetic
 
     def numel(self) -> int:
         return self.shape[0] if self.shape else 1
 
     def new_zeros(self, shape: tuple[int, ...]) -> Shape:
-        return Shape(tuple(shape))
+        return Shape(tuple(shape), self._computed)
 
     new_ones = new_zeros
 
     def _wider(self, *others: object, **_: object) -> Shape:
         shapes = [self.shape, *(other.shape for other in others if isinstance(other, Shape))]
-        return Shape(max(shapes))
+        result = Shape(max(shapes), self._computed)
+        self._computed.append(result.numel())
+        return result
 
     def norm(self, dim: int, keepdim: bool) -> Shape:
         return Shape((1,))

@@ -1,4 +1,4 @@
-"""Claims about Figures 2, 4, 5 and 15, speed-up and memory, which need no training: decided from exact numbers."""
+"""Claims about Figures 2, 4, 5 and 15, bias, speed-up, memory and computation: decided from exact numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from fedswe.algorithms.fedavg import FedAvg
 from fedswe.algorithms.fedswe import FedSWE
-from fedswe.core.footprint import footprint
+from fedswe.core.footprint import footprint, operations
 from fedswe.theory.assumption import FloatArray
 from fedswe.theory.counterexample import two_group_cycle
-from fedswe.theory.limits import visit_step
+from fedswe.theory.limits import fedavg_active_limit, fedswe_limit, visit_step
 from fedswe.theory.moments import NoisyQuadratics, mean_errors
 from fedswe.theory.speedup import rounds_needed
 from fedswe_paper.decisions.margin import Margin, exact
@@ -31,7 +31,9 @@ _RATES = (0.1, 0.01, 0.001)  # local rates of Figure 5's example, one step; the 
 _LINEAR = 90.0  # percent of a linear speed-up
 _TARGETS = (0.003, 0.0003, 0.00003)  # the smaller, the more rounds: the remark is for T large enough
 _LIGHT = 2.0  # models; the paper says light, and O(d)
+_LOCAL_STEP = 6.0  # operations per parameter: a dense layer's share in a gradient of one sample; the paper says light
 _OPTIMA = (100.0, -100.0)  # of Figure 5
+_EXAMPLE = (0.0, 100.0)  # those of Example 1
 
 
 def _found(margins: Sequence[Margin], place: str = "", note: str = "") -> Finding:
@@ -115,12 +117,27 @@ def _distance(limit: FloatArray, optima: Sequence[float]) -> float:
     return float(np.abs(limit - np.asarray(optima)).max())
 
 
-def vanishes(left: Sequence[float], rates: Sequence[float]) -> list[Finding]:
-    """The cycle that is left shrinks with the rate: a tenth of the rate removes more than half of it."""
-    margins = [
-        exact(f"part of the cycle that goes when the rate falls from {a:g} to {b:g}", 100 * (1 - y / x), 50.0, "%")
+def _shrinking(what: str, left: Sequence[float], rates: Sequence[float]) -> list[Margin]:
+    """A tenth of the rate removes more than half of what is left."""
+    return [
+        exact(f"part of {what} that goes when the rate falls from {a:g} to {b:g}", 100 * (1 - y / x), 50.0, "%")
         for a, b, x, y in zip(rates, rates[1:], left, left[1:], strict=False)
     ]
+
+
+def unbiased(left: Mapping[float, Sequence[float]], rates: Sequence[float], of_fedavg: float) -> list[Finding]:
+    """By k, the largest distance of the expected server model from the optimum over all pairs (p_1, p_2), by rate."""
+    found = []
+    for k, distances in left.items():
+        listed = ", ".join(f"{x:.3g} at rate {rate:g}" for rate, x in zip(rates, distances, strict=True))
+        note = f"largest distance {listed}; FedAvg's is {of_fedavg:.3g} at every rate"
+        found.append(_found(_shrinking("the largest distance from the optimum", distances, rates), f"k = {k:g}", note))
+    return found
+
+
+def vanishes(left: Sequence[float], rates: Sequence[float]) -> list[Finding]:
+    """The cycle that is left shrinks with the rate."""
+    margins = _shrinking("the cycle", left, rates)
     listed = ", ".join(f"±{x:.3g} at rate {rate:g}" for rate, x in zip(rates, left, strict=True))
     return [_found(margins, note=f"server model and clients {listed} around the optimum, of ±{_OPTIMA[0]:g} for k = 0")]
 
@@ -145,6 +162,12 @@ def light(models: Mapping[str, float]) -> list[Finding]:
     return [_found([exact(what, -more, -_LIGHT)], place) for place, more in models.items()]
 
 
+def lightly_computed(more: Mapping[str, float]) -> list[Finding]:
+    """Operations per parameter in addition to FedAvg's."""
+    what = "operations per parameter in addition to FedAvg's, negated"
+    return [_found([exact(what, -each, -_LOCAL_STEP)], place) for place, each in more.items()]
+
+
 def _p(p: Any) -> str:
     return f"p = {p:g}" if np.ndim(p) == 0 else f"p = ({', '.join(f'{each:g}' for each in p)}) in turns"
 
@@ -157,6 +180,20 @@ def _values(figure: int) -> dict[str, Any]:
 def _bias_map() -> list[Finding]:
     values = _values(2)
     return far_from_optimum(values["p"], values["distance"])
+
+
+def _bias_of_fedswe() -> list[Finding]:
+    """Example 1 with every pair of different p of tenths, k = 0 and k = m."""
+    optima, pairs = np.asarray(_EXAMPLE), [[pair] for pair in permutations(np.arange(1, 11) / 10, 2)]
+
+    def furthest(limits: Sequence[FloatArray]) -> float:
+        return max(abs(float((server @ optima)[0] - optima.mean())) for server in limits)
+
+    left = {
+        k: [furthest([fedswe_limit(pair, visit_step(rate, 1), k).server for pair in pairs]) for rate in _RATES]
+        for k in (0.0, 2.0)
+    }
+    return unbiased(left, _RATES, furthest([fedavg_active_limit(pair, _RATES[0]).server for pair in pairs]))
 
 
 def _mixing() -> list[list[dict[str, Any]]]:
@@ -209,8 +246,15 @@ def _memory() -> dict[str, float]:
     return {"server": (ours.server - plain.server) / d, "each client": (ours.client - plain.client) / d}
 
 
+def _computation() -> dict[str, float]:
+    d = 10**6
+    ours, plain = operations(FedSWE(k=100.0), d), operations(FedAvg(), d)
+    return {"server": (ours.server - plain.server) / d, "each client": (ours.client - plain.client) / d}
+
+
 EXACT_DECISIONS: dict[str, Decide] = {
     "bias-of-fedavg": exactly(_bias_map),
+    "fedswe-is-unbiased": exactly(_bias_of_fedswe),
     "rho-falls-with-k": exactly(lambda: [f for part in _mixing() for f in rho_falls_with_k(part)]),
     "rho-falls-with-availability": exactly(
         lambda: [f for part in _mixing() for f in rho_falls_with_availability(part)]
@@ -222,5 +266,6 @@ EXACT_DECISIONS: dict[str, Decide] = {
     "linear-speedup": exactly(lambda: list(_speedups())),
     "linear-speedup-of-consensus": exactly(_agreement),
     "light-memory": exactly(lambda: light(_memory())),
+    "light-computation": exactly(lambda: lightly_computed(_computation())),
     "most-clients-are-rare": exactly(lambda: mostly_rare(base_probabilities())),
 }

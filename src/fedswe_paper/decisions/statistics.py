@@ -29,39 +29,40 @@ def accuracy(output: str | None = None, part: str = "test") -> Statistic:
 def swing(output: str | None = None) -> Statistic:
     """Standard deviation of the test accuracy, points: over the last rounds.
 
-    In turns of groups over the second half of the run, in one phase of the period: over all phases it would measure
-    the alternation of the groups, which the paper's figures, sampled once a period, do not show.
+    In turns of groups about a straight line through the second half of the run, for a curve that still rises does not
+    fluctuate by that, and in one phase of the period: over all phases it would measure the alternation of the groups,
+    which the paper's figures, sampled once a period, do not show.
     """
 
     def of(run: FinishedRun) -> float:
         if run.diverged:
             return math.nan
         column = column_of(run, output)
-        return 100 * float(np.std(_second_half(run, column) if run.cell.periodic else tail(run, column)))
+        return 100 * (about_a_line(second_half(run, column)) if run.cell.periodic else float(np.std(tail(run, column))))
 
     return Statistic(of, whole=True, output=output)
 
 
-def _second_half(run: FinishedRun, column: str) -> list[float]:
+def second_half(run: FinishedRun, column: str) -> list[float]:
     return [row[column] for row in one_phase(run) if row["round"] > run.history.last["round"] / 2]
 
 
 def other_swings(measured: Measurements, cells: Sequence[PaperCell], output: str | None = None) -> str:
-    """A note beside the swing in turns of groups: without the trend of the curve, and over all phases."""
+    """A note beside the swing in turns of groups: with the trend of the curve, and over all phases."""
     shown, alike = [], measured.alike(cells)
     seeds = measured.common_seeds(alike)
     for cell in alike:
         finite = [run for run in measured.of(cell) if run.cell.seed in seeds and not run.diverged]
         if finite:
             column = column_of(finite[0], output)
-            level = 100 * np.mean([_about_a_line(_second_half(run, column)) for run in finite])
+            level = 100 * np.mean([np.std(second_half(run, column)) for run in finite])
             phases = 100 * np.mean([np.std(tail(run, column)) for run in finite])
             shown.append(f"{named(cell, output)} {level:.1f} and {phases:.1f}")
-    about = "other swings, in one phase about a straight line and over all phases of the last rounds"
+    about = "other swings, in one phase about the mean and over all phases of the last rounds"
     return f"{about} ({alike[0].rounds} rounds, {seeds_named(seeds)}): {', '.join(shown)}" if shown else ""
 
 
-def _about_a_line(values: Sequence[float]) -> float:
+def about_a_line(values: Sequence[float]) -> float:
     """NaN where too few values leave no residual."""
     if len(values) < 3:
         return math.nan
@@ -83,11 +84,13 @@ def above(statistic: Statistic, target: float) -> Statistic:
 
 
 def arrival(cell: PaperCell, target: float, output: str | None = None) -> Statistic:
-    """The first round of the curve with a test accuracy of this fraction."""
+    """The first round of the curve with a test accuracy of this fraction; no verdict rests on a run that diverged."""
     step = SCALES[cell.scale].period if cell.periodic else cell.experiment().evaluate.every
-    return Statistic(
-        lambda run: first_round_of(run, target, output), whole=True, resolution=step, one_phase=True, output=output
-    )
+
+    def of(run: FinishedRun) -> float:
+        return math.nan if run.diverged else first_round_of(run, target, output)
+
+    return Statistic(of, whole=True, resolution=step, one_phase=True, output=output)
 
 
 def column_of(run: FinishedRun, output: str | None) -> str:
