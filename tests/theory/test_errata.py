@@ -27,6 +27,7 @@ from fedswe.theory.staleness import (
     safe_second_moment_bound,
     staleness_moments,
 )
+from fedswe_paper.published import look_up
 from tests.theory.definitions import mixing_matrix, staleness_pmf, window_product
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8").split())
@@ -63,6 +64,10 @@ def test_large_k() -> None:
         assert rho_homogeneous(10, p, 100) == pytest.approx(value, abs=5e-4)
         assert rho_limit([[p] * 10]) == pytest.approx(1 - p)
         assert rho_homogeneous(10, p, 1e9) == pytest.approx(1 - p, abs=1e-6)
+        quoted(text)
+    for first, value, text in ((0.5, 0.001, "0.001 for $p = (0.5, 0.5)$"), (0.1, 0.35, "0.35 for $(0.1, 0.5)$")):
+        turns = np.repeat([[first, 0.0], [0.0, 0.5]], 10, axis=0)
+        assert rho_limit(turns) == pytest.approx(value, rel=0.03)
         quoted(text)
 
 
@@ -736,6 +741,36 @@ def test_dirichlet_heterogeneity() -> None:
         assert f"{variance:.3f}" == text
         assert rng.dirichlet([alpha] * 10, 20000)[:, 0].var() == pytest.approx(variance, rel=0.05)
         quoted(text)
+
+
+def test_sentences_that_the_tables_do_not_bear_out() -> None:
+    def table2(algorithm: str, dataset: str, dynamics: str, **k: float) -> float:
+        found = look_up("table2", algorithm=algorithm, dataset=dataset, dynamics=dynamics, **k)
+        assert found is not None
+        return found.values["test"].mean
+
+    def rounds(algorithm: str, dataset: str, target: float, **k: float) -> float:
+        found = look_up("table7", algorithm=algorithm, dataset=dataset, target=target, **k)
+        assert found is not None
+        return found.values["rounds"].mean
+
+    behind = [
+        table2("fedavg_known", dataset, "sine") - table2("fedswe", dataset, "sine", k=k)
+        for dataset, k in (("cifar10", 0.0), ("cinic10", 0.0), ("cifar10", 100.0))
+    ]
+    assert behind == pytest.approx([3.8, 1.6, 3.1])
+    quoted("3.8 points", "1.6 on CINIC-10", "3.1 on CIFAR-10 with $k = 100$")
+    slower = [
+        rounds("fedswe", d, last, k=0.0) / rounds("fedavg_known", d, last)
+        for d, last in (("svhn", 80), ("cifar10", 60))
+    ]
+    assert slower == pytest.approx([2.6, 2.2], abs=0.05)
+    for dataset in ("svhn", "cifar10", "cinic10"):
+        levels = [table2("fedavg_known", dataset, dynamics) for dynamics in ("stationary", "staircase", "sine")]
+        assert max(levels) == levels[2]
+        quoted(", ".join(f"{level:.1f}" for level in levels))
+    assert [rounds("fedswe", "cifar10", 30, k=0.0), rounds("fedavg", "cifar10", 30)] == [60, 20]
+    assert [rounds("fedswe", "cinic10", 30, k=0.0), rounds("fedavg", "cinic10", 30)] == [120, 40]
 
 
 def test_clarifications() -> None:
