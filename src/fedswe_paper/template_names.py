@@ -32,7 +32,9 @@ _STATUSES = {
 _K_READINGS = (
     ("k = 0", "k0"),
     ("k = 100, Algorithm 1", "k100"),
+    ("k = 100, global rate 1.5", "k100 eta-g1.5"),
     ("k = 100, global rate 2", "k100 eta-g2"),
+    ("k = 100, global rate 5", "k100 eta-g5"),
     ("k = 100, progress over active", "k100 active-progress"),
     ("k = 100, constant rate", "k100 constant-rate"),
 )
@@ -47,6 +49,7 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "far_off": stored.far_off,
         "both": stored.both, "first": stored.first, "by_seed": stored.by_seed, "swing": stored.swing,
         "published_first": stored.published_first, "swing_at_one_phase": stored.swing_at_one_phase,
+        "one_phase_gap": stored.one_phase_gap,
         "arrivals": stored.arrivals,
         "speedup": stored.speedup, "digits_rounds": stored.digits_rounds, "digits_share": terms.digits_share,
         "extremes": stored.extremes, "peak": stored.peak, "consensus": stored.consensus,
@@ -56,13 +59,15 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
 
         "over": over, "columns": columns, "k0_like": k0_like, "nearest": terms.nearest, "spreads": spreads,
         "published_gap": terms.published_gap, "swings": terms.swings, "mean_change": terms.mean_change,
+        "mean_gap": terms.mean_gap,
         "lead_lost": terms.lead_lost,
         "shown": terms.shown, "chosen": terms.chosen, "lowest_with": terms.lowest_with, "steadier": terms.steadier,
         "ahead_with_every_seed": terms.ahead_with_every_seed, "claims_of": terms.claims_of, "or_nan": terms.or_nan,
         "counted": terms.counted, "status": terms.status,
 
         "Number": Number, "listed": listed, "span": span, "table": table, "pairs": pairs, "median": median,
-        "sure": sure, "by": by, "share": share, "short": short, "falls": falls, "clear": clear, "quantile": quantile,
+        "paired": paired, "sure": sure, "by": by,
+        "share": share, "short": short, "falls": falls, "clear": clear, "quantile": quantile,
 
         "steady": STEADY, "alphas": ALPHAS, "gammas": GAMMAS, "depths": DEPTHS,
         "ks": [int(k) for k in SCALES["full"].ks],
@@ -117,6 +122,11 @@ class _Terms:
         """Fluctuation of k = 0 over that of k = 100, in every column and with every seed."""
         plain, steady = (columns(self.stored.swing, f"{k} {output}") for k in ("k0", "k100"))
         return [a[seed] / b[seed] for a, b in zip(plain, steady, strict=True) for seed in a]
+
+    def mean_gap(self, ours: str, theirs: str) -> Number:
+        """Ours minus theirs in the mean of the six columns."""
+        mine, others = (columns(self.stored.by_seed, method) for method in (ours, theirs))
+        return paired(*({s: mean(column[s] for column in found) for s in PAPER_SEEDS} for found in (mine, others)))
 
     def mean_change(self, dataset: str, before: str, after: str) -> Number:
         """Of the mean accuracy of the six methods without memory or known statistics that train."""
