@@ -45,6 +45,12 @@ def test_a_run_that_diverged_has_no_scores():
     assert reached[4] == math.inf
 
 
+def test_the_figure_of_rounds_shows_what_a_run_reached_before_it_diverged():
+    page = RECIPES["fig12"].report(FULL, lost_world(["fig12"]))
+    assert "a round that a run reached before it ended in NaN is shown" in page.notes
+    assert "a round that" not in " ".join(RECIPES["fig12"].report(FULL, world(recipes=["fig12"])).notes)
+
+
 def test_chance_is_not_counted_as_an_arrival():
     """A NaN model has 10 %, which is the first target on CINIC-10."""
     cell = FULL.cell("cinic10", "sine", ("fedavg", 0.0))

@@ -138,7 +138,10 @@ def _final_table(selection: Selection, measured: Measurements, cells: list[Paper
 
 
 def _by_k(
-    papers: tuple[str, ...], y: str, values: Callable[[Selection, Measurements, PaperCell], dict[int, float]]
+    papers: tuple[str, ...],
+    y: str,
+    values: Callable[[Selection, Measurements, PaperCell], dict[int, float]],
+    of_diverged: str = "",
 ) -> Callable[[Selection, Measurements], Page]:
     def report(selection: Selection, measured: Measurements) -> Page:
         panels, tables, notes = [], [], []
@@ -155,6 +158,8 @@ def _by_k(
                 notes.append(f"{dataset}, {dynamics}: {seeds_named(common)}, which every k has")
             shown += cells
         notes += remarks(shown, measured)
+        if of_diverged and any(run.diverged for cell in shown for run in measured.of(cell)):
+            notes.append(of_diverged)
         return Page(tables, {"by-k": against_k(panels, selection.scale.clients)}, notes)
 
     return report
@@ -193,7 +198,7 @@ def _recipes() -> list[Recipe]:
                 f"Figure {first + 2}",
                 f"rounds to a test accuracy against k, {dataset}",
                 _lines(sweep, papers),
-                _by_k(papers, rounds, _rounds_of),
+                _by_k(papers, rounds, _rounds_of, "a round that a run reached before it ended in NaN is shown"),
             ),
         ]
     return made
