@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -42,6 +43,8 @@ html_math_renderer = "mathml"  # drawn by the browser itself: a page loads nothi
 
 
 def setup(app: Sphinx) -> None:
+    # Millions of nodes stay until the end: to look through them for garbage again and again takes seconds.
+    gc.set_threshold(50_000, 20)
     app.connect("config-inited", generate)
     app.add_html_math_renderer("mathml", (mathml.visit_inline, None), (mathml.visit_block, None))
 

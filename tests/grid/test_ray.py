@@ -1,5 +1,6 @@
 """The same grid on Ray: actors that are killed, stopped and continued."""
 
+import importlib.util
 import os
 import signal
 
@@ -10,8 +11,11 @@ from fedswe.grid.runner import executor, run_cells
 from tests.grid.grids import LoggedStore, assert_each_once, assert_same_results, random_moments
 from tests.grid.test_runner import CELLS, reference  # noqa: F401
 
-pytest.importorskip("ray")
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+pytestmark = [
+    # It is imported when it is used: every worker that collects the tests would import it too.
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
+    pytest.mark.filterwarnings("ignore"),  # Ray's own
+]
 
 
 def test_workers_killed_at_random_then_stopped_and_continued(tmp_path, reference):  # noqa: F811

@@ -1,20 +1,26 @@
 """A real MLflow store in a file."""
 
+import importlib.util
+
 import pytest
 
 from fedswe import resume, run
 from fedswe.experiment.configuration import load
 from fedswe.experiment.runner import StopRun
 
-mlflow = pytest.importorskip("mlflow")
-
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy, about MLflow
+pytestmark = [
+    # It is imported where it is used: every worker that collects the tests would take seconds for it.
+    pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="MLflow is not installed"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of SQLAlchemy, about MLflow
+]
 
 WORDS = ["task.name=quadratic", "availability.p=0.5", "rounds=20", "evaluate.every=2", "record.checkpoint=5"]
 
 
 @pytest.fixture
 def client(tmp_path, monkeypatch):
+    import mlflow
+
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     monkeypatch.chdir(tmp_path)  # MLflow would put artifacts here
     return mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
