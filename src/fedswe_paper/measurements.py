@@ -128,9 +128,11 @@ def first_round_of(run: FinishedRun, target: float, output: str | None = None) -
 
     In turns of groups the curve has one phase of the period, as the paper draws it.
     """
-    column, end = f"{output or run.cell.judged_by}_test_accuracy", run.history.rows[run.finite_rows - 1]["round"]
+    column = f"{output or run.cell.judged_by}_test_accuracy"
+    lost = {row["round"] for row in run.history.rows[run.finite_rows :]}
+    reached = [row["round"] for row in regular(run) if row["round"] not in lost and row[column] >= target]
     never = math.nan if run.diverged else math.inf
-    return next((float(row["round"]) for row in regular(run) if row["round"] <= end and row[column] >= target), never)
+    return float(reached[0]) if reached else never
 
 
 def regular(run: FinishedRun) -> list[Row]:

@@ -267,7 +267,7 @@ class StoredNumbers:
         """What the claims on turns of groups call swing: about a line, once a period, as the paper plots it."""
         return {seed: swing(line_of(text).output).of(run) for seed, run in self.finite(text, seeds).items()}
 
-    def one_phase_gap(self, ours: str, theirs: str) -> Number:
+    def swing_gap_at_one_phase(self, ours: str, theirs: str) -> Number:
         """By how much more ours swings than theirs."""
         return paired(self.swing_at_one_phase(ours), self.swing_at_one_phase(theirs))
 

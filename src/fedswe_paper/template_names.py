@@ -49,7 +49,7 @@ def template_names(stored: StoredNumbers) -> dict[str, Any]:
         "far_off": stored.far_off,
         "both": stored.both, "first": stored.first, "by_seed": stored.by_seed, "swing": stored.swing,
         "published_first": stored.published_first, "swing_at_one_phase": stored.swing_at_one_phase,
-        "one_phase_gap": stored.one_phase_gap,
+        "swing_gap_at_one_phase": stored.swing_gap_at_one_phase,
         "arrivals": stored.arrivals,
         "speedup": stored.speedup, "digits_rounds": stored.digits_rounds, "digits_share": terms.digits_share,
         "extremes": stored.extremes, "peak": stored.peak, "consensus": stored.consensus,

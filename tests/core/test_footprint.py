@@ -33,3 +33,6 @@ def test_operations_are_those_of_the_definition():
     assert operations(FedAvg(), 1000) == Operations(server=2000, client=1000)
     assert operations(FedSWE(), 1000) == Operations(server=3000, client=4001)
     assert operations(FedAvgKnown(), 1000) == Operations(server=2000, client=2000)
+    clipped = operations(FedAvg(clip=0.5), 1000)
+    assert clipped.client == 1000
+    assert clipped.server >= 2000 + 2 * 1000 + 1000  # the norm, and its factor times the step

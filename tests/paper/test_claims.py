@@ -614,6 +614,12 @@ def holds(findings):
     return all(finding.status == "holds" for finding in findings)
 
 
+def test_additional_memory_and_computation_of_fedswe():
+    """Per parameter: x_i at each client; an echo, a rate and a sum there, and the copies of x at the server."""
+    assert exact._memory() == pytest.approx({"server": 0.0, "each client": 1.0}, abs=1e-5)
+    assert exact._computation() == pytest.approx({"server": 1.0, "each client": 3.0}, abs=1e-5)
+
+
 def test_exact_claims_flip_with_the_curves():
     p = np.linspace(0, 1, 11)
     assert holds(exact.far_from_optimum(p, np.full((11, 11), 40.0)))
@@ -645,9 +651,10 @@ def test_exact_claims_flip_with_the_curves():
     assert holds(exact.light({"server": 0.0, "each client": 1.0}))
     assert not holds(exact.light({"server": 100.0}))
     assert holds(exact.lightly_computed({"server": 1.0, "each client": 3.0}))
-    assert not holds(exact.lightly_computed({"each client": 60.0}))  # a catch-up on ten missed local steps
-    assert holds(exact.unbiased({0.0: [22.0, 5.8, 0.7]}, (0.1, 0.01, 0.001), 45.0))
-    assert not holds(exact.unbiased({0.0: [22.0, 5.8, 0.7], 2.0: [45.0, 45.0, 45.0]}, (0.1, 0.01, 0.001), 45.0))
+    assert not holds(exact.lightly_computed({"each client": 7.0}))  # more than a local step
+    fedavg, rates = {"k = 0": 45.0, "k = 2": 45.0}, (0.1, 0.01, 0.001)
+    assert holds(exact.unbiased({"k = 0": [22.0, 5.8, 0.7]}, rates, fedavg))
+    assert not holds(exact.unbiased({"k = 0": [22.0, 5.8, 0.7], "k = 2": [45.0, 45.0, 45.0]}, rates, fedavg))
 
     assert holds(exact.mostly_rare(np.array([0.1, 0.2, 0.9])))
     assert not holds(exact.mostly_rare(np.array([0.1, 0.8, 0.9])))

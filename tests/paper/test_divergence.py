@@ -47,7 +47,7 @@ def test_a_run_that_diverged_has_no_scores():
 
 def test_the_figure_of_rounds_shows_what_a_run_reached_before_it_diverged():
     page = RECIPES["fig12"].report(FULL, lost_world(["fig12"]))
-    assert "a round that a run reached before it ended in NaN is shown" in page.notes
+    assert "a round that a run reached before it ended in NaN is shown, and decides no claim" in page.notes
     assert "a round that" not in " ".join(RECIPES["fig12"].report(FULL, world(recipes=["fig12"])).notes)
 
 

@@ -134,6 +134,6 @@ def ahead(ours: Row, theirs: Row, above: float, output: str | None) -> Look[Plac
 
 
 def smoother(measured: Measurements, ours: PaperCell, theirs: PaperCell, output: str | None = None) -> Margin | None:
-    """By how much the other's accuracy varies more over the last rounds."""
+    """By how much more the other's accuracy swings."""
     what = f"swing of {named(theirs, output)} minus that of {named(ours, output)}"
     return difference(what, numbers(measured, theirs, swing(output)), numbers(measured, ours, swing(output)))

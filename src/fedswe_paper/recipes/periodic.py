@@ -137,6 +137,9 @@ def _final_table(selection: Selection, measured: Measurements, cells: list[Paper
     return VerdictTable(f"Final test accuracy, {where}", ("algorithm",), columns, lines, selection.profile, notes)
 
 
+_BEFORE_NAN = "a round that a run reached before it ended in NaN is shown, and decides no claim"
+
+
 def _by_k(
     papers: tuple[str, ...],
     y: str,
@@ -198,7 +201,7 @@ def _recipes() -> list[Recipe]:
                 f"Figure {first + 2}",
                 f"rounds to a test accuracy against k, {dataset}",
                 _lines(sweep, papers),
-                _by_k(papers, rounds, _rounds_of, "a round that a run reached before it ended in NaN is shown"),
+                _by_k(papers, rounds, _rounds_of, _BEFORE_NAN),
             ),
         ]
     return made
