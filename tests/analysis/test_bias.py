@@ -49,9 +49,11 @@ def test_rules_that_divide_their_weights_by_their_sum(values, theory):
         next(e["distance"] for e in shorter if e["algorithm"] == "interval_weights power=1")
     )
     assert abs(no_longer - distances["interval_extrapolation"]) > 0.1
-    assert "interval_weights, decayed_memory, interval_extrapolation: for rates that tend to 0" in theory(
-        "bias", *words
-    )
+    text = theory("bias", *words)
+    assert "interval_weights, decayed_memory, interval_extrapolation: for rates that tend to 0" in text
+    listed = [line for line in text.splitlines() if line.startswith("│ 3 ")]  # client 3: no cell is empty
+    assert listed
+    assert all(cell.strip() for line in listed for cell in line.split("│")[1:-1])
     changing = {e["algorithm"] for e in values("bias", "sine", *DIGITS)["limits"]}
     assert not [name for name in changing if name.startswith("decayed_memory")]
 

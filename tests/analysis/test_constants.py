@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedswe.analysis.constants import measure, models_of_a_run
+from fedswe.analysis.convergence import measure, models_of_a_run
 from fedswe.experiment.configuration import load
 from tests import problems
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedswe.theory.staleness import horizon_echo_quantiles, staleness_moments
+from fedswe.theory.staleness import echo_counts, echo_quantiles, staleness_moments
 
 TWO = ["stationary", "availability.p=[0.1,0.9]"]
 
@@ -17,7 +17,7 @@ def test_staleness(values, theory):
     assert (said["first_moment"]["client"], said["first_moment"]["round"]) == (0, 49)
     assert said["safe_bounds"] == pytest.approx([10, 190])
     echoes = [entry["echo"] for entry in said["echo_quantiles"]]
-    assert echoes == list(horizon_echo_quantiles(prob, [0.5, 0.9, 1]))
+    assert echoes == list(echo_quantiles(echo_counts(prob).sum(axis=1), [0.5, 0.9, 1]))
     # client 1 can never be there: staleness has an answer all the same, bounds have not
     assert "no bounds: client 1 has probability 0" in theory("staleness", "stationary", "availability.p=[0.5,0.0]")
 

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from fedswe.theory.aggregation_weights import aggregation_weights, jacobi_quadrature, joint_aggregation_weights
+from fedswe.theory.limits import aggregation_weights, jacobi_quadrature, joint_aggregation_weights
 
 
 @pytest.mark.parametrize("k", [0.0, 0.3, 1.0, 7.5, 100.0])

@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.theory.consensus import (
+from fedswe.theory.mixing import rho, rho_homogeneous
+from fedswe.theory.moments import NoisyQuadratics
+from fedswe.theory.rates import corollary_rates, theorem_rate_limits
+from tests.theory.definitions import enumerated_errors
+from tests.theory.expected_errors import ExpectedErrors, mean_expected_errors
+from tests.theory.statements import (
     approximation_bound,
     client_consensus_bound,
     client_consensus_order,
     consensus_bound,
     consensus_bound_printed,
+    theorem_bound,
 )
-from fedswe.theory.mixing import rho, rho_homogeneous
-from fedswe.theory.moments import ExpectedErrors, NoisyQuadratics, mean_errors
-from fedswe.theory.rates import corollary_rates, theorem_bound, theorem_rate_limits
-from tests.theory.definitions import enumerated_errors
 
 SIMPLE = {
     "local_lr": 0.1, "lr": 2, "steps": 3, "beta": 2, "zeta": 3, "delta": 0.5, "period": 3, "clients": 2, "k": 6,
@@ -109,7 +111,7 @@ def test_no_bound_is_violated_at_the_largest_rates() -> None:
         problem = NoisyQuadratics(m, p, part * m, 0.1, 1, steps, 2.5, sigma, spread, start)
         problem = at_the_limit(problem, r, p)
         for rounds in (3, 3000):
-            found = ratios(problem, mean_errors(problem, rounds), r, p)
+            found = ratios(problem, mean_expected_errors(problem, rounds), r, p)
             assert max(found) <= 1
             largest = np.maximum(largest, found)
     assert largest[0] > 0.2  # the constant 3 of the proposition is not far from the truth
@@ -140,7 +142,7 @@ def test_the_proposition_has_the_order_of_the_error() -> None:
     base = NoisyQuadratics(20, 0.1, 20, 1e-5, 1, 1, 1.0, 0.0, 1.0, 0.0)
 
     def both(problem: NoisyQuadratics) -> tuple[float, float]:
-        errors = mean_errors(problem, 4000)
+        errors = mean_expected_errors(problem, 4000)
         ratio, _, _ = ratios(problem, errors, rho_homogeneous(20, problem.p, 20), problem.p)
         return errors.approximation, errors.approximation / ratio
 
@@ -163,7 +165,7 @@ def test_the_lemma_has_the_order_of_the_error_in_the_rate_and_in_the_steps() -> 
             exact, bound = [], []
             for value in values:
                 problem = dataclasses.replace(base, **{name: value})
-                errors = mean_errors(problem, 200)
+                errors = mean_expected_errors(problem, 200)
                 exact.append(errors.auxiliary_consensus)
                 bound.append(errors.auxiliary_consensus / ratios(problem, errors, r, 0.3)[1])
             assert slope(exact, values) == pytest.approx(power, abs=0.05)
@@ -191,7 +193,7 @@ def test_at_the_corollarys_rates_the_consensus_error_falls_at_least_as_fast_as_i
         m, steps, p = 10, 2, 0.5
         rates = corollary_rates(rounds=rounds, steps=steps, smoothness=1, delta=p, clients=m)
         problem = NoisyQuadratics(m, p, m, rates.local_lr, rates.lr, steps, 1.0, 1.0, 1.0, 1.0)
-        exact.append(mean_errors(problem, rounds).consensus)
+        exact.append(mean_expected_errors(problem, rounds).consensus)
         terms = client_consensus_order(
             local_lr=rates.local_lr, lr=rates.lr, steps=steps, rounds=rounds, initial_gap=0.5, smoothness=1,
             sigma_squared=1, zeta=1, delta=p, delta_max=p, period=1, clients=m, k=m, rho=rho_homogeneous(m, p, m),

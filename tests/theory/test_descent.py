@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.theory.descent import DescentTerms, descent_terms
 from tests.theory.definitions import perturbation_bound
+from tests.theory.statements import DescentTerms, descent_terms
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -11,15 +11,19 @@ import numpy.typing as npt
 import pytest
 
 from fedswe.theory.assumption import delta_profile, smallest_period
-from fedswe.theory.consensus import GRADIENT, GRADIENT_PRINTED, NOISE, approximation_bound
 from fedswe.theory.counterexample import fedswe_trajectory, two_group_cycle
-from fedswe.theory.descent import DescentTerms, descent_terms
 from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, fedavg_bias_map, visit_step
-from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
-from fedswe.theory.moments import NoisyQuadratics, expected_errors, mean_errors
+from fedswe.theory.mixing import (
+    block_bound,
+    rho,
+    rho_homogeneous,
+    rho_limit,
+    single_round_bound,
+    single_round_bound_printed,
+)
+from fedswe.theory.moments import NoisyQuadratics
 from fedswe.theory.rates import corollary_bound, theorem_rate_limits
 from fedswe.theory.sequences import augmented_consensus_error
-from fedswe.theory.spectral import block_bound, single_round_bound, single_round_bound_printed
 from fedswe.theory.staleness import (
     paper_first_moment_bound,
     paper_second_moment_bound,
@@ -29,6 +33,8 @@ from fedswe.theory.staleness import (
 )
 from fedswe_paper.published import look_up
 from tests.theory.definitions import mixing_matrix, staleness_pmf, window_product
+from tests.theory.expected_errors import expected_errors, mean_expected_errors
+from tests.theory.statements import GRADIENT, GRADIENT_PRINTED, NOISE, DescentTerms, approximation_bound, descent_terms
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8").split())
 TWO_GROUPS = np.repeat([[0.5] * 5 + [0] * 5, [0] * 5 + [0.5] * 5], 10, axis=0)  # ten rounds each
@@ -582,7 +588,7 @@ def test_units_of_the_consensus_corollary() -> None:
         problem = NoisyQuadratics(
             10, 0.5, 10, limits.local, limits.product / limits.local, 1, curvature=smoothness, start=1.0
         )
-        errors = mean_errors(problem, 100)
+        errors = mean_expected_errors(problem, 100)
         assert errors.consensus / (4 * errors.auxiliary_gradient) == pytest.approx(excess, rel=5e-3)
     quoted("20.8 times")
 

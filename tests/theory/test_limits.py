@@ -14,9 +14,9 @@ from fedswe.core.local import Local
 from fedswe.engine import ENGINES
 from fedswe.errors import FedsweError
 from fedswe.tasks.quadratic import QuadraticProblem
-from fedswe.theory.aggregation_weights import aggregation_weights
 from fedswe.theory.limits import (
     ExpectedLimit,
+    aggregation_weights,
     echo_gain,
     fedavg_active_limit,
     fedavg_all_limit,

@@ -12,11 +12,9 @@ from fedswe.theory.rates import (
     corollary_bound,
     corollary_rates,
     corollary_rounds,
-    descent_product_limit,
-    perturbation_local_limit,
-    theorem_bound,
     theorem_rate_limits,
 )
+from tests.theory.statements import descent_product_limit, perturbation_local_limit, theorem_bound
 
 Settings = dict[str, Any]
 

@@ -7,10 +7,11 @@ import pytest
 
 from fedswe.errors import FedsweError
 from fedswe.theory.assumption import window_delta
-from fedswe.theory.mixing import rho, rho_homogeneous
-from fedswe.theory.spectral import (
+from fedswe.theory.mixing import (
     block_bound,
     block_bound_printed,
+    rho,
+    rho_homogeneous,
     single_round_bound,
     single_round_bound_printed,
 )

@@ -7,7 +7,7 @@ from fedswe.errors import FedsweError
 from fedswe.theory.assumption import delta_profile, realised_staleness, smallest_period, window_delta
 from fedswe.theory.staleness import (
     echo_counts,
-    horizon_echo_quantiles,
+    echo_quantiles,
     paper_first_moment_bound,
     paper_second_moment_bound,
     safe_first_moment_bound,
@@ -153,7 +153,7 @@ def test_horizon_quantiles_weigh_clients_by_participation():
     prob = np.zeros((10, 2))
     prob[:, 0] = 1.0
     prob[9, 1] = 1.0
-    assert horizon_echo_quantiles(prob, [0.5, 10 / 11, 0.95]).tolist() == [1, 1, 10]
+    assert echo_quantiles(echo_counts(prob).sum(axis=1), [0.5, 10 / 11, 0.95]).tolist() == [1, 1, 10]
 
 
 def test_echoes_with_long_tails_stop_where_nothing_is_left():
@@ -170,8 +170,8 @@ def test_wrong_input_is_refused():
     with pytest.raises(FedsweError, match="phase 3"):
         safe_second_moment_bound(3, 0.5, phase=3)
     with pytest.raises(FedsweError, match="quantile levels"):
-        horizon_echo_quantiles(np.full((3, 1), 0.5), [1.5])
+        echo_quantiles(echo_counts(np.full((3, 1), 0.5)).sum(axis=1), [1.5])
     with pytest.raises(FedsweError, match="no client ever reports"):
-        horizon_echo_quantiles(np.zeros((3, 1)), [0.5])
+        echo_quantiles(echo_counts(np.zeros((3, 1))).sum(axis=1), [0.5])
     with pytest.raises(FedsweError, match="not in"):
         staleness_moments([[1.5]])

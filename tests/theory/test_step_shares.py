@@ -14,7 +14,7 @@ from fedswe.engine import BatchedEngine
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
 from fedswe.theory import step_shares
-from fedswe.theory.aggregation_weights import aggregation_weights
+from fedswe.theory.limits import aggregation_weights
 from fedswe.theory.step_shares import extrapolated_shares, interval_shares, memory_shares
 from tests import problems
 from tests.algorithms import ALGORITHMS

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedswe.algorithms import DecayedMemory, FedSWE, IntervalExtrapolation, IntervalWeights
-from fedswe.analysis.report import Column, Report, TextTable, short, table
+from fedswe.analysis.report import Report, Rows, short
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
 from fedswe.errors import FedsweError, require
 from fedswe.plotting import GREY, format_axes, line_styles
 from fedswe.tasks.quadratic import QuadraticProblem
+from fedswe.theory import limits
 from fedswe.theory.counterexample import fedswe_trace_limit
-from fedswe.theory.limits import (
-    ExpectedLimit,
-    echo_gain,
-    fedavg_active_limit,
-    fedavg_all_limit,
-    fedswe_limit,
-    visit_step,
-)
+from fedswe.theory.limits import ExpectedLimit
 from fedswe.theory.step_shares import ENUMERATED, extrapolated_shares, interval_shares, memory_shares
 
 if TYPE_CHECKING:
@@ -55,45 +49,45 @@ def bias_of(scenario: Scenario, ks: Sequence[float] | None, step: float | None) 
     objective = _objective(scenario, step)
     chosen = _own_k(scenario) if ks is None else list(ks)
     require(len(chosen), "--k is empty: give at least one number, e.g. --k 0,10")
-    tables = _tables(scenario)
-    fedswe = {f"fedswe k={k:g}": [_fedswe(scenario, t, objective.step, k) for t in tables] for k in chosen}
-    limits = {
-        "fedavg": [fedavg_active_limit(t, objective.step) for t in tables],
-        "fedavg_all": [fedavg_all_limit(t, objective.step) for t in tables],
+    tables, step = _tables(scenario), objective.step
+    fedswe = {f"fedswe k={k:g}": [_fedswe(scenario, t, step, k) for t in tables] for k in chosen}
+    every = {
+        "fedavg": [limits.fedavg_active_limit(t, step) for t in tables],
+        "fedavg_all": [limits.fedavg_all_limit(t, step) for t in tables],
         **_self_normalised(scenario, tables, objective),
         **fedswe,
     }
+    entries = [
+        _limit_entry(name, model, [getattr(limit, model) for limit in found], objective)
+        for name, found in every.items()
+        for model in ("server", "client_mean")
+    ]
+    servers, presence = entries[::2], np.mean([t.mean(axis=0) for t in tables], axis=0)
     values: dict[str, Any] = {
-        "step": objective.step,
-        "echo_gain": max(echo_gain(t, objective.step) for t in tables),
+        "step": step,
+        "echo_gain": max(limits.echo_gain(t, step) for t in tables),
         "optimum": objective.optimum if objective.quadratic else None,
-        "presence": np.mean([t.mean(axis=0) for t in tables], axis=0),
-        "limits": [
-            _limit_entry(name, model, [getattr(limit, model) for limit in found], objective)
-            for name, found in limits.items()
-            for model in ("server", "client_mean")
-        ],
+        "presence": presence,
+        "limits": entries,
     }
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        servers, presence = _servers(values), values["presence"]
         styles = line_styles(entry["algorithm"] for entry in servers)
         for entry in servers:
-            y, error = scenario.m * entry["weights"], entry["standard_error"]
-            color, marker = (styles[entry["algorithm"]][key] for key in ("color", "marker"))
-            axes.plot(
-                presence, y, marker, color=color, markerfacecolor="none", markeredgewidth=0.8,
-                markersize=2.5 if scenario.m > 60 else 4, label=entry["algorithm"],
+            style = {key: styles[entry["algorithm"]][key] for key in ("color", "marker")}
+            error = None if entry["standard_error"] is None else scenario.m * entry["standard_error"]
+            axes.errorbar(
+                presence, scenario.m * entry["weights"], error, linestyle="none", markerfacecolor="none",
+                markeredgewidth=0.8, elinewidth=0.6, markersize=2.5 if scenario.m > 60 else 4,
+                label=entry["algorithm"], **style,
             )  # fmt: skip
-            if error is not None:
-                axes.errorbar(presence, y, scenario.m * error, fmt="none", ecolor=color, alpha=0.4)
         axes.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
         title = f"{scenario.name}, {scenario.m} clients: weights of the clients' optima at the server"
         format_axes(axes, title, "share of rounds a client is available", "weight × m (1 is fair)")
 
-    printed = [_summary(values["limits"], objective), _clients(values)]
-    return Report(values, draw, (4.6, 3.0), printed, _notes(scenario, values, objective))
+    printed = {**_summary(entries, objective), **_clients(servers, presence)}
+    return Report(values, draw, (4.6, 3.0), printed, _notes(scenario, servers, values["echo_gain"], objective))
 
 
 def _objective(scenario: Scenario, step: float | None) -> _Objective:
@@ -107,7 +101,7 @@ def _objective(scenario: Scenario, step: float | None) -> _Objective:
         "the exact limits need equal curvatures: set task.curvature to one number",
     )
     rate = experiment.local.lr_at(0)
-    own = visit_step(rate, experiment.local.steps, experiment.algorithm.lr, curvature[0])
+    own = limits.visit_step(rate, experiment.local.steps, experiment.algorithm.lr, curvature[0])
     require(
         step or rate * curvature[0] < 2,
         f"local.lr = {rate:g} drives clients away from their optima: choose it below {2 / curvature[0]:g}, or --step",
@@ -138,7 +132,7 @@ def _tables(scenario: Scenario) -> list[Floats]:
 
 def _fedswe(scenario: Scenario, rounds: Floats, step: float, k: float) -> ExpectedLimit:
     if scenario.known == "probabilities":
-        return fedswe_limit(rounds, step, k)
+        return limits.fedswe_limit(rounds, step, k)
     limit = fedswe_trace_limit(rounds, step, k)  # the same limit with less work
     require(
         limit.spectral_radius < 1.0,
@@ -190,47 +184,36 @@ def _limit_entry(name: str, model: str, found: Sequence[Floats], objective: _Obj
     }
 
 
-def _servers(values: dict[str, Any]) -> list[dict[str, Any]]:
-    return [entry for entry in values["limits"] if entry["model"] == "server"]
-
-
-def _summary(limits: Sequence[dict[str, Any]], objective: _Objective) -> TextTable:
+def _summary(entries: Rows, objective: _Objective) -> dict[str, Rows]:
     what = (
         "distance from the optimum" if objective.quadratic else "weights on the clients' optima, distance from 1/m each"
     )
     rows = [
         {
-            **entry,
-            "heaviest": "all equal" if np.ptp(entry["weights"]) < _EQUAL else entry["most_overweighted"],
-            "times_m": _times_m(entry, entry["most_overweighted"]),
+            "algorithm": entry["algorithm"],
+            "model": entry["model"],
+            "distance": _distance(entry["distance"]),
+            "worst round": _distance(entry["worst_distance"]),
+            "heaviest client": "all equal" if np.ptp(entry["weights"]) < _EQUAL else entry["most_overweighted"],
+            "weight × m": _times_m(entry, entry["most_overweighted"]),
         }
-        for entry in limits
+        for entry in entries
     ]
-    columns: list[Column] = [
-        "algorithm",
-        "model",
-        ("distance", "distance", _distance),
-        ("worst round", "worst_distance", _distance),
-        ("heaviest client", "heaviest"),
-        ("weight × m", "times_m"),
-    ]
-    return table(f"limits of the expected models: {what}", rows, columns)
+    return {f"limits of the expected models: {what}": rows}
 
 
-def _clients(values: dict[str, Any]) -> TextTable:
-    servers, m = _servers(values), len(values["presence"])
+def _clients(servers: Rows, presence: Floats) -> dict[str, Rows]:
+    m, title = len(presence), "weight × m of a client's optimum at the server (1 is fair)"
     order = np.argsort(-servers[0]["weights"], kind="stable")
-    listed = order if m <= _ALL_LISTED else np.concatenate([order[:_LISTED], order[-_LISTED:]])
+    if m > _ALL_LISTED:
+        order, title = np.r_[order[:_LISTED], order[-_LISTED:]], f"{title}: the {_LISTED} heaviest and lightest"
     rows = [
-        {"client": int(i), "available": values["presence"][i], **{e["algorithm"]: _times_m(e, i) for e in servers}}
-        for i in listed
+        {"client": int(i), "available": presence[i], **{e["algorithm"]: _times_m(e, i) for e in servers}} for i in order
     ]
-    columns = ["client", "available", *(entry["algorithm"] for entry in servers)]
-    title = "weight × m of a client's optimum at the server (1 is fair)"
-    return table(title if m <= _ALL_LISTED else f"{title}: the {_LISTED} heaviest and lightest", rows, columns)
+    return {title: rows}
 
 
-def _times_m(entry: dict[str, Any], client: int) -> str:
+def _times_m(entry: Mapping[str, Any], client: int) -> str:
     m, error = len(entry["weights"]), entry["standard_error"]
     text = f"{m * entry['weights'][client]:.3f}"
     return text if error is None else f"{text} ± {m * error[client]:.3f}"
@@ -240,8 +223,7 @@ def _distance(distance: float) -> str:
     return short(0.0 if distance < _EQUAL else distance)
 
 
-def _notes(scenario: Scenario, values: dict[str, Any], objective: _Objective) -> list[str]:
-    servers = _servers(values)
+def _notes(scenario: Scenario, servers: Rows, echo_gain: float, objective: _Objective) -> list[str]:
     fedavg, fedswe = servers[0], servers[-1]
     i, m = fedavg["most_overweighted"], scenario.m
     notes = [
@@ -259,9 +241,9 @@ def _notes(scenario: Scenario, values: dict[str, Any], objective: _Objective) ->
         notes.append(
             f"± one standard error over {_COPIES} simulated traces of {scenario.horizon} rounds, each assumed to repeat"
         )
-    if values["echo_gain"] > 2 and scenario.known != "trace":  # a repeated trace is not random
+    if echo_gain > 2 and scenario.known != "trace":  # a repeated trace is not random
         notes.append(
-            f"echo gain {short(values['echo_gain'])} is above 2: the mean converges, but single runs of fedswe can "
+            f"echo gain {short(echo_gain)} is above 2: the mean converges, but single runs of fedswe can "
             "spread without bound; use a smaller step, a clip or an echo_cap"
         )
     return notes

@@ -5,26 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedswe.analysis.report import Report, TextTable, short, table
+from fedswe.analysis.report import Report, Rows, short
+from fedswe.analysis.scenario import Scenario
 from fedswe.analysis.violations import remarks, violations
-from fedswe.availability.log_statistics import LogStatistics
-from fedswe.availability.schedule import Floats
+from fedswe.availability import DailyMarkov, Intervals
+from fedswe.availability.log_statistics import LogStatistics, log_statistics
+from fedswe.availability.schedule import Bools, Floats
 from fedswe.availability.statistics import (
     DAY,
     ECHO_LEVELS,
     QUANTILES,
     Record,
+    Runs,
     Statistics,
     beta_with,
     gini,
     quantile,
     statistics,
 )
+from fedswe.clock import Seconds
+from fedswe.errors import require
+from fedswe.experiment.configuration import load_text
 from fedswe.plotting import BLUE, GREEN, GREY, ORANGE, format_axes
+from fedswe.results.run_directory import RunDirectory
 from fedswe.theory.assumption import check_confidence, chernoff_lower, chernoff_upper
 
 if TYPE_CHECKING:
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
 
 _SIZE = (6.9, 5.0)
 _RARE = 0.05
+_ROUNDS, _DEVICES = 2_000_000, 5_000_000  # at most
+_GAPS = 0.1  # share of the numbers up to the largest id that may be missing and are then taken as devices
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +55,90 @@ class Described:
     notes: Sequence[str] = ()
 
 
+# where a record comes from: a log, a model or a run, a table -----------------------------------------------------
+def of_log(
+    path: str, round_seconds: float, start: float | str, end: float | str, devices: int, observed_file: str
+) -> Described:
+    """Every device of a log is a client; a device is available in a round if it is online at its middle."""
+    notes = []
+    log = Intervals(path, observed_file=observed_file).log()
+    if start == "" and not log.dated and 0 <= log.start.min() < DAY:
+        start = 0.0
+    if not devices:
+        devices = log.devices
+        ids = log.ids
+        if ids is not None and log.observed is None and ids.min() in (0, 1):
+            numbered = int(ids.max() - ids.min() + 1)
+            if devices < numbered <= devices / (1 - _GAPS):
+                notes.append(
+                    f"{numbered - devices} of the ids {ids.min()} to {ids.max()} are missing: taken as devices that "
+                    "were never available (--devices sets their number)"
+                )
+                devices = numbered
+    model = Intervals(
+        path,
+        round_seconds=round_seconds,
+        start=start,
+        end=end,
+        during="middle",
+        mapping="first",
+        devices=devices,
+        observed_file=observed_file,
+    )
+    rounds = model.rounds()
+    assert rounds is not None
+    require(rounds <= _ROUNDS, f"{path} has {rounds:,} rounds, more than {_ROUNDS:,}: raise --round-seconds")
+    require(devices <= _DEVICES, f"{devices:,} devices are too many: at most {_DEVICES:,} are described")
+    available, observed = model.runs(devices, 0)
+    require(bool(available.count.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
+    origin = model.begins()
+    found = log_statistics(log, origin, origin + rounds * round_seconds, devices)
+    population = available.per_round / devices
+    usual = float(np.quantile(population, 0.99))
+    for share, where, option in ((found.at_start, "beginning", "--start"), (found.at_end, "end", "--end")):
+        if share > min(2 * usual, (1 + usual) / 2) and usual < 1:
+            notes.append(
+                f"{share:.0%} of the devices are available at the very {where}, at most {usual:.0%} in 99 % of the "
+                f"rounds: if the log is padded there, leave that time out with {option}"
+            )
+    return Described(Path(path).name, Record(available, observed, round_seconds), found, notes=notes)
+
+
+def of_scenario(clients: Scenario) -> Described:
+    """The availability of an experiment, drawn with its seed."""
+    availability, horizon = clients.experiment.availability, clients.horizon
+    if isinstance(availability, Intervals) and not availability.wrap:
+        available, observed = availability.runs(clients.m, clients.experiment.seed)
+        seen = None if observed is None else observed.until(horizon)
+        record = Record(available.until(horizon), seen, availability.round_seconds)
+    else:
+        seconds = availability.round_seconds if isinstance(availability, DailyMarkov) else None
+        record = Record(Runs.drawn(clients.schedule.sample, clients.m, horizon), None, seconds)
+    require(bool(record.available.count.any()), f"{clients.name}: no client is available in {horizon} rounds")
+    known = clients.prob if clients.known == "probabilities" else None
+    return Described(clients.name, record, probabilities=known)
+
+
+def slots_of_run(directory: Path) -> int | None:
+    """How many rounds of its availability a run with simulated time has seen; None for another run."""
+    run = RunDirectory(directory)
+    value = load_text(run.config(), str(directory / "config.toml"))
+    if not isinstance(value.clock, Seconds) or not (directory / "history.csv").is_file():
+        return None
+    known = value.availability.rounds()
+    length = value.availability.round_seconds if isinstance(value.availability, Intervals) else value.clock.slot_seconds
+    seen = max(1, math.ceil(run.history().last["simulated_seconds"] / length))
+    return seen if known is None else min(seen, known)
+
+
+def of_table(name: str, available: Bools) -> Described:
+    """A row per round, a column per client."""
+    rounds, m = available.shape
+    require(bool(available.any()), f"{name}: no client is available in any of the {rounds} rounds")
+    return Described(name, Record(Runs.drawn(lambda t: available[t], m, rounds)))
+
+
+# what it says --------------------------------------------------------------------------------------------------
 def describe(given: Described, confidence: float = 0.95) -> Report:
     check_confidence(confidence)
     found = statistics(given.record)
@@ -86,7 +180,7 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
         }
     violated = violations(found, values["never_in_a_round"], given.probabilities, given.seconds)
     values |= {"violations": [asdict(one) for one in violated], "remarks": remarks(found)}
-    tables = [_overview(values, given.seconds is not None), _windows_table(values)]
+    tables = {**_overview(values, given.seconds is not None), **_windows_table(values)}
     sentences = [one.sentence() for one in violated] or ["no assumption that was checked is clearly violated"]
     notes = [*given.notes, *sentences, *values["remarks"]]
     return Report(values, lambda figure: _draw(figure, found, share, given.seconds), _SIZE, tables, notes)
@@ -128,7 +222,7 @@ def _windows(found: Statistics, confidence: float) -> list[dict[str, float]]:
 
 
 # words -------------------------------------------------------------------------------------------------------
-def _overview(values: dict[str, Any], timed: bool) -> TextTable:
+def _overview(values: dict[str, Any], timed: bool) -> dict[str, Rows]:
     def spread(of: dict[str, float], scale: float = 1.0) -> str:
         return " / ".join(short(of[_level(q)] / scale) for q in QUANTILES)
 
@@ -168,20 +262,13 @@ def _overview(values: dict[str, Any], timed: bool) -> TextTable:
             f"{short(values['fedavg']['distance'])}, {short(values['fedavg']['effective_clients'])}",
         )
     )
-    return table(values["name"], [{"what": what, "value": value} for what, value in rows], ["what", "value"])
+    return {values["name"]: [{"what": what, "value": value} for what, value in rows]}
 
 
-def _windows_table(values: dict[str, Any]) -> TextTable:
-    return table(
-        "smallest share of a window in which a client that is ever available is there",
-        values["windows"],
-        [
-            ("window P, rounds", "rounds"),
-            ("delta(P)", "delta"),
-            ("lower limit", "lower"),
-            ("upper limit", "upper"),
-        ],
-    )
+def _windows_table(values: dict[str, Any]) -> dict[str, Rows]:
+    titles = ("window P, rounds", "delta(P)", "lower limit", "upper limit")
+    rows = [dict(zip(titles, row.values(), strict=True)) for row in values["windows"]]
+    return {"smallest share of a window in which a client that is ever available is there": rows}
 
 
 # figure ------------------------------------------------------------------------------------------------------

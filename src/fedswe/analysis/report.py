@@ -3,58 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fedswe.plotting import Draw, Size
 
-Row = Mapping[str, Any]
-Show = Callable[[Any], str]
-Column = str | tuple[str, str] | tuple[str, str, Show]  # the title, the key in a row if it differs, and the format
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table for printing: every cell is a string."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
+Rows = Sequence[Mapping[str, Any]]  # by title of the column; those of the first row, which others may leave empty
 
 
 @dataclass(frozen=True)
 class Report:
-    """One analysis in three forms: values, tables with notes, and a figure."""
+    """One analysis in three forms: values, tables by title with notes, and a figure."""
 
     values: dict[str, Any]
     draw: Draw
     size: Size
-    tables: list[TextTable] = field(default_factory=list)
+    tables: Mapping[str, Rows] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def introduced(self, values: dict[str, Any], notes: list[str]) -> Report:
-        """The same report with further values and notes in front of its own."""
-        return replace(self, values={**values, **self.values}, notes=[*notes, *self.notes])
 
-
-def table(title: str, rows: Iterable[Row], columns: Sequence[Column]) -> TextTable:
-    """Rows of values as a table for printing, e.g. with columns ["client", ("mean p", "p"), ("k", "k", general)]."""
-    complete = [(c, c, text) if isinstance(c, str) else c if len(c) == 3 else (*c, text) for c in columns]
-    cells = [[_cell(row, key, show) for _, key, show in complete] for row in rows]
-    return TextTable(title, [title for title, _, _ in complete], cells)
-
-
-def _cell(row: Row, key: str, show: Show) -> str:
-    """The printed value; "bound.noise" is row["bound"]["noise"], and a key that a row does not have is left empty."""
-    value: Any = row
-    for part in key.split("."):
-        if value is not None and part not in value:
-            return ""
-        value = None if value is None else value[part]
-    return show(value)
+def cells(rows: Rows) -> list[list[str]]:
+    """A table for printing."""
+    return [[text(row.get(column, "")) for column in rows[0]] for row in rows]
 
 
 def text(value: Any) -> str:
@@ -74,13 +47,13 @@ def general(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:g}"
 
 
-def or_else(word: str, show: Show = text) -> Show:
-    """A format that prints `word` if there is no value or it is infinite."""
-    return lambda value: word if value is None or math.isinf(value) else show(value)
+def or_else(value: float | None, word: str) -> float | str:
+    """The value, or `word` if there is none or it is infinite."""
+    return word if value is None or math.isinf(value) else value
 
 
-def interval(ends: Sequence[float]) -> str:
-    return f"{short(ends[0])} … {short(ends[1])}"
+def interval(low: float, high: float) -> str:
+    return f"{short(low)} … {short(high)}"
 
 
 def plain(value: Any) -> Any:

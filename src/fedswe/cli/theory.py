@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.analysis.report import Report
+from fedswe.analysis.report import Report, cells
 from fedswe.cli.arguments import Json, numbers, split
 from fedswe.cli.console import console, print_json, print_table
 from fedswe.errors import FedsweError, suggestion
@@ -45,7 +45,7 @@ def assumption(
     plot: Plot = None,
 ) -> None:
     """Is Assumption 1 satisfied, with which window P and delta?"""
-    from fedswe.analysis.assumption import assumption_report
+    from fedswe.analysis.absence import assumption_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -61,7 +61,7 @@ def staleness(
     plot: Plot = None,
 ) -> None:
     """How long are clients unavailable, and how large are their echoes?"""
-    from fedswe.analysis.staleness import staleness_report
+    from fedswe.analysis.absence import staleness_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -79,7 +79,7 @@ def mixing(
     plot: Plot = None,
 ) -> None:
     """How well are the clients connected: rho_k and its bounds."""
-    from fedswe.analysis.mixing import mixing_report
+    from fedswe.analysis.convergence import mixing_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -98,7 +98,7 @@ def rates(
     plot: Plot = None,
 ) -> None:
     """Which learning rates does the theorem allow; its bound term by term, with the constants of the task."""
-    from fedswe.analysis.rates import rates_report
+    from fedswe.analysis.convergence import rates_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon, needs_task=True)
@@ -165,19 +165,16 @@ def deliver(report: Report, as_json: bool, plot: Path | None, clients: Scenario 
     """Draw a report if asked for, and print it as tables and notes or as JSON."""
     from fedswe.plotting import save
 
-    lead = clients.notes() if clients is not None else []
-    if clients is not None:
-        report = report.introduced(clients.values(), lead)
     if plot is not None:
         save(report.draw, report.size, plot)
     if as_json:
-        print_json(report.values)
+        print_json({**(clients.values() if clients is not None else {}), **report.values})
         return
-    for note in report.notes[: len(lead)]:
+    for note in clients.notes() if clients is not None else []:
         console.print(note)
-    for sheet in report.tables:
-        print_table(sheet.title, sheet.columns, sheet.rows, numbers=True)
-    for note in report.notes[len(lead) :]:
+    for title, rows in report.tables.items():
+        print_table(title, list(rows[0]), cells(rows), numbers=True)
+    for note in report.notes:
         console.print(note)
     if plot is not None:
         console.print(f"figure    {plot}")

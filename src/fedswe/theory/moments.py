@@ -12,7 +12,7 @@ every m. Expectations are over availability, noise and the optima; no sampling.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,34 +61,44 @@ class NoisyQuadratics:
 
 
 @dataclass(frozen=True)
-class ExpectedErrors:
-    """Means over clients of expected squares, before a round or averaged over rounds."""
+class MeanErrors:
+    """Expected squares averaged over rounds; x̄ is the mean over all M regular and virtual clients."""
 
-    server_gradient: float  # E‖∇F(x)‖²
-    client_mean_gradient: float  # E‖∇F‖² at the mean of the m clients' models
-    mean_gradient: float  # E‖∇F(x̄)‖², x̄ the mean over all M regular and virtual clients
-    auxiliary_gradient: float  # E‖∇F(z̄)‖²
-    approximation: float  # (1/M) Σ_{i≤m} E‖x_i - z_i‖²
-    auxiliary_consensus: float  # (1/M) Σ_{i≤M} E‖z_i - z̄‖²
-    regular_auxiliary_consensus: float  # the same over the m regular clients, still over M
+    mean_gradient: float  # E‖∇F(x̄)‖²
     consensus: float  # (1/M) Σ_{i≤M} E‖x_i - x̄‖²
 
 
-def expected_errors(problem: NoisyQuadratics, round_: int) -> ExpectedErrors:
-    """The errors after ``round_`` rounds; at round 0 all models are the start."""
-    require(round_ >= 0, f"round {round_} must be at least 0")
-    state, power = _start(problem), _transition(problem)
-    while round_:
-        if round_ % 2:
-            state = power @ state
-        power, round_ = power @ power, round_ // 2
-    return _errors(problem, state)
+def mean_errors(problem: NoisyQuadratics, rounds: int) -> MeanErrors:
+    """The errors averaged over t = 0..T-1, as in the theorem."""
+    moments, m, k = mean_moments(problem, rounds), problem.clients, problem.k
+    total, model, optimum = m + k, *np.eye(_SIZE)[[0, 3]]
+    gradient = problem.curvature**2 * moments.square(k / total, model / total - optimum / m)
+    regular = m / total * moments.square(-k / total, -model / total, model)
+    virtual = k / total * moments.square(1.0 - k / total, -model / total)
+    return MeanErrors(max(gradient, 0.0), max(regular + virtual, 0.0))  # squares: below 0 is rounding
 
 
-def mean_errors(problem: NoisyQuadratics, rounds: int) -> ExpectedErrors:
-    """The errors averaged over t = 0..T-1, as in the theorem; O(log T) products of small matrices."""
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The second moments of one round, or their mean over rounds."""
+
+    clients: int
+    state: FloatArray
+
+    def square(self, of_server: float, of_all: FloatArray, of_one: FloatArray | None = None) -> float:
+        """E of (α x + Σ_l β·Y_l + γ·Y_i)²."""
+        m = self.clients
+        server, cross, own, other, *_ = (part[0] for part in _unpack(self.state[None]))
+        gamma = np.zeros(_SIZE) if of_one is None else of_one
+        value = of_server**2 * server + 2 * of_server * (gamma + m * of_all) @ cross + gamma @ own @ gamma
+        value += 2 * gamma @ (own + (m - 1) * other) @ of_all
+        return float(value + m * of_all @ (own + (m - 1) * other) @ of_all)
+
+
+def mean_moments(problem: NoisyQuadratics, rounds: int) -> Moments:
+    """Of t = 0..T-1; O(log T) products of small matrices."""
     require(rounds >= 1, f"{rounds} rounds: use at least 1")
-    power, total = _transition(problem), np.eye(_WIDTH)  # W and Σ_{t<1} W^t
+    power, total = transition(problem), np.eye(_WIDTH)  # W and Σ_{t<1} W^t
     summed, shift = np.zeros((_WIDTH, _WIDTH)), np.eye(_WIDTH)
     left = rounds
     with np.errstate(over="ignore", invalid="ignore"):  # rates that diverge: the errors are not finite
@@ -96,10 +106,11 @@ def mean_errors(problem: NoisyQuadratics, rounds: int) -> ExpectedErrors:
             if left % 2:
                 summed, shift = summed + shift @ total, shift @ power
             total, power, left = total + power @ total, power @ power, left // 2
-        return _errors(problem, summed @ _start(problem) / rounds)
+        return Moments(problem.clients, summed @ start(problem) / rounds)
 
 
-def _start(problem: NoisyQuadratics) -> FloatArray:
+def start(problem: NoisyQuadratics) -> FloatArray:
+    """The moments before round 0, where all models are the start."""
     x2, u2 = problem.start**2, problem.spread**2
     own = np.zeros((_SIZE, _SIZE))
     own[:2, :2], own[2:, 2:] = x2, u2
@@ -108,7 +119,7 @@ def _start(problem: NoisyQuadratics) -> FloatArray:
     return np.concatenate([[x2], [x2, x2, 0, 0], own.ravel(), other.ravel(), [1.0, 1.0, 1.0]])
 
 
-def _transition(problem: NoisyQuadratics) -> FloatArray:
+def transition(problem: NoisyQuadratics) -> FloatArray:
     """The matrix of one round on the moments."""
     return _advance(problem, _SetWeights.of(problem), np.eye(_WIDTH)).T
 
@@ -194,41 +205,3 @@ def _unpack(states: FloatArray) -> tuple[FloatArray, ...]:
     square = (len(states), _SIZE, _SIZE)
     own, other = states[:, 1 + _SIZE : cut].reshape(square), states[:, cut : cut + _SIZE**2].reshape(square)
     return (states[:, 0], states[:, 1 : 1 + _SIZE], own, other, *states[:, -3:].T)
-
-
-def _errors(problem: NoisyQuadratics, state: FloatArray) -> ExpectedErrors:
-    m, k, c = problem.clients, problem.k, problem.curvature
-    total = m + k
-    server, cross, own, other, *_ = (part[0] for part in _unpack(state[None]))
-
-    def square(of_server: float, of_all: FloatArray, of_one: FloatArray | None = None) -> float:
-        """E of (α x + Σ_l β·Y_l + γ·Y_i)²."""
-        gamma = np.zeros(_SIZE) if of_one is None else of_one
-        value = of_server**2 * server + 2 * of_server * (gamma + m * of_all) @ cross + gamma @ own @ gamma
-        value += 2 * gamma @ (own + (m - 1) * other) @ of_all
-        return float(value + m * of_all @ (own + (m - 1) * other) @ of_all)
-
-    b = problem.local_lr * problem.lr * problem.steps * c
-    model, optimum = np.eye(_SIZE)[0], np.eye(_SIZE)[3]
-    distance = b * np.array([-1.0, 1.0, -1.0, 1.0])  # x_i - z_i = b(e_i - 1)(x_i - u_i)
-    auxiliary = model - distance
-
-    def regular(of_client: FloatArray) -> float:
-        """(1/M) Σ over regular clients of the squared distance from the mean over all."""
-        return m / total * square(-k / total, -of_client / total, of_client)
-
-    def virtual(of_client: FloatArray) -> float:
-        return k / total * square(1.0 - k / total, -of_client / total)
-
-    values = {
-        "server_gradient": c**2 * square(1.0, -optimum / m),
-        "client_mean_gradient": c**2 * square(0.0, (model - optimum) / m),
-        "mean_gradient": c**2 * square(k / total, model / total - optimum / m),
-        "auxiliary_gradient": c**2 * square(k / total, auxiliary / total - optimum / m),
-        "approximation": m / total * square(0.0, 0.0 * model, distance),
-        "auxiliary_consensus": regular(auxiliary) + virtual(auxiliary),
-        "regular_auxiliary_consensus": regular(auxiliary),
-        "consensus": regular(model) + virtual(model),
-    }
-    # Squares: below 0 is rounding.
-    return ExpectedErrors(**{field.name: max(values[field.name], 0.0) for field in fields(ExpectedErrors)})

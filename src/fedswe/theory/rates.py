@@ -1,4 +1,4 @@
-"""Learning-rate conditions, and the bounds of the theorem and of the corollary, term by term.
+"""The learning rates that the theorem admits, and the bound of the corollary, term by term.
 
 ``local_lr`` is η_l, ``lr`` η_g, ``steps`` s, ``smoothness`` L, ``period`` P_δ, ``clients`` m, and M = m + k.
 ``rho`` is the number ρ_k of ``fedswe.theory.mixing``, δ and δ_max are those of ``fedswe.theory.assumption``, and
@@ -63,7 +63,7 @@ def theorem_rate_limits(
 
     η_l η_g ≤ δ(1-ρ_k)√m / (96 s L √(P M((P-1)²δ²+1)(β²+1))),   η_l ≤ δ / (216 s L √(((P-1)²δ²+1)(β²+1))).
 
-    They imply ``descent_product_limit`` and ``perturbation_local_limit``.
+    They imply those of the descent lemma, η_l η_g ≤ 1/(8sL), and of the perturbation lemma, η_l ≤ 1/(4sL).
     """
     check_availability(rho, delta, period, clients, k)
     check_problem(steps=steps, smoothness=smoothness, beta=beta)
@@ -77,58 +77,11 @@ def theorem_rate_limits(
     )
 
 
-def descent_product_limit(*, steps: int, smoothness: float) -> float:
-    """The condition of the descent lemma: η_l η_g ≤ 1/(8sL)."""
-    check_problem(steps=steps, smoothness=smoothness)
-    return 1.0 / (8.0 * steps * smoothness)
-
-
-def perturbation_local_limit(*, steps: int, smoothness: float) -> float:
-    """The condition of the multi-step perturbation lemma, stated in its proof: η_l ≤ 1/(4sL)."""
-    check_problem(steps=steps, smoothness=smoothness)
-    return 1.0 / (4.0 * steps * smoothness)
-
-
-def theorem_bound(
-    *,
-    local_lr: float,
-    lr: float,
-    steps: int,
-    rounds: int,
-    initial_gap: float,
-    smoothness: float,
-    sigma_squared: float,
-    zeta: float,
-    delta: float,
-    delta_max: float,
-    period: int,
-    clients: int,
-    k: float,
-    rho: float,
-) -> ConvergenceBound:
-    """Theorem (z bar rate), constants 1: bounds (1/T)Σ_t E‖∇F(z̄^t)‖². ``initial_gap`` is F(z̄^0) - F*. η = η_l η_g:
-
-    (M/m)·gap/(ηsT) + (δ_max η L σ²/m)[(P-1)² + 1/δ²] + (M/m) η²s²L² P (σ²+ζ²)[(P-1)² + 1/δ²][1 + 1/(1-ρ_k)²].
-    """
-    check_availability(rho, delta, period, clients, k, delta_max)
-    check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared, zeta=zeta)
-    check_positive(local_lr=local_lr, lr=lr)
-    _check_run(rounds, initial_gap)
-    product, inflation = local_lr * lr, (clients + k) / clients
-    absence = (period - 1) ** 2 + 1.0 / delta**2
-    drift = (product * steps * smoothness) ** 2 * period * (sigma_squared + zeta**2)
-    return ConvergenceBound(
-        initial_gap=inflation * initial_gap / (product * steps * rounds),
-        noise=delta_max * product * smoothness * sigma_squared / clients * absence,
-        mixing=inflation * drift * absence * (1.0 + 1.0 / (1.0 - rho) ** 2),
-    )
-
-
 def corollary_rates(*, rounds: int, steps: int, smoothness: float, delta: float, clients: int) -> Rates:
     """The choice of Corollary (x bar rate): η_l = 1/(√T s L), η_g = √(s δ m)."""
     check_problem(steps=steps, smoothness=smoothness)
     check_delta(delta)
-    _check_run(rounds, 0.0)
+    check_run(rounds, 0.0)
     require(clients >= 1, f"{clients} clients: give at least one")
     return Rates(local_lr=1.0 / (math.sqrt(rounds) * steps * smoothness), lr=math.sqrt(steps * delta * clients))
 
@@ -166,7 +119,7 @@ def corollary_bound(
     """
     check_availability(rho, delta, period, clients, k, delta_max)
     check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared, zeta=zeta)
-    _check_run(rounds, initial_gap)
+    check_run(rounds, initial_gap)
     inflation, absence = (clients + k) / clients, (period - 1) ** 2 * delta**2 + 1.0
     drift = steps * clients * period / (delta * rounds) * (sigma_squared + zeta**2)
     return ConvergenceBound(
@@ -202,7 +155,8 @@ def check_positive(**values: float) -> None:
         require(math.isfinite(value) and value > 0.0, f"{name} = {value} must be a positive number")
 
 
-def _check_run(rounds: int, initial_gap: float) -> None:
+def check_run(rounds: int, initial_gap: float) -> None:
+    """Refuse a run without rounds, and a start below the minimum."""
     require(rounds >= 1, f"{rounds} rounds: use at least 1")
     require(
         math.isfinite(initial_gap) and initial_gap >= 0.0,

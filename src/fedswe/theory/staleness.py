@@ -102,17 +102,17 @@ def echo_counts(prob: npt.ArrayLike) -> FloatArray:
     return np.stack(counts)
 
 
-def horizon_echo_quantiles(prob: npt.ArrayLike, levels: npt.ArrayLike) -> IntArray:
-    """Quantiles of the echo over all participations of all clients in the T rounds: shape [levels].
+def echo_quantiles(counts: npt.ArrayLike, levels: npt.ArrayLike) -> IntArray:
+    """Quantiles of the echo, given the number of participations with echo r = 0, 1, …: shape [levels].
 
-    The law is N(r)/Σ_r N(r) with N(r) = Σ_i N_i(r), the long-run share of updates with echo r.
+    With N(r) = Σ_i N_i(r) of ``echo_counts`` the law is N(r)/Σ_r N(r), the long-run share of updates with echo r.
     """
     wanted = np.asarray(levels, dtype=np.float64)
     require(
         wanted.ndim == 1 and bool(((wanted > 0.0) & (wanted <= 1.0)).all()),
         "quantile levels must be a list of numbers in (0, 1]",
     )
-    below = np.cumsum(echo_counts(prob).sum(axis=1))
+    below = np.cumsum(counts)
     require(below[-1] > 0.0, "all probabilities are 0: no client ever reports")
     # Relative to the total, less rounding: level 1 is then always reached.
     reached = below >= wanted[:, None] * below[-1] * (1.0 - 1e-12)

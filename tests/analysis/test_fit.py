@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from fedswe.analysis.described import of_table
-from fedswe.analysis.fitted import Compared, fitted
+from fedswe.analysis.description import of_table
+from fedswe.analysis.fit import Compared, fit_trace
 
 
 def test_what_chains_cannot_do_is_said():
     """Turns of exactly ten rounds: chains have stays of any length."""
     turns = (np.arange(200)[:, None] // 10 + np.arange(20)) % 2 == 0
-    found = fitted(of_table("turns", turns), 600.0)
+    found = fit_trace(of_table("turns", turns), 600.0)
     rows = {row["statistic"]: row for row in found.values["statistics"]}
     assert rows["mean availability"]["met"]
     assert not rows["session, 95 %"]["met"]
@@ -21,14 +21,14 @@ def test_devices_that_leave_the_record_are_noticed():
     rng = np.random.default_rng(0)
     rows = rng.random((300, 60)) < 0.4
     rows[100:, ::2] = False
-    notes = fitted(of_table("left", rows), 600.0).notes
+    notes = fit_trace(of_table("left", rows), 600.0).notes
     assert any("observed for a part of the time only" in note for note in notes)
 
 
-def test_one_client_and_few_rounds_can_be_fitted():
+def test_one_client_and_few_rounds_can_be_fit_trace():
     rng = np.random.default_rng(1)
     for shape in ((300, 1), (4, 5)):
-        assert fitted(of_table("small", rng.random(shape) < 0.5), 600.0).values["clients"] == shape[1]
+        assert fit_trace(of_table("small", rng.random(shape) < 0.5), 600.0).values["clients"] == shape[1]
 
 
 def test_a_statistic_that_the_trace_does_not_have_is_not_missed():

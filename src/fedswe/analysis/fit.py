@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedswe.analysis.description import Described
-from fedswe.analysis.report import TextTable, short, table
+from fedswe.analysis.report import Rows, short
 from fedswe.availability import DailyMarkov
 from fedswe.availability.daily_fit import check_fit, edges, fit, generated, rhythm
 from fedswe.availability.statistics import DAY, QUANTILES, Record, Statistics, gini, quantile, statistics
@@ -38,14 +38,15 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fit:
     model: DailyMarkov
     values: dict[str, Any]
-    table: TextTable
+    title: str
+    rows: Rows
     notes: list[str]
 
 
-def fitted(given: Described, round_seconds: float) -> Fitted:
+def fit_trace(given: Described, round_seconds: float) -> Fit:
     """Fit, generate, compare. The statistics are those of the rounds; lengths are in rounds."""
     record = given.record
     check_fit(record, given.name)
@@ -54,6 +55,7 @@ def fitted(given: Described, round_seconds: float) -> Fitted:
     copy = generated(model, record, CLIENTS, _SEED)
     rows = compared(record, copy, round_seconds)
     notes = [*given.notes, *_verdict(record, copy, rows, round_seconds)]
+    compared_rows = [{"statistic": r.what, "trace": r.trace, "generated": r.generated, "met": r.met} for r in rows]
     values = {
         "name": given.name,
         "clients": record.m,
@@ -61,14 +63,11 @@ def fitted(given: Described, round_seconds: float) -> Fitted:
         "round_seconds": round_seconds,
         "generated_clients": CLIENTS,
         "availability": {"name": "daily_markov", **vars(model)},
-        "statistics": [{"statistic": r.what, "trace": r.trace, "generated": r.generated, "met": r.met} for r in rows],
+        "statistics": compared_rows,
         "notes": notes,
     }
-    shown = [
-        {"statistic": r.what, "trace": r.trace, "generated": r.generated, "met": "yes" if r.met else "no"} for r in rows
-    ]
     title = f"{given.name}: {record.m} clients, {CLIENTS} generated; lengths in rounds of {round_seconds:g} s"
-    return Fitted(model, values, table(title, shown, ["statistic", "trace", "generated", "met"]), notes)
+    return Fit(model, values, title, [{**row, "met": "yes" if row["met"] else "no"} for row in compared_rows], notes)
 
 
 # statistics ------------------------------------------------------------------------------------------------
