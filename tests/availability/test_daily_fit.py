@@ -6,8 +6,7 @@ import pytest
 from fedswe.availability import DailyMarkov
 from fedswe.availability.daily_fit import edges, fit, generated, rhythm
 from fedswe.availability.model import Population
-from fedswe.availability.runs import Runs
-from fedswe.availability.statistics import Record, transitions
+from fedswe.availability.statistics import Record, Runs, transitions
 
 
 def record(model, m, rounds, seed=7, seen=None):

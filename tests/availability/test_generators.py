@@ -1,6 +1,7 @@
 """Generators: each follows its law, keeps its guarantee, and gives the same rounds in any order."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,24 +12,15 @@ from fedswe.availability import (
     Always,
     Cyclic,
     DailyMarkov,
-    DataSize,
-    Incremental,
     JoinLeave,
-    LabelCount,
-    LabelTurns,
-    LogNormal,
-    LowestLabel,
     Markov,
-    NeverEmpty,
     Outages,
     Periodic,
-    Regularised,
-    RoundRobin,
     Sampled,
     Sine,
     Stationary,
 )
-from fedswe.availability.daily_markov import DailyChains
+from fedswe.availability.markov import DailyChains
 from fedswe.availability.model import Population
 from fedswe.engine.base import availability_of
 from fedswe.errors import FedsweError
@@ -36,8 +28,18 @@ from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import populate
 from fedswe.theory.assumption import delta_profile, realised_staleness, smallest_period, window_delta
 
+PEERS = Path(__file__).parents[2] / "examples" / "availability"
+PLUGINS = {
+    "of_data": ("LowestLabel", "LabelCount", "LabelTurns", "DataSize", "LogNormal"),
+    "turns": ("RoundRobin", "Incremental", "Regularised"),
+    "never_empty": ("NeverEmpty",),
+}
+PEER_NAMES = [f"{PEERS}/{file}.py:{name}" for file, names in PLUGINS.items() for name in names]
+LowestLabel, LabelCount, LabelTurns, DataSize, LogNormal, RoundRobin, Incremental, Regularised, NeverEmpty = (
+    registry.resolve("availability", name) for name in PEER_NAMES
+)
 RECORDS = ("mask", "intervals")
-NAMES = [name for name in registry.names("availability") if name not in RECORDS]
+NAMES = [name for name in registry.names("availability") if name not in RECORDS] + PEER_NAMES
 
 
 def population(m, seed=0):
@@ -277,7 +279,7 @@ def test_what_depends_on_what_is_known():
     assert JoinLeave(Sine()).dependence() == "none"
 
 
-# models of peers -------------------------------------------------------------------------------------------
+# models of peers, in examples/availability -------------------------------------------------------------------
 LABELS = np.array([[0.5, 0.0, 0.0, 0.5], [0.0, 1.0, 0.0, 0.0], [0.0, 0.2, 0.8, 0.0], [0.25, 0.25, 0.25, 0.25]])
 WHO = Population(4, realised=LABELS, sizes=np.array([4, 1, 16, 9]))
 
@@ -300,7 +302,7 @@ def test_probabilities_of_labels_and_sizes():
 
 def test_the_number_of_samples_is_that_of_the_task():
     problem, schedule = populate(
-        load(None, ["availability.name=data_size", "task.clients=6", "availability.exponent=1"])
+        load(None, [f"availability.name={PEERS}/of_data.py:DataSize", "task.clients=6", "availability.exponent=1"])
     )
     sizes = problem.samples.sizes(np.arange(6))
     np.testing.assert_array_equal(problem.sizes, sizes)

@@ -242,7 +242,7 @@ def test_the_example_runs(tmp_path):
 
 def test_a_row_without_a_device_is_named(tmp_path):
     (tmp_path / "log.csv").write_text("device,start,end\na,0,600\n,0,600\n")
-    with pytest.raises(FedsweError, match=r"the client \(line 3, column 1\) is empty"):
+    with pytest.raises(FedsweError, match=r"the client \(line 3\) is empty"):
         Intervals(str(tmp_path / "log.csv")).rounds()
 
 

@@ -7,7 +7,7 @@ from fedswe.availability import interval_log
 from fedswe.availability.log import observation_of
 from fedswe.errors import FedsweError, FedsweWarning
 from tests.availability.test_interval_log import devices
-from tests.availability.test_trace_formats import written
+from tests.availability.test_traces import written
 
 
 def test_what_lies_outside_of_the_observed_times_is_cut_off(tmp_path):

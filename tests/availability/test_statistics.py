@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedswe.availability.runs import Runs
-from fedswe.availability.statistics import Record, quantile, statistics
+from fedswe.availability.statistics import Record, Runs, quantile, statistics
 
 
 def runs(table):

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.availability.daily_markov import HOURS, DailyChains, DailyMarkov
+from fedswe.availability.markov import HOURS, DailyChains, DailyMarkov
 from fedswe.availability.model import Population
-from fedswe.availability.runs import Runs
 from fedswe.availability.schedule import Bools, Floats, Schedule
-from fedswe.availability.statistics import Record, beta_with, transitions
+from fedswe.availability.statistics import Record, Runs, beta_with, transitions
 from fedswe.core import keys
 from fedswe.errors import require
 

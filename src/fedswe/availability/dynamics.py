@@ -1,15 +1,16 @@
-"""Models that every client follows in the same way: always, stationary, staircase, sine, interleaved sine."""
+"""Models in which every client is drawn for itself, or has its turn: always, stationary, sine, groups, an adversary."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedswe.availability.model import Availability, Population, Probabilistic
-from fedswe.availability.schedule import Bernoulli, Floats, Schedule
+from fedswe.availability.model import Availability, Dependence, Population, Probabilistic
+from fedswe.availability.schedule import Bernoulli, Bools, Defined, Floats, Schedule
+from fedswe.core import keys
 from fedswe.errors import require
 
 
@@ -96,6 +97,146 @@ class InterleavedSine(Sine):
     def probabilities(self, t: int, base: Floats) -> Floats:
         prob = super().probabilities(t, base)
         return np.where(prob >= self.cutoff, prob, 0.0)
+
+
+@dataclass(frozen=True)
+class Alternating(Probabilistic):
+    """The first half of the clients in the first half of each period, the others in the second half."""
+
+    period: int = 100  # P, rounds of one period; the window of each group has P/2 rounds
+    inside: Literal["static", "staircase"] = "static"  # p_i in the own window, or p_i and low * p_i in turns
+    low: float = 0.4  # factor of p_i on the lower step of the staircase
+    stair_period: int = 50  # rounds of one full stair inside the window; the paper gives none, 50 fills its window
+
+    title: ClassVar[str] = "two groups, available in turns of period/2 rounds; p_i^t = p_i f(t) in the own window"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_period(self.period, least=2)
+        require(self.period % 2 == 0, f"period must be even (two windows of period/2), not {self.period}")
+        require(0 <= self.low <= 1, f"low must be within [0, 1], not {self.low:g}")
+        require(
+            self.inside == "static" or 2 <= self.stair_period <= self.period - 2,
+            f"stair_period must be from 2 to {self.period - 2} for a step down in windows of {self.period // 2} "
+            f"rounds, not {self.stair_period}",
+        )
+
+    def factor(self, t: int, m: int) -> Floats:
+        window, inside = divmod(t % self.period, self.period // 2)
+        second = np.arange(m) >= (m + 1) // 2
+        stair = self.inside == "staircase" and 2 * (inside % self.stair_period) >= self.stair_period
+        return np.where(second == bool(window), self.low if stair else 1.0, 0.0)
+
+    def cycle(self) -> int:
+        return self.period
+
+
+@dataclass(frozen=True)
+class Cyclic(Probabilistic):
+    """Client i belongs to group i mod `groups`; only one group can be available, the next one after `turn` rounds."""
+
+    groups: int = 5  # number of groups
+    turn: int = 1  # consecutive rounds of a group; 100 in the periodic availability of gFedAvg's experiments
+
+    title: ClassVar[str] = "p_i^t = p_i when i mod groups = floor(t / turn) mod groups, else 0"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.groups >= 1, f"groups must be at least 1, not {self.groups}")
+        require(self.turn >= 1, f"turn must be at least 1 round, not {self.turn}")
+
+    def factor(self, t: int, m: int) -> Floats:
+        return np.where(np.arange(m) % self.groups == t // self.turn % self.groups, 1.0, 0.0)
+
+    def cycle(self) -> int:
+        return self.groups * self.turn
+
+
+@dataclass(frozen=True)
+class Periodic(Probabilistic):
+    """Each client in turns: available for max(1, round(period p_i)) rounds, then not for the rest of the period.
+
+    The first turn begins in a round drawn uniformly from those in which a client is not available, so that no turn is
+    under way at round 0. At least one round of each period is without the client, which makes it one round longer for
+    p_i = 1. p_i^t is the probability over the draw of the first turn. FedAU's cyclic participation.
+    """
+
+    period: int = 100  # rounds from the beginning of a turn to that of the next
+
+    title: ClassVar[str] = "turns of period * p_i rounds, from a random first round on"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_period(self.period)
+        require(self.stream == "keyed", 'the periodic model has no legacy stream: use stream = "keyed"')
+
+    def factor(self, t: int, m: int) -> float:
+        return 1.0
+
+    def dependence(self) -> Dependence:
+        return "rounds"
+
+    def schedule(self, who: Population, seed: int) -> Schedule:
+        base = self.base(who, seed)
+        on = np.maximum(1, np.round(self.period * base)).astype(np.int64)
+        off = np.maximum(1, self.period - on)
+        draws = keys.uniform(seed, "first turns", np.arange(who.m)).numpy()
+        first = np.floor(draws * off).astype(np.int64)
+        never = base == 0
+
+        def prob(t: int) -> Floats:
+            place = t % (on + off)
+            offsets = np.minimum(place, off - 1) - np.maximum(place - on + 1, 0) + 1  # that put the place into a turn
+            return np.where(never, 0.0, np.maximum(offsets, 0) / off)
+
+        def sample(t: int) -> Bools:
+            return np.asarray((t >= first) & ((t - first) % (on + off) < on) & ~never)
+
+        return Defined(who.m, None, prob, sample)
+
+
+@dataclass(frozen=True)
+class Adversarial(Availability):
+    """The least availability that Assumption 1 allows with this delta and P_delta = period, at the worst time.
+
+    Each client is available in exactly c = ceil(delta * period) consecutive rounds of every window of `period` rounds
+    that begins at a multiple of it. Clients are sorted by the mean of their labels (by number if they have none) and
+    cut into groups, so that clients with similar data are available together and others are not. The blocks of the
+    groups are spread evenly over the window, from its first c rounds to its last; every second window is mirrored. The
+    first and the last group then have 2 c rounds in a row and are away for 2 (period - c), the longest absence that the
+    guarantee allows. Nothing is random: p_i^t is 0 or 1.
+    """
+
+    delta: float = 0.1  # share of the rounds of every window in which each client is available
+    period: int = 100  # rounds of a window
+    groups: int = 2  # groups of clients with similar labels, each available at another time
+
+    title: ClassVar[str] = "deterministic; every client in a share delta of each window, at the worst time"
+
+    def __post_init__(self) -> None:
+        check_period(self.period)
+        require(0 < self.delta <= 1, f"delta must be in (0, 1], not {self.delta:g}")
+        require(self.groups >= 1, f"groups must be at least 1, not {self.groups}")
+
+    def cycle(self) -> int:
+        return 2 * self.period
+
+    def schedule(self, who: Population, seed: int) -> Schedule:
+        length = max(1, math.ceil(self.delta * self.period - 1e-9))
+        free = self.period - length
+        order = np.arange(who.m)
+        if who.realised is not None:
+            order = np.argsort(who.realised @ np.arange(who.realised.shape[1]), kind="stable")
+        group = np.empty(who.m, dtype=np.int64)
+        group[order] = np.arange(who.m) * self.groups // who.m
+        first = group * free // max(1, self.groups - 1)
+
+        def sample(t: int) -> Bools:
+            window, place = divmod(t, self.period)
+            begins = free - first if window % 2 else first
+            return np.asarray((begins <= place) & (place < begins + length))
+
+        return Defined(who.m, None, lambda t: sample(t).astype(np.float64), sample)
 
 
 def check_period(period: int, least: int = 1) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.availability import interval_log, timestamps
 from fedswe.availability.log import Log
 from fedswe.availability.model import Population
-from fedswe.availability.recorded import Recorded
-from fedswe.availability.round_times import RoundTimes
-from fedswe.availability.runs import Runs
+from fedswe.availability.recording import Recorded
 from fedswe.availability.schedule import Bools, Floats, Schedule
-from fedswe.availability.sessions import LogSessions
+from fedswe.availability.sessions import LogSessions, RoundTimes
+from fedswe.availability.statistics import Runs
 from fedswe.core import keys
 from fedswe.errors import FedsweError, require
 
@@ -63,7 +62,9 @@ class Intervals(Recorded):
 
         `keys` are parameters such as round_seconds=600.
         """
-        content = interval_log.from_memory(log, "the log of Intervals.from_array")
+        from fedswe.availability.interval_log import from_memory
+
+        content = from_memory(log, "the log of Intervals.from_array")
         return cls._holding(content.digest(), content, keys)
 
     def rounds(self) -> int | None:
@@ -71,30 +72,28 @@ class Intervals(Recorded):
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         log = self.log()
-        origin, length = self._window(log)
-        device = self._devices(log, who.m, seed)
-        record = Online(log, device, RoundTimes(origin, self.round_seconds), length, self.during, self.wrap)
-        return self._checked(record, log.name)
+        return self._checked(self._online(log, log, who.m, seed), log.name)
 
     def runs(self, m: int, seed: int) -> tuple[Runs, Runs | None]:
         """In which rounds of the log each client is available, and was observed; None if the log does not say it."""
         log = self.log()
+        available = self._online(log, log, m, seed).runs
+        return available, None if log.observed is None else self._online(log.observed, log, m, seed).runs
+
+    def _online(self, part: Log, log: Log, m: int, seed: int) -> Online:
+        """Part of a log in rounds: itself, or when its devices were observed."""
         origin, length = self._window(log)
-        device = self._devices(log, m, seed)
         times = RoundTimes(origin, self.round_seconds)
-        available, *observed = (
-            Online(part, device, times, length, self.during, self.wrap).runs
-            for part in (log, log.observed)
-            if part is not None
-        )
-        return available, next(iter(observed), None)
+        return Online(part, self._devices(log, m, seed), times, length, self.during, self.wrap)
 
     def begins(self) -> float:
         """When round 0 begins, in seconds."""
         return self._window(self.log())[0]
 
     def log(self) -> Log:
-        log: Log = self._content() if self.digest else interval_log.read(self.file, self.observed_file)
+        from fedswe.availability.interval_log import read
+
+        log: Log = self._content() if self.digest else read(self.file, self.observed_file)
         return log
 
     def _window(self, log: Log) -> tuple[float, int]:
@@ -121,11 +120,13 @@ class Intervals(Recorded):
         if log.dated != isinstance(given, str):
             raise wrong
         try:
-            seconds = timestamps.seconds(given)[0] if isinstance(given, str) else float(given)
+            if isinstance(given, str):
+                time = datetime.fromisoformat(given.strip())
+                given = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
         except ValueError:
             raise wrong from None
-        require(math.isfinite(seconds), str(wrong))
-        return seconds
+        require(math.isfinite(given), str(wrong))
+        return float(given)
 
     def _devices(self, log: Log, m: int, seed: int) -> Integers:
         """The device of each client; numbers from log.devices on are devices that were never online."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.availability.columns import Array
 from fedswe.availability.schedule import Floats
 from fedswe.errors import require, warn
 
@@ -25,7 +24,7 @@ class Log:
     """
 
     name: str
-    labels: Array  # the ids of the devices: whole numbers, or texts
+    labels: npt.NDArray[Any]  # the ids of the devices: whole numbers, or texts
     offset: Integers  # the intervals of device k are offset[k] to offset[k + 1] - 1
     start: Floats  # seconds, of timestamps those since 1970
     end: Floats
@@ -35,7 +34,7 @@ class Log:
     @property
     def names(self) -> list[Any]:
         """The ids of the devices, as whole numbers or texts."""
-        return [label.decode("latin-1") if isinstance(label, bytes) else label for label in self.labels.tolist()]
+        return list(self.labels.tolist())
 
     @property
     def ids(self) -> Integers | None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from fedswe.availability import table
 from fedswe.availability.model import Population
-from fedswe.availability.recorded import Recorded
+from fedswe.availability.recording import Recorded
 from fedswe.availability.schedule import Bools, Floats, Schedule
-from fedswe.availability.table import Table
 from fedswe.errors import require
+
+if TYPE_CHECKING:
+    from fedswe.availability.round_table import Table
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Mask(Recorded):
     prob_file: str = ""  # table of probabilities, one row for each round or one for all; fedavg_known needs it
     key: str = ""  # name of the array in file, if that is an .npz with several
     prob_key: str = ""  # name of the array in prob_file, if that is an .npz with several
+    orient: Literal["", "rounds", "clients"] = ""  # what the rows are; empty: rounds, but refused where it is unclear
 
     title: ClassVar[str] = "the available clients of each round, from a table"
 
@@ -41,10 +43,15 @@ class Mask(Recorded):
     def from_array(cls, array: Any, probabilities: Any = None, **keys: Any) -> Self:
         """A mask from an array, a tensor, nested lists or a data frame: a row per round, a column per client.
 
-        `probabilities` has a row for each round, or one for all. `keys` are parameters such as prob="estimate".
+        `probabilities` has a row for each round, or one for all. `keys` are parameters such as prob="estimate"; with
+        orient="clients", rows and columns of both are exchanged.
         """
-        mask = table.from_array(array, "the array of Mask.from_array")
-        prob = None if probabilities is None else table.from_array(probabilities, "probabilities of Mask.from_array")
+        from fedswe.availability.round_table import from_array
+
+        orient = keys.pop("orient", "")
+        mask = from_array(array, "the array of Mask.from_array", orient)
+        named = "probabilities of Mask.from_array"
+        prob = None if probabilities is None else from_array(probabilities, named, orient)
         require(prob is None or keys.get("prob") != "estimate", 'probabilities and prob="estimate" exclude each other')
         content = Tables(mask, prob)
         content.check()
@@ -69,12 +76,14 @@ class Mask(Recorded):
         if self.digest:
             found: Tables = self._content()
             return found
-        mask = table.read(self.file, "availability.file", self.key, "availability.key")
-        if not self.prob_file:
-            return Tables(mask, None)
-        return Tables(
-            mask, table.read(self.prob_file, "availability.prob_file", self.prob_key, "availability.prob_key")
+        from fedswe.availability.round_table import read
+
+        mask, prob = (
+            read(file, f"availability.{name}file", key, f"availability.{name}key", self.orient) if file else None
+            for name, file, key in (("", self.file, self.key), ("prob_", self.prob_file, self.prob_key))
         )
+        assert mask is not None
+        return Tables(mask, prob)
 
 
 @dataclass(frozen=True, eq=False)

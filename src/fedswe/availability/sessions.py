@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.log import Log
-from fedswe.availability.recorded import Estimated
-from fedswe.availability.round_times import RoundTimes
+from fedswe.availability.recording import Estimated
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import require
 
@@ -18,6 +18,33 @@ Integers = npt.NDArray[np.int64]
 
 _MOST_SLOTS = 100_000  # of one round: beyond it, the settings are a mistake
 _LOOK_AHEAD = 10_000  # slots without enough clients, after which there is no other round
+
+
+@dataclass(frozen=True)
+class RoundTimes:
+    """Round t begins at origin + t * length, in floating-point arithmetic as it is written here."""
+
+    origin: float
+    length: float
+
+    def begin(self, t: npt.NDArray[Any]) -> Floats:
+        return np.asarray(self.origin + t * self.length)
+
+    def first_from(self, time: Floats) -> npt.NDArray[Any]:
+        """The first round that begins at this time or later."""
+        t = np.ceil((time - self.origin) / self.length)
+        t -= self.begin(t - 1) >= time  # the quotient is rounded
+        t += self.begin(t) < time
+        return t
+
+    def first_middle_from(self, time: Floats) -> npt.NDArray[Any]:
+        """The first round whose middle is at this time or later."""
+        return RoundTimes(self.origin + self.length / 2, self.length).first_from(time)
+
+    def ended_by(self, time: Floats) -> npt.NDArray[Any]:
+        """The number of rounds that have ended at this time."""
+        t = self.first_from(time)
+        return t - (self.begin(t) > time)
 
 
 class Sessions(Protocol):

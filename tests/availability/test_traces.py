@@ -9,8 +9,7 @@ import struct
 import numpy as np
 import pytest
 
-from fedswe.availability import interval_log
-from fedswe.availability.trace_formats import spans
+from fedswe.availability import interval_log, traces
 from fedswe.errors import FedsweError, FedsweWarning
 from tests.availability.test_interval_log import devices
 
@@ -120,7 +119,7 @@ def test_wrong_values_in_a_pickle_are_one_line(tmp_path, case):
 
 
 def test_a_small_pickle_cannot_name_a_list_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(spans, "LONGEST", 1000)
+    monkeypatch.setattr(traces, "LONGEST", 1000)
     shared = {"active": list(range(0, 200, 2)), "inactive": list(range(1, 200, 2)), "finish_time": 300}
     with pytest.raises(FedsweError, match="more than 1,000 intervals"):
         interval_log.read(written(tmp_path, "trace", pickle.dumps(dict.fromkeys(range(50), shared))))
@@ -174,61 +173,12 @@ def test_json_that_is_no_trace_is_one_line(tmp_path, text):
     assert "\n" not in str(raised.value)
 
 
-# .avt and .tab ---------------------------------------------------------------------------------------------
-def test_avt(tmp_path):
-    log = interval_log.read(written(tmp_path, "skype.avt", "# nodes\nn1 2 0 10 20 30\n\nn2 1 5.5 50\nn3 0\n"))
-    assert devices(log) == [[(0, 10), (20, 30)], [(5.5, 50)], []]
-    assert devices(log.observed) == [[(0, 50)]] * 3
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "n1",
-        "n1 x",
-        "n1 2 0 10",
-        "n1 1 a b",
-        "n1 1 5 nan",
-        "n1 1 9 5",
-        "n1 0",
-        "\xff",
-        "n1 \xb2 1 2",
-        "n1 " + "9" * 5000,
-    ],
-)
-def test_wrong_lines_of_avt_are_one_line(tmp_path, line):
-    with pytest.raises(FedsweError) as raised:
-        interval_log.read(written(tmp_path, "x.avt", line.encode("latin-1")))
-    assert "\n" not in str(raised.value)
-
-
-HEADER = "event_id\tcomponent_id\tnode_id\tplatform_id\tnode_name\tevent_type\tevent_start_time\tevent_end_time\n"
-
-
-@pytest.mark.parametrize("header", [HEADER, "#" + HEADER, HEADER.replace("end_time", "stop_time")])
-def test_failure_trace_archive(tmp_path, header):
-    rows = "0\t0\t4\t0\tx\t1\t100\t200\n1\t0\t4\t0\tx\t0\t200\t250\n2\t0\t9\t0\ty\t1\t0\t50\n3\t0\t9\t0\ty\t2\t0\t9\n"
-    log = interval_log.read(written(tmp_path, "event_trace.tab", header + rows))
-    assert devices(log) == [[(100, 200)], [(0, 50)]]
-    assert devices(log.observed) == [[(100, 250)], [(0, 50)]]
-    assert log.dated
-
-
-def test_wrong_rows_of_an_event_trace_are_one_line(tmp_path):
-    for row in ("1\t2\n", "0\t0\t4\t0\tx\t1\tabc\t9\n", "0\t0\t4\t0\tx\t0\t1\t9\n", "0\t0\t4\t0\tx\t1\t9\t1\n"):
-        with pytest.raises(FedsweError) as raised:
-            interval_log.read(written(tmp_path, "event_trace.tab", HEADER + row))
-        assert "\n" not in str(raised.value)
-
-
 # errors and tables -----------------------------------------------------------------------------------------
 def test_errors_name_the_device(tmp_path):
     entries = {"a": {"active": [1, 5], "inactive": [2, 3], "finish_time": 9}}
     entries = {"z": {"active": [1], "inactive": [2], "finish_time": 9}} | entries
     with pytest.raises(FedsweError, match=r"the end \(device 'a', interval 2\) is before the start"):
         interval_log.read(written(tmp_path, "trace", pickle.dumps(entries)))
-    with pytest.raises(FedsweError, match=r"the end \(device 'n2', interval 1\) is not a number of seconds"):
-        interval_log.read(written(tmp_path, "x.avt", "n1 2 1 2 3 4\nn0 0\nn2 1 5 nan\n"))
 
 
 def test_ids_that_a_table_cannot_hold_are_one_line(tmp_path):

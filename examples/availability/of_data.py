@@ -1,4 +1,7 @@
-"""Probabilities that follow from the data of a client, or from a lognormal draw: models of FLGo, MIFA and F3AST."""
+"""Probabilities that follow from the data of a client, or from a lognormal draw: models of FLGo, MIFA and F3AST.
+
+fedswe run availability.name=./examples/availability/of_data.py:LowestLabel availability.floor=0.1
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -80,7 +81,6 @@ def test_numpy_files(tmp_path):
 
 def test_parquet(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pandas.DataFrame(TABLE.astype(bool), columns=list("abcd"), index=pandas.date_range("2026", periods=3))
     frame.rename_axis("day").to_parquet(tmp_path / "mask.parquet")
     assert rows_of(Mask(str(tmp_path / "mask.parquet"))) == TABLE.tolist()
@@ -101,28 +101,28 @@ def test_arrays(array):
 
 
 def test_data_frames():
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     assert rows_of(Mask.from_array(pandas.DataFrame(TABLE, columns=list("abcd")))) == TABLE.tolist()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1,0,1,1\n1,0,x,1\n", "line 2, column 3: 'x' is not a number"),
-        ("# c\n\na,b,c,d\n1,0,1,1\n1,0,1\n", "line 5 has 3 columns, the rows before it have 4"),
-        (",a,b,c,d\n0,True,False,True,True\n1,True,False,ja,True\n", "line 3, column 4: 'ja' is not a number"),
-        ("a,b,c,d\n# c\n1,0,1,1\n\n1,3,1,1\n", r"must hold only 0 and 1, found 3 \(line 5, column 2\)"),
-        (",a,b,c,d\n0,1,0,1,7\n", r"found 7 \(line 2, column 5\)"),
+        ("1,0,1,1\n1,0,x,1\n", "line 2: 'x' is not a number"),
+        ("# c\n\na,b,c,d\n1,0,1,1\n1,0,1\n", "line 5: '' is not a number"),
+        ("1,0,1,1\n1,0,1,1,0\n", "Expected 4 fields in line 2, saw 5"),
+        (",a,b,c,d\n0,True,False,True,True\n1,True,False,ja,True\n", "line 3: 'ja' is not a number"),
+        ("a,b,c,d\n# c\n1,0,1,1\n\n1,3,1,1\n", r"must hold only 0 and 1, found 3 \(line 5\)"),
+        (",a,b,c,d\n0,1,0,1,7\n", r"found 7 \(line 2\)"),
         ("1,0,1,nan\n", "found nan"),
-        ("2,2,2,2\n1,1,1,1\n", r"found 2 \(line 1, column 1\)"),
-        ("x,0,1,1\n1,1,1,1\n", "line 1, column 1: 'x' is not a number"),
-        ("1,,1,1\n", "line 1, column 2: '' is not a number"),
+        ("2,2,2,2\n1,1,1,1\n", r"found 2 \(line 1\)"),
+        ("x,0,1,1\n1,1,1,1\n", "line 1: 'x' is not a number"),
+        ("1,,1,1\n", "line 1: '' is not a number"),
         ("a,b,c,d\n", "is empty"),
         ("1,0,1," + "1" * 200_000 + "\n", "field larger than field limit"),
-        ("1,0\n" * 4, "has 2 columns for 4 clients: give one column per client; transpose it"),
+        ("1,0\n" * 4, "has 2 columns for 4 clients: give one column per client; set availability.orient"),
     ],
 )
-def test_mistakes_name_line_and_column(text, message, tmp_path):
+def test_mistakes_name_the_line(text, message, tmp_path):
     (tmp_path / "mask.csv").write_text(text)
     with pytest.raises(FedsweError, match=message) as caught:
         Mask(str(tmp_path / "mask.csv")).schedule(Population(4), 0)
@@ -134,7 +134,7 @@ def test_mistakes_name_line_and_column(text, message, tmp_path):
     ("array", "message"),
     [
         (TABLE[0], r"must have two dimensions.* not the shape \(4,\)"),
-        (2 * TABLE, r"must hold only 0 and 1, found 2 \(row 0, column 0"),
+        (2 * TABLE, r"must hold only 0 and 1, found 2 \(row 0, counted"),
         ([[1, 0], [1]], "rows of equal length"),
         ([["a"]], "is not a table of numbers"),
         (np.zeros((0, 4)), "is empty"),
@@ -168,3 +168,49 @@ def test_an_npz_with_several_arrays_needs_a_key(tmp_path):
     for key in ("", "c"):
         with pytest.raises(FedsweError, match=r"choose one of a, b with availability\.key"):
             Mask(str(tmp_path / "two.npz"), key=key).rounds()
+
+
+# clients in rows -----------------------------------------------------------------------------------------
+COUNTRIES = [[name, *row] for name, row in zip(["Germany", "France", "Italy", "Spain"], TABLE.T, strict=True)]
+TURNED = {
+    "names and counted rounds": "country,1,2,3\n" + lines(COUNTRIES),
+    "no name for the column of names": ",1,2,3\n" + lines(COUNTRIES),
+    "counted from 0": ",0,1,2\n" + lines(COUNTRIES),
+    "header without the column of names": "1 2 3\n" + lines(COUNTRIES, " "),
+}
+
+
+@pytest.mark.parametrize("case", TURNED)
+def test_clients_in_rows_are_noticed_and_taken_if_asked(case, tmp_path):
+    file = tmp_path / "matrix.csv"
+    file.write_text(TURNED[case])
+    with pytest.raises(FedsweError, match=r"'Germany': set availability\.orient = \"clients\" if the rows") as caught:
+        Mask(str(file)).rounds()
+    assert "\n" not in str(caught.value)
+    assert "not a CSV" not in str(caught.value)
+    assert rows_of(Mask(str(file), orient="clients")) == TABLE.tolist()
+    assert Mask(str(file), orient="rounds").clients() == 3
+
+
+def test_arrays_and_frames_with_clients_in_rows():
+    frame = pandas.DataFrame(TABLE.T, index=[row[0] for row in COUNTRIES], columns=[1, 2, 3])
+    with pytest.raises(FedsweError, match=r"availability\.orient"):
+        Mask.from_array(frame)
+    assert (
+        Mask.from_array(frame, orient="clients") == Mask.from_array(TABLE) == Mask.from_array(TABLE.T, orient="clients")
+    )
+    known = Mask.from_array(TABLE.T, [[0.5], [0.6], [0.7], [0.8]], orient="clients").schedule(Population(4), 0)
+    assert known.prob(1).tolist() == [0.5, 0.6, 0.7, 0.8]
+
+
+def test_a_mistake_in_a_table_with_clients_in_rows_names_its_line(tmp_path):
+    (tmp_path / "matrix.csv").write_text(TURNED["counted from 0"].replace("Italy,0", "Italy,7"))
+    with pytest.raises(FedsweError, match=r"found 7 \(line 4\)"):
+        Mask(str(tmp_path / "matrix.csv"), orient="clients").schedule(Population(4), 0)
+
+
+def test_dates_are_no_names_of_clients(tmp_path):
+    (tmp_path / "mask.csv").write_text(
+        ",0,1,2,3\n" + lines([[f"2026-01-0{t + 1}", *row] for t, row in enumerate(TABLE)])
+    )
+    assert rows_of(Mask(str(tmp_path / "mask.csv"))) == TABLE.tolist()

@@ -12,7 +12,7 @@ from fedswe.core import in_memory
 from fedswe.errors import FedsweError, require, warn
 
 
-class Record(Schedule, Protocol):
+class Recording(Schedule, Protocol):
     """A schedule of rounds that were recorded, not drawn."""
 
     length: int  # rounds recorded; a schedule may repeat them
@@ -51,7 +51,7 @@ class Recorded(Availability):
     def _content(self) -> Any:
         return in_memory.find(self.digest, f"{type(self).__name__}.from_array")
 
-    def _checked(self, record: Record, name: str) -> Schedule:
+    def _checked(self, record: Recording, name: str) -> Schedule:
         """The schedule of a record: clients that are never available are told, probabilities added if wanted."""
         never = int((record.available_rounds(0, record.length) == 0).sum())
         rounds = f"the {record.length} rounds"
@@ -71,7 +71,7 @@ class Estimated:
     shorter.
     """
 
-    def __init__(self, record: Record, window: int) -> None:
+    def __init__(self, record: Recording, window: int) -> None:
         self.m, self.rounds, self.record, self._window = record.m, record.rounds, record, window
         self._overall = self._share(0, record.length)
 
