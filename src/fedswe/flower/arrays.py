@@ -1,0 +1,103 @@
+"""Arrays of a Flower message as one vector, and back. What comes from a client is checked before it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from flwr.app import Array, ArrayRecord
+
+from fedswe.core.records import Vector
+from fedswe.errors import FedsweError, require
+
+Numbers = npt.NDArray[Any]
+_HEADER = 4096  # bytes: more than the header of an array needs
+_CHUNK = 1 << 17  # coordinates at a time: they stay in the cache, and no copy of a vector is made
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays of a model. Those of floating-point numbers are one vector, in order; the others are not trained."""
+
+    arrays: tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype, shape
+    fixed: Mapping[str, Array]  # arrays that are not trained: whole numbers, such as the counters of BatchNorm
+
+    @classmethod
+    def of(cls, record: ArrayRecord) -> Layout:
+        listed = tuple((name, array.dtype, tuple(array.shape)) for name, array in record.items())
+        trained = [dtype for _, dtype, _ in listed if _is_float(dtype)]
+        require(trained, "initial_arrays has no array of floating-point numbers: there is nothing to train")
+        known = all(dtype in ("float32", "float64") for dtype in trained)  # a start that is rounded would be progress
+        require(known, f"initial_arrays has {', '.join(sorted(set(trained)))}: use float32")
+        return cls(listed, {name: record[name] for name, dtype, _ in listed if not _is_float(dtype)})
+
+    @property
+    def trained(self) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
+        return [(name, np.dtype(dtype), shape) for name, dtype, shape in self.arrays if name not in self.fixed]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the vector: the widest of the arrays', at least float32."""
+        return np.result_type(np.float32, *(dtype for _, dtype, _ in self.trained))
+
+    def views(self, record: Mapping[str, Array]) -> list[Numbers]:
+        """The trained arrays of a record from outside, without a copy."""
+        names = {name for name, _, _ in self.arrays}
+        require(record.keys() == names, f"other arrays than the model has: {sorted(record.keys() ^ names)[:4]}")
+        return [_view(name, record[name], dtype, shape) for name, dtype, shape in self.trained]
+
+    def vector(self, views: list[Numbers]) -> Vector:
+        return torch.from_numpy(np.concatenate([view.ravel() for view in views], dtype=self.dtype))
+
+    def record(self, x: Vector) -> ArrayRecord:
+        flat, found, at = x.numpy(), dict[str, Array](), 0
+        for name, dtype, shape in self.arrays:
+            if name in self.fixed:
+                found[name] = self.fixed[name]
+                continue
+            size = math.prod(shape)
+            found[name] = Array(flat[at : at + size].reshape(shape).astype(dtype, copy=False))
+            at += size
+        return ArrayRecord(found)
+
+    def move(self, views: list[Numbers], start: Vector) -> float:
+        """The L2 distance from the start; not finite if a number is not."""
+        x, dtype, total, at = start.numpy(), self.dtype, 0.0, 0
+        with np.errstate(all="ignore"):  # whatever a client sends
+            for view in views:
+                flat = view.reshape(-1)
+                for begin in range(0, len(flat), _CHUNK):
+                    part = flat[begin : begin + _CHUNK]
+                    change = np.subtract(part, x[at + begin : at + begin + len(part)], dtype=dtype)
+                    total += float(change.dot(change))
+                at += len(flat)
+        return math.sqrt(total)
+
+
+def _is_float(dtype: str) -> bool:
+    try:
+        return np.dtype(dtype).kind == "f"
+    except TypeError:
+        raise FedsweError(f"initial_arrays: numpy has no dtype {dtype}: use float32") from None
+
+
+def _view(name: str, array: Array, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Numbers:
+    """The numbers of an array. Its bytes are numpy's format, whose header may claim anything."""
+    size = math.prod(shape) * dtype.itemsize
+    fits = isinstance(array, Array) and size <= len(array.data) <= size + _HEADER
+    require(fits, f"array {name} has not the size of {dtype} {list(shape)}")
+    stream = BytesIO(array.data[:_HEADER])
+    try:
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        found, by_columns, kind = read[np.lib.format.read_magic(stream)](stream)
+        require(kind == dtype and found == shape, "")
+        flat = np.frombuffer(array.data, dtype, math.prod(shape), offset=stream.tell())
+    except Exception:  # whatever a client sends
+        raise FedsweError(f"array {name} is not {dtype} {list(shape)}") from None
+    return flat.reshape(shape, order="F" if by_columns else "C")

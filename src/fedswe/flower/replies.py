@@ -1,0 +1,113 @@
+"""What comes back from the clients: matched with what was sent, and checked before anything of it is used."""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import Message, MetricRecord, RecordDict
+
+from fedswe.core.algorithm import Done
+from fedswe.errors import FedsweError, first_line, printable, require
+from fedswe.flower.arrays import Layout, Numbers
+from fedswe.flower.federation import Federation
+from fedswe.flower.mod import KEY
+from fedswe.flower.move_limit import MoveLimit
+
+LOG = logging.getLogger("flwr")  # Flower's own, which it prints
+_LONGEST = 300  # characters that are kept of what a client says
+
+
+def words(text: object) -> str:
+    """A text from a client in one line."""
+    return printable(" ".join(str(text)[: 10 * _LONGEST].split()))[:_LONGEST]
+
+
+def matched(replies: Iterable[Message], asked: Mapping[str, Message]) -> tuple[dict[str, RecordDict], dict[str, str]]:
+    """Contents and failures by client: a reply belongs to the message it answers, whatever else it says."""
+    sent = {message.metadata.message_id: name for name, message in asked.items()}
+    contents: dict[str, RecordDict] = {}
+    # Flower gives no id to a message whose node is gone.
+    failed = {name: "no reply in time" if m.metadata.message_id else "gone when asked" for name, m in asked.items()}
+    for reply in replies:
+        name = sent.pop(reply.metadata.reply_to_message_id or "none", None)
+        if name is not None and reply.has_content():
+            contents[name] = reply.content
+            del failed[name]
+        elif name is not None:
+            failed[name] = words(reply.error.reason)
+    return contents, failed
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a client's training, as it was received."""
+
+    layout: Layout
+    views: list[Numbers]
+    steps: int
+    lr: float
+    move: float  # the distance from its start
+
+    def done(self) -> Done:
+        return Done(self.layout.vector(self.views), self.steps, self.lr)
+
+
+def checked(
+    contents: Mapping[str, RecordDict],
+    failed: dict[str, str],
+    layout: Layout,
+    federation: Federation,
+    limit: MoveLimit | None,
+) -> dict[str, End]:
+    """The ends that can be used, in the order of the members; what is wrong with the others is added to `failed`."""
+    ends: dict[str, End] = {}
+    for name in sorted(contents, key=lambda name: federation.members[name].number):
+        try:
+            ends[name] = _end(contents[name], name, layout, federation)
+        except Exception as error:  # whatever a client sends
+            failed[name] = words(error if isinstance(error, FedsweError) else f"unreadable ({first_line(error)})")
+    # One who claims few steps, or a small rate, claims large gradients: they count as a long move.
+    claims = {name: (end.steps * end.lr, end.lr) for name, end in ends.items()}
+    usual = [statistics.median_low(column) for column in zip(*claims.values(), strict=True)]
+    moves = {
+        name: end.move * max(1.0, *(u / c for u, c in zip(usual, claims[name], strict=True)))
+        for name, end in ends.items()
+    }
+    for name, most in limit.exceeded(moves, federation.server.model).items() if limit else ():
+        failed[name] = f"moved by {moves[name]:.3g}, the limit is {most:.3g}"
+        del ends[name]
+    return ends
+
+
+def _end(content: RecordDict, name: str, layout: Layout, federation: Federation) -> End:
+    records = list(content.array_records.values())
+    require(len(records) == 1, f"{len(records)} records of arrays in the reply, expected is one")
+    told: Any = {"steps": 1, "lr": 1.0}
+    if federation.algorithm.needs_plain_sgd:
+        told = content.get(KEY)
+        require(told is not None, "it did not count its steps: write ClientApp(mods=[fedswe.flower.mod])")
+    steps, lr = told["steps"], told["lr"]
+    possible = type(steps) is int and type(lr) is float and 0 < steps < 10**9 and 1e-12 < lr < 1e12
+    require(possible, "its number of steps or its rate is impossible")
+    views = layout.views(records[0])
+    move = layout.move(views, federation.job(name).start)
+    require(math.isfinite(move), "its numbers are not finite")
+    return End(layout, views, steps, lr, move)
+
+
+def metrics(
+    contents: Iterable[RecordDict], key: str, aggregated: Callable[[list[RecordDict], str], MetricRecord]
+) -> MetricRecord | None:
+    """The metrics of the clients, weighted as in Flower; None where they cannot be."""
+    weights = [(content, [record.get(key) for record in content.metric_records.values()]) for content in contents]
+    usable = [c for c, w in weights if len(w) == 1 and isinstance(w[0], int | float) and 0 < w[0] < 2.0**53]
+    try:
+        return aggregated(usable, key) if usable else None
+    except Exception as error:  # whatever clients send
+        LOG.warning("the metrics of the clients cannot be aggregated (%s)", first_line(error))
+        return None

@@ -1,0 +1,188 @@
+"""A hostile client costs little: whatever it sends, nothing leaves the strategy, and the model stays good."""
+
+import logging
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+
+from fedswe.core.algorithm import Job
+from fedswe.core.local import Local
+from fedswe.engine import solvers
+from fedswe.engine.work import Work, train_one
+from fedswe.flower import Strategy
+from tests import problems
+from tests.flower.apps import arrays, reply, torch_app
+from tests.flower.grid import LocalGrid
+
+M = 4
+
+
+def mutated(random, message, x):
+    """One of many kinds of nonsense."""
+    good = reply(message, x).content
+    array, kind = good["arrays"]["a"], int(random.integers(18))
+    cut = int(random.integers(0, len(array.data)))
+    header = array.data[:64]
+    broken = {
+        0: lambda: Array(array.dtype, array.shape, array.stype, array.data[:cut]),
+        1: lambda: Array(array.dtype, array.shape, array.stype, array.data + bytes(100_000)),
+        2: lambda: Array("float32", array.shape, array.stype, array.data),
+        3: lambda: Array(array.dtype, (10**12,), array.stype, array.data),
+        4: lambda: Array(array.dtype, array.shape, "pickle", b"cos\nsystem\n(S'true'\ntR." + array.data),
+        5: lambda: Array(array.dtype, array.shape, array.stype, header.replace(b"(2,)", b"(9,)") + array.data[64:]),
+        6: lambda: Array(array.dtype, array.shape, array.stype, bytes(random.bytes(len(array.data)))),
+        7: lambda: Array(np.full(2, random.choice([np.nan, np.inf, -np.inf, 1e308]))),
+        8: lambda: Array(np.array(["a", "b"])),
+        9: lambda: Array(np.zeros(2, np.complex128)),
+        10: lambda: Array(np.asfortranarray(np.zeros((2, 1)))),
+    }
+    if kind in broken:
+        good["arrays"] = ArrayRecord({**good["arrays"], "a": broken[kind]()})
+    elif kind == 11:
+        good["arrays"] = ArrayRecord({"a": array})
+    elif kind == 12:
+        good["more"] = ArrayRecord({f"x{i}": array for i in range(50)})
+    elif kind == 13:
+        del good["arrays"]
+    elif kind == 14:
+        good["metrics"] = MetricRecord({"num-examples": random.choice([np.nan, -1.0, 0.0, 1e300]), "\x1b[2J": [1.0]})
+    elif kind == 15:
+        good["metrics"] = MetricRecord({"num-examples": 3, "loss": [1.0] * int(random.integers(5))})
+    elif kind == 16:
+        good["fedswe"] = ConfigRecord({"steps": -1, "lr": random.choice([0.0, np.nan, 1e-300]), "client": "0"})
+    elif kind == 17:
+        message = replace_message(message, random)
+    return Message(RecordDict(good), reply_to=message)
+
+
+def replace_message(message, random):
+    """The answer to a message that was never sent, or of another node."""
+    other = Message(RecordDict(), dst_node_id=int(random.integers(1, 10**9)), message_type="train")
+    other.metadata.__dict__["_message_id"] = random.choice(["", "x", message.metadata.message_id])
+    return other
+
+
+class Hostile:
+    """A grid in which replies go straight to the strategy: Flower itself would drop some of them."""
+
+    def __init__(self):
+        self.grid, self.random, self.sent = LocalGrid(None, M), np.random.default_rng(4), 0
+        self.grid.send_and_receive = self.send_and_receive
+
+    def send_and_receive(self, messages, *, timeout=None):
+        replies = []
+        for place, message in enumerate(messages):
+            message.metadata.__dict__["_message_id"] = f"{self.sent}/{place}"
+            x = np.concatenate([message.content["arrays"][n].numpy().ravel() for n in "ab"])
+            if message.metadata.message_type == "train" and place == 0:
+                replies.append(reply(message, x * 0.9 + 0.01))  # one honest client, so that rounds go on
+                replies[-1].content["fedswe"] = ConfigRecord({"steps": 3, "lr": 0.1})
+            for _ in range(25):
+                replies.append(mutated(self.random, message, x))
+                self.sent += 1
+        return replies
+
+
+@pytest.mark.parametrize("rule", ["fedswe:k=2", "mifa", "scaffold"])
+def test_twenty_thousand_mutated_replies(rule, tmp_path, monkeypatch):
+    """7,000 for each rule: no exception, a finite model, and memory that does not grow."""
+    monkeypatch.setattr(logging.getLogger("flwr"), "disabled", True)  # pytest keeps what is logged
+    hostile, memory = Hostile(), []
+
+    def score(t, x):
+        assert all(np.isfinite(x[name].numpy()).all() for name in "ab")
+        if t in (10, 35):
+            memory.append(tracemalloc.get_traced_memory()[0])
+
+    tracemalloc.start()
+    made = Strategy(rule, store=tmp_path / "f.db", min_reports=0)
+    made.start(hostile.grid, arrays(np.zeros(5)), 36, evaluate_fn=score)
+    tracemalloc.stop()
+    assert hostile.sent >= 7000
+    assert memory[1] < memory[0] + 500_000
+
+
+# attacks that are well formed -----------------------------------------------------------------------------
+CLIENTS, ROUNDS = 10, 40
+LOCAL_DIGITS = Local(steps=10, batch_size=32, lr=1.0, schedule="constant")
+
+
+def attack(kind, t, start, end):
+    """What the attacker sends in place of its end; None is silence."""
+    return {
+        "honest": end,
+        "grows": start + 1.5**t * (end - start),
+        "giant": end + (1e6 if t == 5 else 0.0),
+        "nan": end * torch.nan,
+        "copy": start,
+        "silence": None,
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["grows", "giant", "nan", "copy", "silence"])
+@pytest.mark.parametrize("rule", ["fedswe:k=10", "fedavg", "mifa"])
+def test_one_attacker_of_ten_costs_at_most_a_point(rule, kind, accuracies):
+    assert accuracies(rule, kind) >= accuracies(rule, "honest") - 0.01
+
+
+@pytest.fixture(scope="module")
+def accuracies():
+    problem, known = problems.digits(CLIENTS, dtype=torch.float32, alpha=1.0), {}
+    mask = np.random.default_rng(3).random((ROUNDS, CLIENTS)) < 0.7
+
+    def accuracy(rule, kind):
+        if (rule, kind) not in known:
+            grid = LocalGrid(None, CLIENTS)
+            grid.answer = lambda message, context: answered(message, context, kind)
+            made, last = Strategy(rule, names=False, availability=mask, fraction_evaluate=0.0), []
+
+            def score(t, x):
+                if t > ROUNDS - 15:
+                    last.append(solvers.scores(problem, flat(x))["test_accuracy"])
+
+            made.start(grid, record(problem.start), ROUNDS, timeout=0.01, evaluate_fn=score)
+            known[rule, kind] = np.mean(last)
+        return known[rule, kind]
+
+    def answered(message, context, kind):
+        client, t = context.node_config["partition-id"], message.content["config"]["server-round"] - 1
+        start = flat(message.content["arrays"])
+        end = train_one(Work(problem, Job(start), np.array([client]), t, LOCAL_DIGITS)).end
+        end = attack(kind if client == 3 else "honest", t, start, end)
+        content = {"arrays": record(end), "metrics": MetricRecord({"num-examples": 1})} if end is not None else None
+        return None if content is None else Message(RecordDict(content), reply_to=message)
+
+    return accuracy
+
+
+def record(x):
+    return ArrayRecord({"x": Array(x.numpy())})
+
+
+def flat(record):
+    return torch.from_numpy(record["x"].numpy().copy())
+
+
+@pytest.mark.parametrize("rule", ["scaffold", "focus"])
+def test_a_small_rate_does_not_make_large_gradients(rule):
+    """These rules divide by the rate that a client reports: claiming a small one counts as a long move."""
+    problem, ends = problems.quadratic(M, d=5), {}
+    for steps, claimed in ((4, None), (4, 1e-9), (10**6, 2e-7), (4, 0.0), (4, "a")):
+        grid = LocalGrid(torch_app(problem), M)
+
+        def answer(message, context, app=grid.app, steps=steps, claimed=claimed):
+            answered = app(message, context)
+            if context.node_config["partition-id"] == 0 and "who" not in message.content.get("fedswe", {}):
+                answered.content["fedswe"] = ConfigRecord(
+                    {"steps": steps, "lr": claimed} if claimed is not None else {}
+                )
+            return answered
+
+        grid.answer = answer
+        made = Strategy(rule, names=True, fraction_evaluate=0.0)
+        made.start(grid, arrays(np.zeros(5)), 15)
+        ends[claimed] = made._federation.server.model
+    assert all(torch.equal(end, ends[None]) for end in ends.values())  # as if the client had never reported

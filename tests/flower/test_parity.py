@@ -1,0 +1,126 @@
+"""Every rule in a Flower app ends with the bits of the simulator, also when the server is started anew every round."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from fedswe.algorithms import FedAvg
+from fedswe.core.records import Model
+from fedswe.errors import FedsweError
+from fedswe.flower import Strategy
+from tests import problems
+from tests.algorithms import ALGORITHMS
+from tests.flower.apps import LOCAL, arrays, client_app, torch_app, vector
+from tests.flower.grid import LocalGrid
+
+M, ROUNDS = 8, 40
+REFUSED = {name for name, rule in ALGORITHMS.items() if rule.needs_probabilities or rule.trains_while_absent}
+AT_CLIENT = {name for name, rule in ALGORITHMS.items() if rule.needs_plain_sgd}
+ROUNDED = AT_CLIENT | {"fedlaavg"}  # torch.optim's step, and a rate that is not known here, are rounded otherwise
+PARAMETERS = {
+    "fedswe": {"k": 3.0},
+    "gfedavg": {"period": 6},
+    "amplified_scaffold": {"period": 6},
+    "f3ast": {"budget": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return problems.quadratic(M, d=5)
+
+
+def simulated(rule, problem, rounds=ROUNDS):
+    return problems.trajectory(problems.engine("loop", rule, problem, problems.mask(rounds, M), LOCAL), rounds)
+
+
+def federated(rule, problem, rounds, app=None, mask=None, **options):
+    """The server models of a Flower app: x^0 is not among them."""
+    grid, models = LocalGrid(app or client_app(problem), M), []
+    mask = problems.mask(ROUNDS, M) if mask is None else mask
+    strategy = Strategy(rule, names=True, availability=mask, seed=problems.SEED, fraction_evaluate=0.0, **options)
+    strategy.start(
+        grid, arrays(problem.start), rounds, evaluate_fn=lambda t, x: models.append(vector(x).numpy().copy())
+    )
+    return np.stack(models)
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - REFUSED))
+def test_a_rule_has_the_bits_of_the_simulator(name, problem):
+    rule = ALGORITHMS[name](**PARAMETERS.get(name, {}))
+    app = torch_app(problem) if name in AT_CLIENT else None
+    found, expected = federated(rule, problem, ROUNDS, app), simulated(rule, problem)
+    if name in ROUNDED:
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    else:
+        np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found, axis=0)) > 10
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - REFUSED))
+def test_a_server_that_is_started_anew_after_every_round_has_the_same_bits(name, problem, tmp_path):
+    rule = ALGORITHMS[name](**PARAMETERS.get(name, {}))
+    app, rounds = torch_app(problem) if name in AT_CLIENT else None, 25
+    straight = federated(rule, problem, rounds, app)
+    for r in range(1, rounds + 1):
+        last = federated(rule, problem, r, app, store=tmp_path / "f.db")
+        np.testing.assert_array_equal(last[-1], straight[r])
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_rule_without_meaning_in_flower_is_refused(name):
+    with pytest.raises(FedsweError, match=r"no meaning in Flower|nobody knows"):
+        Strategy(ALGORITHMS[name]())
+
+
+@pytest.mark.parametrize("serve", ["server", "client_mean", "augmented_mean", "ema:0.9:of=client_mean", "window:4"])
+@pytest.mark.parametrize("name", ["fedswe", "fedavg"])
+def test_the_served_model_is_that_of_the_simulator(name, serve, problem, tmp_path):
+    from fedswe.engine.outputs import Outputs
+    from fedswe.short_forms import instance
+
+    rule = ALGORITHMS[name](**PARAMETERS.get(name, {}))
+    engine = problems.engine("loop", rule, problem, problems.mask(ROUNDS, M), LOCAL)
+    outputs, expected = Outputs(engine, {"served": instance("output", serve, "serve")}), []
+    for _ in range(20):
+        engine.step()
+        outputs.after_round()
+        expected.append(outputs.models()["served"].numpy())
+    for store in (None, tmp_path / "f.db"):
+        found = federated(rule, problem, 20, store=store, serve=serve)[1:]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@dataclass(frozen=True)
+class Own(FedAvg):
+    """A rule of a user whose clients keep a model of their own under the name x: where they ended last."""
+
+    def client_init(self, x0):
+        return Model(x0)
+
+    def report(self, c, d, job, done, at):
+        return Model(done.end), Model(done.end - job.start + 0.1 * (c.x - job.start))
+
+
+@dataclass(frozen=True)
+class Sent(Own):
+    """The same with the model they were sent."""
+
+    def report(self, c, d, job, done, at):
+        return Model(job.start), Model(done.end - job.start + 0.1 * (c.x - job.start))
+
+
+@pytest.mark.parametrize("rule", [Own(), Sent()])
+def test_a_rule_of_your_own_has_the_bits_of_the_simulator(rule, problem, tmp_path):
+    expected = simulated(rule, problem)
+    for options in ({}, {"store": tmp_path / "f.db"}):
+        np.testing.assert_array_equal(federated(rule, problem, ROUNDS, **options), expected)
+
+
+@pytest.mark.parametrize("rule", ["fedswe:k=3:chain=[momentum:0.5]", "fedavg:chain=[adam]"])
+def test_the_state_of_a_chain_is_kept(rule, problem, tmp_path):
+    straight = federated(rule, problem, 12)
+    for r in (5, 12):
+        last = federated(rule, problem, r, store=tmp_path / "f.db")
+    np.testing.assert_array_equal(last[-1], straight[-1])

@@ -1,0 +1,329 @@
+"""Rounds that mean something: failures are told, and nothing ends without a merge."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+from flwr.app import Error, Message, MetricRecord, RecordDict
+
+from fedswe.errors import FedsweError
+from fedswe.flower import Strategy, strategy
+from tests import problems
+from tests.cli import command
+from tests.flower.apps import arrays, client_app, reply, vector
+from tests.flower.grid import LocalGrid
+
+M = 4
+
+
+class Clients(LocalGrid):
+    """Clients that can be made to fail: partition -> what it answers instead."""
+
+    def __init__(self, problem, clients=M):
+        super().__init__(client_app(problem), clients)
+        self.broken, self.asked = {}, []
+
+    def answer(self, message, context):
+        if "fedswe" in message.content:  # which asks for its name
+            return super().answer(message, context)
+        self.asked.append(context.node_config["partition-id"])
+        instead = self.broken.get(self.asked[-1])
+        if instead is None:
+            return super().answer(message, context)
+        return instead(message) if callable(instead) else None
+
+
+def failing(message):
+    return Message(Error(code=1, reason="FileNotFoundError: no data\nmounted"), reply_to=message)
+
+
+@pytest.fixture
+def grid():
+    return Clients(problems.quadratic(M, d=5))
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(strategy, "_PAUSES", (0,) * 5)
+
+
+@pytest.fixture
+def fedswe(monkeypatch, capsys):
+    """A command in this process: its exit code, output and error."""
+    return lambda *words: command.fedswe(monkeypatch, capsys, *words)
+
+
+def start(grid, rounds=3, rule="fedswe:k=2", timeout=0.05, **options):
+    made = Strategy(rule, names=True, **options)
+    return made.start(grid, arrays(np.zeros(5)), rounds, timeout)
+
+
+def test_all_clients_failing_is_an_error_with_their_words(grid, tmp_path, caplog, fedswe):
+    path = str(tmp_path / "f.db")
+    start(grid, 2, store=path)
+    grid.broken = dict.fromkeys(range(M), failing)
+    with pytest.raises(FedsweError, match=r"round 3 was tried 5 times .*min_reports=1.*0: .*no data mounted"):
+        start(grid, 4, store=path)
+    assert fedswe("flower", "status", path)[0] == 1
+    told = json.loads(fedswe("flower", "status", path, "--json")[1])
+    assert told["rounds"] == 2
+    assert told["alarms"][0].startswith("round 3 was tried 5 times")
+    assert len(told["alarms"]) == 1 + M
+    assert [client["why"] for client in told["clients"]] == ["FileNotFoundError: no data mounted"] * M
+    grid.broken = {}
+    assert set(start(grid, 4, store=path).train_metrics_clientapp) == {1, 2, 3, 4}
+    assert fedswe("flower", "status", path)[0] == 0
+
+
+def test_a_client_that_fails_every_round_is_an_alarm(grid, tmp_path, caplog, fedswe):
+    path = str(tmp_path / "f.db")
+    grid.broken = {2: failing}
+    with caplog.at_level(logging.WARNING, "flwr"):
+        start(grid, 3, store=path)
+    assert "client 2 failed in 3 rounds in a row: FileNotFoundError: no data mounted" in caplog.text
+    told = json.loads(fedswe("flower", "status", path, "--json")[1])
+    assert told["alarms"] == ["client 2 failed in its last 3 rounds: FileNotFoundError: no data mounted"]
+    assert [client["merged"] for client in told["clients"]] == [3, 3, 0, 3]
+
+
+def test_a_client_away_longer_than_a_limit_is_an_alarm(grid, tmp_path, fedswe):
+    path = str(tmp_path / "f.db")
+    start(grid, 1, store=path)
+    grid.offline = {1}
+    start(grid, 4, store=path)
+    told = fedswe("flower", "status", path, "--away", "2")
+    assert told[0] == 1
+    assert "alarm: client 1 is away for 3 rounds" in told[1]
+    assert fedswe("flower", "status", path)[0] == 0
+
+
+def test_silence_and_too_few_reports_repeat_a_round(grid):
+    grid.broken = {0: "silence", 1: failing}
+    with pytest.raises(FedsweError, match=r"min_reports=3.*no reply in time"):
+        start(grid, 1, min_reports=3)
+    assert grid.asked.count(3) == 5
+    start(grid, 1, min_reports=2)
+
+
+def test_a_run_without_any_merge_is_an_error(grid):
+    mask = np.zeros((3, M), bool)
+    mask[2] = True
+    with pytest.raises(FedsweError, match="no client reported in 2 rounds"):
+        start(grid, 2, availability=mask)
+    start(grid, 3, availability=mask)
+
+
+def test_a_merge_that_is_not_finite_refuses_the_farthest(grid, tmp_path, fedswe):
+    path = str(tmp_path / "f.db")
+
+    grid.broken = {1: lambda message: reply(message, np.full(5, 1e150))}
+    start(grid, 1, limit_moves=False, rule="fedavg:lr=1e200", store=path, min_reports=3)
+    told = json.loads(fedswe("flower", "status", path, "--json")[1])
+    assert told["alarms"] == ["client 1 failed in its last 1 rounds: with its report the merged model is not finite"]
+
+
+def test_an_evaluation_that_was_cut_off_is_made_up_for(grid, tmp_path):
+    calls = []
+
+    def cut(t, x):
+        calls.append(t)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    made = Strategy("fedavg", store=tmp_path / "f.db")
+    with pytest.raises(KeyboardInterrupt):
+        made.start(grid, arrays(np.zeros(5)), 4, evaluate_fn=cut)
+    Strategy("fedavg", store=tmp_path / "f.db").start(grid, arrays(np.zeros(5)), 4, evaluate_fn=cut)
+    assert calls == [0, 1, 2, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rule": "fedswee"}, "did you mean fedswe"),
+        ({"rule": "fedswe:k=-1"}, "k must be 0 or more"),
+        ({"rule": "fedswe:j=1"}, "unknown key rule.j"),
+        ({"serve": "best"}, "best has no meaning here"),
+        ({"keep_reports": True}, "keep_reports needs a store"),
+        ({"min_reports": -1}, "min_reports must be 0 or more"),
+        ({"store": "nowhere/f.db"}, "there is no folder"),
+        ({"rule": 5}, "rule must be a label or an algorithm, not int"),
+        ({"fraction_train": 0.0}, "fraction_train must be above 0"),
+        ({"availability": "sine:p=2"}, r"p must be within \[0, 1\]"),
+        ({"availability": np.ones((1, M))}, "the availability has 1 rounds"),
+    ],
+)
+def test_a_mistake_is_one_line(grid, options, words):
+    with pytest.raises(FedsweError, match=words) as caught:
+        start(grid, **options)
+    assert "\n" not in str(caught.value)
+
+
+# members -------------------------------------------------------------------------------------------------
+def test_a_client_that_joins_has_the_last_model_and_a_new_clock():
+    """FedSWE: the newcomer's first progress counts once, although it comes in round 4."""
+    problem, models = problems.quadratic(3, d=5, noise=0.0), []
+    grid = Clients(problem, 2)
+    made = Strategy("fedswe:k=1", names=True)
+    seen = []
+
+    def score(t, x):
+        models.append(vector(x).numpy().copy())
+        if t == 3:
+            grid.add(2)
+
+    grid.broken = {2: lambda message: seen.append(vector(message.content["arrays"]).numpy()) or grid.app_reply(message)}
+    grid.app_reply = lambda message: LocalGrid.answer(grid, message, grid.contexts[message.metadata.dst_node_id])
+    made.start(grid, arrays(np.zeros(5)), 4, evaluate_fn=score)
+    np.testing.assert_array_equal(seen[0], models[3])
+    ends = []
+    for i in range(3):  # one client after the other: each alone gives its end
+        alone = Strategy("fedavg", names=True, min_available_nodes=1, min_train_nodes=1, fraction_evaluate=0.0)
+        single = LocalGrid(grid.app, 0)
+        single.add(i)
+        ends.append(vector(alone.start(single, arrays(models[3]), 1).arrays).numpy())
+    np.testing.assert_allclose(models[4], (sum(ends) + models[3]) / 4, atol=1e-12)
+
+
+def test_a_node_that_is_gone_but_listed_is_no_new_client(grid, tmp_path, caplog, fedswe):
+    """Its node was killed and has another id now, and the ServerApp that knew its name was killed too."""
+    path = str(tmp_path / "f.db")
+    start(grid, 2, store=path)
+    old, answer, gone = min(grid.nodes), grid.answer, Error(code=3, reason="Node Unavailable")
+    grid.add(grid.nodes[old])
+    grid.answer = lambda m, context: Message(gone, reply_to=m) if context.node_id == old else answer(m, context)
+    with caplog.at_level(logging.WARNING, "flwr"):
+        start(grid, 4, store=path)
+    assert f"node {old} does not say its name" in caplog.text
+    told = json.loads(fedswe("flower", "status", path, "--json")[1])
+    assert (told["m"], [client["merged"] for client in told["clients"]]) == (M, [4] * M)
+
+
+def test_a_repeated_round_asks_the_same_after_a_crash(tmp_path, monkeypatch):
+    """The draw of a fraction depends on how often a round was tried, which the store knows."""
+    asked = []
+    for attempts in (6, 3):
+        grid, store = Clients(problems.quadratic(M, d=5)), tmp_path / f"{attempts}.db"
+        grid.broken = dict.fromkeys(range(M), failing)
+        monkeypatch.setattr(strategy, "_PAUSES", (0,) * attempts)
+        for _ in range(6 // attempts):
+            with pytest.raises(FedsweError, match="was tried"):
+                start(grid, 1, rule="fedavg", fraction_train=0.5, min_train_nodes=1, store=store)
+        asked.append(grid.asked)
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 12
+
+
+def test_a_client_that_failed_gives_up_its_seat(grid):
+    grid.broken = {0: failing}
+    start(grid, 4, rule="f3ast:budget=1", fraction_evaluate=0.0)
+    assert {1, 2, 3} <= set(grid.asked)
+
+
+def test_members_of_a_fixed_rule_do_not_change(grid, tmp_path):
+    start(grid, 1, rule="mifa", store=tmp_path / "f.db")
+    with pytest.raises(FedsweError, match="other members: 0 there, 9 here"):
+        start(grid, 2, rule="mifa", store=tmp_path / "f.db", members=9)
+
+
+def test_a_removal_does_not_outlive_a_rollback(grid, tmp_path, fedswe):
+    path = str(tmp_path / "f.db")
+    grid.offline = {3}
+    start(grid, 2, store=path)
+    grid.offline = set()
+    start(grid, 4, store=path)
+    assert fedswe("flower", "remove", path, "3")[0] == 0
+    assert fedswe("flower", "rollback", path, "--to", "2")[0] == 0
+    start(grid, 4, store=path)
+    assert json.loads(fedswe("flower", "status", path, "--json")[1])["clients"][3]["merged"] == 2
+
+
+@pytest.mark.parametrize("rule", ["mifa", "fedvarp", "fedswe:k=2", "fedavg"])
+@pytest.mark.parametrize("clients", [3, 4, 5, 8])
+def test_all_of_a_few_honest_clients_are_merged(rule, clients):
+    grid = Clients(problems.quadratic(clients, d=3), clients)
+    made = Strategy(rule, names=True, fraction_evaluate=0.0)
+    made.start(grid, arrays(np.full(3, 0.3)), 20)
+    assert {member.merged for member in made._federation.members.values()} == {20}
+
+
+def test_a_failed_evaluation_is_told(grid, caplog):
+    evaluate = grid.answer
+    grid.answer = lambda m, c: failing(m) if m.metadata.message_type == "evaluate" else evaluate(m, c)
+    with caplog.at_level(logging.WARNING, "flwr"):
+        start(grid, 1)
+    assert "could not evaluate: FileNotFoundError: no data mounted" in caplog.text
+
+
+def test_a_rule_that_keeps_updates_of_all_clients_takes_as_many_as_it_was_told(grid, caplog):
+    extra = {"rule": "mifa", "fraction_evaluate": 0.0}
+    made = Strategy(**extra, members=M + 1)
+    added = []
+
+    def score(t, x):
+        if t in (1, 2):
+            added.append(grid.add(t))
+
+    with caplog.at_level(logging.WARNING, "flwr"):
+        made.start(grid, arrays(np.zeros(5)), 4, evaluate_fn=score)
+    assert f"client {added[1]} is not asked" in caplog.text
+    assert f"client {added[0]} is not asked" not in caplog.text
+
+
+def test_a_removed_client_is_not_asked(grid, tmp_path, fedswe):
+    path = str(tmp_path / "f.db")
+    start(grid, 2, store=path)
+    assert fedswe("flower", "remove", path, "2")[0] == 0
+    assert "is no client" in fedswe("flower", "remove", path, "9")[2]
+    grid.asked.clear()
+    start(grid, 3, store=path)
+    assert 2 not in grid.asked
+    assert fedswe("flower", "remove", path, "2", "--undo")[0] == 0
+    start(grid, 4, store=path)
+    told = json.loads(fedswe("flower", "status", path, "--json")[1])
+    assert [client["merged"] for client in told["clients"]] == [4, 4, 3, 4]
+
+
+def test_a_client_with_a_name_is_the_same_after_a_restart(tmp_path):
+    """A new id of the node, as after a restart without keys, changes nothing; without a name it is a new client."""
+    problem = problems.quadratic(M, d=5)
+    ends = {}
+    for names, restart in ((True, False), (True, True), (False, True)):
+        grid = Clients(problem)
+        made, after = Strategy("fedswe:k=2", names=names), {}
+
+        def score(t, x, grid=grid, restart=restart, after=after):
+            after[t] = vector(x).numpy().copy()
+            if restart and t == 2:
+                node = next(node for node, partition in grid.nodes.items() if partition == 1)
+                grid.nodes[node], grid.offline = "gone", {"gone"}
+                grid.add(1)
+
+        made.start(grid, arrays(np.zeros(5)), 5, evaluate_fn=score)
+        ends[names, restart] = after[5], len(made._federation.members)
+    np.testing.assert_array_equal(ends[True, False][0], ends[True, True][0])
+    assert ends[True, True][1] == M
+    assert ends[False, True][1] == M + 1
+
+
+def test_only_a_fraction_is_asked_and_all_in_turn(grid):
+    start(grid, 6, rule="fedavg", fraction_train=0.5, min_train_nodes=1, fraction_evaluate=0.0)
+    assert len(grid.asked) == 6 * 2
+    assert set(grid.asked) == set(range(M))
+
+
+def test_metrics_are_weighted_as_in_flower(grid):
+    def heavy(message):
+        content = LocalGrid.answer(grid, message, grid.contexts[message.metadata.dst_node_id]).content
+        content["metrics"] = MetricRecord({"num-examples": 12, "loss": 5.0})
+        return Message(RecordDict(content), reply_to=message)
+
+    def other(message):
+        content = LocalGrid.answer(grid, message, grid.contexts[message.metadata.dst_node_id]).content
+        content["metrics"] = MetricRecord({"num-examples": float("nan"), "loss": 5.0})
+        return Message(RecordDict(content), reply_to=message)
+
+    grid.broken = {0: heavy, 1: other}
+    result = start(grid, 1, rule="fedavg", fraction_evaluate=0.0)
+    assert result.train_metrics_clientapp[1]["loss"] == pytest.approx((12 * 5 + 4 + 4) / 20)

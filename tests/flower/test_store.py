@@ -1,0 +1,163 @@
+"""The store: nothing is lost and nothing is half, whenever the server is killed."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import time
+import traceback
+
+import numpy as np
+import pytest
+import torch
+
+from fedswe.errors import FedsweError
+from fedswe.flower import store as module
+from fedswe.flower.replay import replay
+from fedswe.flower.store import Store
+from tests import problems
+from tests.flower.test_parity import M, federated
+
+RULE = "fedswe:k=3"
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return problems.quadratic(M, d=5)
+
+
+def in_child(body):
+    """Run something in a process of its own; how it ended."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        body()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(3)
+
+
+class Killed(sqlite3.Connection):
+    """A database whose process is killed before its n-th statement."""
+
+    left = 10**9
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.set_trace_callback(self._count)
+
+    def _count(self, statement):
+        Killed.left -= 1
+        if not Killed.left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("large", [module.LARGE, 16], ids=["blobs", "files"])
+@pytest.mark.parametrize("rule", [RULE, "mifa"])
+def test_a_hundred_kills_lose_nothing(rule, large, problem, tmp_path, monkeypatch):
+    """50 kills before a statement of a commit and 5 at any time, for each of two rules and two kinds of tensors."""
+    monkeypatch.setattr(module, "LARGE", large)
+    connect, random = sqlite3.connect, np.random.default_rng(8)
+    monkeypatch.setattr(module.sqlite3, "connect", lambda *a, **k: connect(*a, factory=Killed, **k))
+    torch.set_num_threads(1)
+    path, rounds, before, kills = tmp_path / "f.db", 40, 0, 0
+    options = {
+        "store": path,
+        "keep_reports": True,
+    }
+    while kills < 55:
+        Killed.left = int(random.integers(1, 120)) if kills < 50 else 10**9
+        child = in_child(lambda: federated(rule, problem, rounds, **options))
+        if kills >= 50:
+            time.sleep(random.uniform(0.01, 0.2))
+            os.kill(child, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, -signal.SIGKILL)
+        kills += code != 0
+        Killed.left = 10**9
+        store = Store(path, new=True)
+        done = len(store.rounds())
+        assert done >= before
+        before = done if code else 0
+        if not code:  # all rounds: begin again
+            store.close()
+            assert replay(path)[2] == ""
+            path.unlink()
+            shutil.rmtree(f"{path}.tensors", ignore_errors=True)
+        else:
+            store.close()
+    last = federated(rule, problem, rounds, **options)[-1]
+    np.testing.assert_array_equal(last, federated(rule, problem, rounds)[-1])
+    found = replay(path)
+    assert found == (rounds, int(problems.mask(40, M).sum()), "")
+
+
+def test_a_second_server_is_refused(tmp_path):
+    first = Store(tmp_path / "f.db", new=True)
+    with pytest.raises(FedsweError, match="in use by another server"):
+        Store(tmp_path / "f.db")
+    first.close()
+    Store(tmp_path / "f.db").close()
+
+
+def test_the_store_of_another_federation_is_refused(problem, tmp_path):
+    federated(RULE, problem, 2, store=tmp_path / "f.db")
+    with pytest.raises(FedsweError, match="other rule: fedswe:k=3 there, fedavg here"):
+        federated("fedavg", problem, 3, store=tmp_path / "f.db")
+    with pytest.raises(FedsweError, match="other serve"):
+        federated(RULE, problem, 3, store=tmp_path / "f.db", serve="client_mean")
+    with pytest.raises(FedsweError, match="other arrays"):
+        federated(RULE, problems.quadratic(M, d=6), 3, store=tmp_path / "f.db")
+    (tmp_path / "text.db").write_text("a text" * 100)
+    with pytest.raises(FedsweError, match="not a store of fedswe"):
+        federated(RULE, problem, 3, store=tmp_path / "text.db")
+
+
+def test_rollback_gives_the_same_rounds_again(problem, tmp_path):
+    path = tmp_path / "f.db"
+    straight = federated(RULE, problem, 30, store=path)
+    store = Store(path)
+    with pytest.raises(FedsweError, match="--to must be a round of 20 to 30"):
+        store.rollback(19)
+    store.rollback(23)
+    assert [row["round"] for row in store.rounds()] == list(range(1, 24))
+    store.close()
+    np.testing.assert_array_equal(federated(RULE, problem, 30, store=path)[-7:], straight[-7:])
+
+
+def test_a_copy_is_a_backup(problem, tmp_path):
+    straight = federated(RULE, problem, 12)
+    federated(RULE, problem, 6, store=tmp_path / "f.db")
+    shutil.copy(tmp_path / "f.db", tmp_path / "copy.db")
+    np.testing.assert_array_equal(federated(RULE, problem, 12, store=tmp_path / "copy.db")[-1], straight[-1])
+
+
+@pytest.mark.parametrize("large", [module.LARGE, 16], ids=["blobs", "files"])
+def test_models_that_no_client_holds_are_deleted(large, problem, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "LARGE", large)
+    monkeypatch.setattr(module, "ROUNDS_KEPT", 1)
+    federated(RULE, problem, 40, store=tmp_path / "f.db")
+    store = Store(tmp_path / "f.db")
+    kept = {version for (version,) in store._db.execute("SELECT round FROM model")}
+    held = {max(np.flatnonzero(column), default=-1) + 1 for column in problems.mask(39, M, everybody_last=False).T}
+    assert kept == {0, 39, 40} | held
+    files = len(list((tmp_path / "f.db.tensors").iterdir())) if large == 16 else 0
+    assert files == (len(kept) if large == 16 else 0)
+    store.close()
+
+
+def test_replay_finds_a_changed_report(problem, tmp_path):
+    path = tmp_path / "f.db"
+    federated(RULE, problem, 10, store=path, keep_reports=True)
+    assert replay(path)[::2] == (10, "")
+    with sqlite3.connect(path) as db:
+        name, packed = db.execute("SELECT name, tensors FROM report WHERE round = 4").fetchone()
+        changed = packed[:-1] + bytes([packed[-1] ^ 1])
+        db.execute("UPDATE report SET tensors = ? WHERE round = 4 AND name = ?", (changed, name))
+    assert replay(path)[::2] == (3, "round 4: its reports give another model than the stored one")
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM report WHERE round = 2 AND name = ?", (name,))
+        db.execute("DELETE FROM report WHERE round = 3")
+    assert "not those that were merged" in replay(path)[2]
