@@ -1,1 +1,0 @@
-"""The parts of an audit. Each compares one kind of thing with the ledger; ``audit`` puts them together."""
