@@ -1,15 +1,22 @@
 """How fast local training is on this machine, against a plain PyTorch loop in the same run.
 
+    python benchmarks/throughput.py [--device cuda] [--precision bf16] [--workloads cnn] [--json]
+
 A client-step is one SGD step of one client: drawing the batch, the random crop, the gradient, the update, and its share
-of gathering, aggregation and scattering. Evaluation is not included.
+of gathering, aggregation and scattering. Evaluation is not included. Both are measured in turn; the repetition with the
+median ratio is shown.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import resource
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import get_args
 
 import numpy as np
 import torch
@@ -78,17 +85,10 @@ class Result:
     plain_threads: int
 
 
-def measure(
-    workload: Workload,
-    device: str,
-    precision: Precision,
-    repetitions: int = 5,
-    seconds: float = 3.0,
-    watch: Callable[[int, str], None] = lambda done, note: None,
-) -> Result:
+def measure(workload: Workload, device: str, precision: Precision, repetitions: int, seconds: float) -> Result:
     """Measure the plain loop and the engine in turn, `repetitions` times, about `seconds` each in all.
 
-    Each uses the number of threads that is fastest for it. `watch` is called after every repetition.
+    Each uses the number of threads that is fastest for it.
     """
     bench = _Bench(workload, torch.device(device), precision)
     for one_round in (bench.plain_round, bench.engine_round):
@@ -104,7 +104,8 @@ def measure(
             torch.set_num_threads(engine_threads)
             ours = bench.rate(bench.engine_round, slice_)
             measured.append((ours / plain, ours, plain))
-            watch(done, f"fedswe {ours:,.0f}, plain loop {plain:,.0f} client-steps/s")
+            note = f"fedswe {ours:,.0f}, plain loop {plain:,.0f} client-steps/s"
+            print(f"{workload.name} {done}/{repetitions}: {note}", file=sys.stderr)
     finally:
         torch.set_num_threads(threads)
     ratio, ours, plain = sorted(measured)[(repetitions - 1) // 2]
@@ -174,7 +175,7 @@ class _Bench:
                 if self.workload.crop:
                     inputs = self._random_crop(inputs)
                 optimiser.zero_grad()
-                F.cross_entropy(self.module(inputs), self.labels[index]).backward()  # type: ignore[no-untyped-call]
+                F.cross_entropy(self.module(inputs), self.labels[index]).backward()
                 optimiser.step()
             with torch.no_grad():
                 for sum_, p in zip(total, self.module.parameters(), strict=True):
@@ -244,8 +245,32 @@ def ceiling(device: str, precision: Precision) -> float:
     return max(rates)
 
 
-def workloads(device: str, names: Sequence[str]) -> list[Workload]:
-    """What is measured on a device: a GPU needs more clients at once than a CPU to be fully used."""
-    sizes = (35, 64, 128, 256) if device.startswith("cuda") else (10,)
-    known = {"cnn": [cnn(n) for n in sizes], "softmax": [softmax()]}
-    return [w for name in names for w in known[name]]
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", nargs="+", choices=["cnn", "softmax"], default=["cnn", "softmax"])
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:NUMBER")
+    parser.add_argument("--precision", choices=get_args(Precision), help="default: fp32 on a CPU, bf16 on a GPU")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=5.0, help="about how long each of the two is measured")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    args = parser.parse_args()
+    cuda = args.device.startswith("cuda")
+    # A GPU needs more clients at once than a CPU to be fully used.
+    known = {"cnn": [cnn(n) for n in ((35, 64, 128, 256) if cuda else (10,))], "softmax": [softmax()]}
+    precision = args.precision or ("bf16" if cuda else "fp32")
+    chosen = [workload for name in args.workloads for workload in known[name]]
+    results = [measure(w, args.device, precision, args.repetitions, args.seconds) for w in chosen]
+    if args.json:
+        print(json.dumps([{"peer": "fedswe", **asdict(result)} for result in results]))
+        return
+    print(f"{results[0].device}, {precision}; client-steps per second")
+    for r in results:
+        print(
+            f"{r.workload}, {r.per_round} clients at once: fedswe {r.client_steps_per_s:,.0f} ({r.threads} threads), "
+            f"plain loop {r.plain_steps_per_s:,.0f} ({r.plain_threads}), ratio {r.ratio:.1f}; {r.tflops:.3g} TFLOP/s, "
+            f"{100 * r.share_of_ceiling:.0f} % of large matrix products; peak {r.peak_memory_gb:.2f} GB"
+        )
+
+
+if __name__ == "__main__":
+    main()
