@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes that tests start, too
 
@@ -12,10 +11,6 @@ import torch
 
 from fedswe import errors
 
-# Ledgers of tests are sealed with a key of the tests, also in processes they start.
-os.environ.setdefault(
-    "FEDSWE_LEDGER_KEY", os.path.join(tempfile.gettempdir(), f"fedswe-tests-{os.getuid()}", "ledger.key")
-)
 torch.set_num_threads(1)  # tiny models; threads only add noise
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("repeatable")

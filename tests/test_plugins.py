@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from fedswe import run
-from fedswe.deploy import Deployment, run_in_memory, verify
-from fedswe.experiment.configuration import dump, load
 from tests.cli.command import fedswe as in_this_process
 from tests.cli.command import wait_for
 
@@ -133,17 +130,6 @@ def test_compare_over_two_processes(folder):
     assert code == 2
     assert err.startswith("error: ./own_task.py has changed since the run in out/runs/")
     assert err.count("\n") == 1
-
-
-def test_an_algorithm_and_an_availability_model_in_a_deployment(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    words = [*ALL[:4], "task.clients=4", "task.alpha=5", "rounds=6", "evaluate.every=2", "dtype=float64"]
-    Path("deployment.toml").write_text(dump(load(None, words)) + "[deploy]\nsimulate_absence = true\n")
-    deployment = Deployment.load("deployment.toml")
-    history, simulated = run_in_memory(deployment, folder / "deployed"), run(deployment.experiment).history
-    assert list(history["reported"]) == list(simulated["reported"])
-    assert list(history["server_train_loss"]) == pytest.approx(list(simulated["server_train_loss"]), abs=1e-9)
-    assert verify(folder / "deployed").passed
 
 
 PACKAGE = """

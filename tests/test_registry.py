@@ -108,7 +108,7 @@ def test_an_instance_is_written_by_its_module(folder, monkeypatch):
     value = Experiment(rounds=2, algorithm=mine.Half(share=0.1), task=Quadratic(), availability=Always())
     run(value, out=folder / "out")
     assert 'name = "mine:Half"' in (folder / "out" / "config.toml").read_text()
-    assert sources(value).keys() == {"mine", "beside"}
+    assert sources(value).keys() == {"mine"}
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedswe.comparison.compare import compare
-    from fedswe.comparison.table import Comparison
-    from fedswe.core.local import Local
-    from fedswe.errors import FedsweError
-    from fedswe.experiment.experiment import Evaluate, Experiment, Record
-    from fedswe.experiment.result import Result, load
-    from fedswe.experiment.runner import resume, run
-    from fedswe.figures import plot
+    from fedswe.comparison.compare import compare as compare
+    from fedswe.comparison.table import Comparison as Comparison
+    from fedswe.core.local import Local as Local
+    from fedswe.errors import FedsweError as FedsweError
+    from fedswe.experiment.experiment import Evaluate as Evaluate
+    from fedswe.experiment.experiment import Experiment as Experiment
+    from fedswe.experiment.experiment import Record as Record
+    from fedswe.experiment.result import Result as Result
+    from fedswe.experiment.result import load as load
+    from fedswe.experiment.runner import resume as resume
+    from fedswe.experiment.runner import run as run
+    from fedswe.figures import plot as plot
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "Comparison",
-    "Evaluate",
-    "Experiment",
-    "FedsweError",
-    "Local",
-    "Record",
-    "Result",
-    "__version__",
-    "compare",
-    "load",
-    "plot",
-    "resume",
-    "run",
-]
 
 _MODULES = {  # of the public names; imported when a name is first used, since most of them import torch
     "Comparison": "fedswe.comparison.table",
@@ -47,13 +35,11 @@ _MODULES = {  # of the public names; imported when a name is first used, since m
     "resume": "fedswe.experiment.runner",
     "run": "fedswe.experiment.runner",
 }
-
-
-_PACKAGES = ("algorithms", "availability", "tasks")
+__all__ = sorted(["__version__", *_MODULES])
 
 
 def __getattr__(name: str) -> object:
-    if name in _PACKAGES:
+    if name in ("algorithms", "availability", "tasks"):
         return import_module(f"fedswe.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,7 +16,6 @@ from types import FunctionType, ModuleType
 from typing import Any, cast
 
 from fedswe.errors import FedsweError, first_line, located, require, suggestion
-from fedswe.foreign_code import require_allowed, restricted
 
 _FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
@@ -47,7 +46,6 @@ def load(kind: str, name: str, target: str, file: Path | None) -> Any:
 def function(what: str, name: str) -> Callable[..., Any]:
     """The function of a user that ``module:function`` or ``file.py:function`` names."""
     file = file_of(name.rpartition(":")[0])
-    require_allowed(what, name, file)
     found = load(what, name, name, file)
     require(callable(found), f"{what} {name}: {name.rpartition(':')[2]} is not a function")
     NAME_USED[found] = (name, file)
@@ -74,7 +72,7 @@ def called(what: str, name: str, *arguments: object) -> Any:
 
 def _import_module(name: str) -> ModuleType:
     # The command `fedswe` does not have the current directory on its path, `python -m fedswe` has.
-    if not restricted() and os.getcwd() not in sys.path and "" not in sys.path:
+    if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
     importlib.invalidate_caches()  # the file may be younger than the last look into its directory
     return importlib.import_module(name)

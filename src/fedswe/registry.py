@@ -16,7 +16,6 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from fedswe.errors import FedsweError, first_line, require, suggestion
-from fedswe.foreign_code import require_allowed
 from fedswe.kinds import KINDS, kind_with_base
 from fedswe.plugins import NAME_USED, file_of, load, source_digest
 
@@ -54,8 +53,6 @@ def resolve(kind: str, name: object) -> type[Any]:
         raise FedsweError(f"unknown {kind} {name!r}: {hint}")
     require(place and target.rpartition(":")[2], f"unknown {kind} {name!r}: write module:Class or ./file.py:Class")
     file = file_of(place)
-    if target == name:
-        require_allowed(kind, name, file)
     cls = _checked(kind, name, target, file)
     NAME_USED[cls] = (name, file)
     return cls

@@ -36,8 +36,6 @@ MAIN = "from fedswe.cli import main\ntry: main()\nexcept SystemExit as end: asse
         ["reproduce", "--help"],
         ["reproduce", "--profiles"],
         ["theory", "mixing", "--help"],
-        ["deploy", "up", "--help"],
-        ["bench", "--help"],
         ["data", "list"],
         ["list"],
         ["show", "sine"],
@@ -90,7 +88,7 @@ def test_every_command_has_a_help(name, monkeypatch, capsys):
         (["data", "get"], "No such command 'get' (see fedswe data --help)"),
         (["run", "--rounds", "5"], "no such option --rounds: settings are KEY=VALUE, e.g. rounds=3"),
         (["run", "--ou", "x"], "no such option --ou: did you mean --out?"),
-        (["bench", "--seconds", "long"], "'long' is not a valid float (see fedswe bench --help)"),
+        (["gym", "--jobs", "many"], "'many' is not a valid integer (see fedswe gym --help)"),
         (["show"], "Missing argument 'NAME' (see fedswe show --help)"),
     ],
 )

@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedswe.analysis.described import of_table
-from fedswe.analysis.description import describe
+from fedswe.analysis.description import describe, of_table
 from fedswe.availability import DailyMarkov, Intervals
 from fedswe.availability.model import Population
 from fedswe.experiment.configuration import load, load_text
 from tests.cli.command import fedswe
-from tests.deploy.parts import Network, quadratic
 
 TRACES = Path(os.environ.get("FEDSWE_TRACES", "../shared/traces"))
 # Mean availability, never available, P(A | A), P(A | not A) in rounds of ten minutes; mean and quantiles of the echo.
@@ -93,7 +91,7 @@ def test_a_log_with_an_observation_counts_only_observed_rounds(tmp_path, describ
     assert '"never_available": 0' in text
 
 
-def test_a_model_a_mask_a_run_and_a_deployment_are_described(tmp_path, monkeypatch, capsys, described):
+def test_a_model_a_mask_and_a_run_are_described(tmp_path, monkeypatch, capsys, described):
     stationary = described("stationary", "availability.p=[0.5,0.5,0.5,0.1]", "--horizon", 4000)
     assert stationary["mean_availability"] == pytest.approx(0.4, abs=0.02)
     assert stationary["stays"] - stationary["returns"] > 0.05  # though rounds are independent: shares differ
@@ -106,10 +104,6 @@ def test_a_model_a_mask_a_run_and_a_deployment_are_described(tmp_path, monkeypat
     assert described(mask)["never_available"] == 1
     assert fedswe(monkeypatch, capsys, "run", "rounds=3", "task.clients=5", "-q", "--out", tmp_path / "run")[0] == 0
     assert described(tmp_path / "run")["clients"] == 5
-    net = Network(tmp_path / "deployment", quadratic("fedswe", rounds=6))
-    net.finish()
-    net.server.release()
-    assert described(tmp_path / "deployment" / "server")["rounds"] == 6
 
 
 def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
@@ -139,7 +133,9 @@ def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
         (["log.csv", "--devices", "1", "--round-seconds", "10"], "--devices = 1, but log.csv names 2 devices"),
         (["log.csv", "--round-seconds", "100"], "lower --round-seconds"),
         (["empty"], "config.toml"),
-        (["stationary", "--start", "3"], "for logs only"),
+        (["stationary", "--start", "3"], "for files only"),
+        (["turned.csv"], 'set --orient "clients" if the rows are clients'),
+        (["log.csv", "--orient", "clients"], "--orient is for tables"),
         (["stationary", "--horizon", "0"], "at least 1 round"),
         (["log.csv", "--horizon", "3"], "give --end"),
         (["log.csv", "--round-seconds", "10", "--confidence", "1"], "confidence"),
@@ -156,6 +152,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, says):
     (tmp_path / "long.csv").write_text("client,start,end\n1,0,1e11\n")
     (tmp_path / "zeros.csv").write_text("0,0,0\n0,0,0\n")
     (tmp_path / "elsewhere.csv").write_text("client,start,end\n1,100,110\n2,100,110\n")
+    (tmp_path / "turned.csv").write_text("country,1,2,3\nItaly,1,0,1\nSpain,0,1,1\n")
     (tmp_path / "wide.csv").write_text("x" * 200_000 + ",y\n")
     code, out, err = fedswe(monkeypatch, capsys, "availability", "describe", *words)
     assert (code, out) == (2, "")

@@ -35,9 +35,9 @@ def with_nan(x):
 MASKS = {
     "wide": ("1,0,1\n" * 4, "has 3 columns for 2 clients"),
     "short": ("1,0\n0,1\n1,1\n", "has 3 rounds but rounds = 4"),
-    "words": ("1,yes\n" * 4, "is not a CSV of numbers, rows of equal length (line 1, column 2: 'yes' is not a number)"),
+    "words": ("1,yes\n" * 4, "is not a CSV of numbers, rows of equal length (line 1: 'yes' is not a number)"),
     "ragged": ("1,0\n1\n", "is not a CSV of numbers"),
-    "values": ("1,1\n1,2\n" * 2, "must hold only 0 and 1, found 2 (line 2, column 2)"),
+    "values": ("1,1\n1,2\n" * 2, "must hold only 0 and 1, found 2 (line 2)"),
     "nobody": ("0,0\n" * 4, "no client is available in any of the 4 rounds"),
     "empty": ("", "is empty"),
     "binary": (b"\xff\x00\x81", "is not a CSV of numbers"),

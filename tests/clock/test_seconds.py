@@ -15,7 +15,6 @@ from fedswe.availability import Always, Intervals, Markov, Mask, Sine
 from fedswe.clock import Rounds, Seconds
 from fedswe.clock.timed import COLUMNS
 from fedswe.core.local import Local
-from fedswe.deploy.deployment import Deployment
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.experiment.configuration import dump, load, load_text
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
@@ -264,12 +263,6 @@ def test_rounds_and_seconds_to_a_target():
 def test_a_configuration_holds_the_clock():
     value = experiment(clock=replace(SLOW, min_reports=0.8, deadline=60, speed_file="x.csv"))
     assert load_text(dump(value), "dumped") == value
-
-
-def test_a_deployment_has_a_clock_of_its_own():
-    assert Deployment(experiment(clock=Rounds())).experiment.clock == Rounds()
-    with pytest.raises(FedsweError, match=r"leave out \[clock\], and set deploy.deadline"):
-        Deployment(experiment())
 
 
 QUICK = ["rounds=12", "task.clients=10", "task.alpha=1", "clock.name=seconds", "clock.step_seconds=40",

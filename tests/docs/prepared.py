@@ -1,14 +1,11 @@
-"""What a reader of a page has at hand: their own arrays, logs and deployments, which the page takes for granted."""
+"""What a reader of a page has at hand: their own arrays and logs, which the page takes for granted."""
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 
-from fedswe.deploy import Deployment, run_in_memory
 from tests.docs.reader import Reader
 
 
@@ -39,21 +36,7 @@ def own_devices(reader: Reader) -> None:
     reader.names |= {"array": table, "probabilities": np.full(table.shape, 0.5), "frame": frame}
 
 
-def deployment(reader: Reader) -> None:
-    """An app and the directory of its deployment after 42 rounds, called APP and RUN as on the page."""
-    reader.command("fedswe deploy init APP --clients 5")
-    sys.path.insert(0, str(reader.folder / "APP"))
-    try:
-        app = Path("APP/deployment.toml")
-        own = app.read_text().replace('name = "digits"', 'name = "federation.task:Own"')
-        app.write_text("\n".join(line for line in own.splitlines() if not line.startswith("alpha")))
-        run_in_memory(Deployment.load(app, ["rounds=42", "evaluate.every=21"]), "RUN")
-    finally:
-        sys.path.remove(str(reader.folder / "APP"))
-
-
 PREPARED = {
     "docs/your-own.md": own_arrays,
     "docs/your-devices.md": own_devices,
-    "docs/runbook.md": deployment,
 }

@@ -8,7 +8,7 @@ from tests.docs.blocks import PAGES, REASONS, ROOT, RUN, SHOWN, blocks
 from tests.docs.prepared import PREPARED
 from tests.docs.reader import Reader
 
-FLOWER = {"docs/deployment.md", "docs/installation.md"}  # start real Flower processes
+FLOWER = {"docs/flower.md", "docs/machines.md"}  # start real Flower processes
 WITH_BLOCKS = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
 
 

@@ -47,7 +47,7 @@ def test_a_model_that_diverged_is_not_chosen(last):
 
 
 def test_rows_of_another_configuration_do_not_count():
-    """In a deployment other models may be evaluated after a restart."""
+    """A server that was started again may evaluate other models."""
     found = rows("held_out_accuracy", a=[0.9, 0.8]) + rows("held_out_accuracy", a=[0.1], c=[0.5])
     assert Best().choice(["a", "c"], found) == "a"
     assert Best(over=1).choice(["a", "c"], found) == "c"

@@ -1,7 +1,5 @@
 """The runner of grids: every cell once, whoever dies, stops or shares the directory."""
 
-import errno
-import fcntl
 import os
 import signal
 import subprocess
@@ -193,12 +191,7 @@ from pathlib import Path
 from fedswe.grid.local import InProcess
 from fedswe.grid.runner import executor, run_cells
 from tests.grid.grids import LoggedStore, small_cells
-import fcntl, errno, os
 
-if "no-locks" in sys.argv:
-    def refuse(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-    fcntl.flock = refuse
 cells = small_cells()
 print("ready", flush=True)
 sys.stdin.readline()
@@ -206,11 +199,9 @@ run_cells(cells, LoggedStore(Path(sys.argv[1])), InProcess())
 """
 
 
-@pytest.mark.parametrize("locks", ["locks", "no-locks"])
-def test_two_commands_share_a_directory(tmp_path, reference, locks):
+def test_two_commands_share_a_directory(tmp_path, reference):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    environment.pop("FEDSWE_NO_LOCKS", None)  # an earlier test of this process may have been warned
-    command = [sys.executable, "-c", COMMAND, str(tmp_path), locks]
+    command = [sys.executable, "-c", COMMAND, str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     both = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
     assert [one.stdout.readline() for one in both] == ["ready\n"] * 2
@@ -219,33 +210,11 @@ def test_two_commands_share_a_directory(tmp_path, reference, locks):
         one.stdin.flush()
     errors = [one.communicate(timeout=300)[1].splitlines() for one in both]
     assert [one.returncode for one in both] == [0, 0], errors
-    for lines in errors:
-        assert len(lines) == (locks == "no-locks")
-        assert all(line.startswith("warning: the file system of ") for line in lines)
+    assert errors == [[], []]
     store = LoggedStore(tmp_path)
     assert_each_once(store, CELLS)
     assert_same_results(store, reference, CELLS)
     assert len({process for _, _, process in store.log()}) == 2
-
-
-def test_without_locks_a_cell_of_another_process_is_left_to_it(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    monkeypatch.setenv("FEDSWE_NO_LOCKS", "1")
-    store, cells = RunStore(tmp_path), small_cells(2)
-    child = os.fork()
-    if child == 0:
-        with store.claim(cells[0]):
-            signal.pause()
-    wait_for(lambda: store.running(cells))
-    run_cells(cells, store, InProcess())
-    assert [store.finished(cell) for cell in cells] == [False, True]
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    run_cells(cells, store, InProcess())
-    assert store.finished(cells[0])
 
 
 def test_asking_what_runs_takes_no_cell_from_a_worker(tmp_path):

@@ -1,4 +1,4 @@
-"""Where a deployment keeps the state of a client is declared by the algorithm; this law checks the declaration."""
+"""Where real machines keep the state of a client is declared by the algorithm; this law checks the declaration."""
 
 from dataclasses import replace
 

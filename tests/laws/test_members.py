@@ -1,4 +1,4 @@
-"""Whether clients may join and leave a deployment is declared by the algorithm; this law checks the declaration."""
+"""Whether clients may join and leave for good is declared by the algorithm; this law checks the declaration."""
 
 from dataclasses import replace
 

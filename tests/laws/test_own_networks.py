@@ -1,4 +1,4 @@
-"""Networks of users train alike in both engines and in a deployment."""
+"""Networks of users train alike in both engines."""
 
 from dataclasses import replace
 
@@ -8,7 +8,6 @@ from fedswe import Experiment, run
 from fedswe.algorithms import Scaffold
 from fedswe.availability import Stationary
 from fedswe.core.local import Local
-from fedswe.deploy import Deployment, run_in_memory
 from tests.tasks.own_networks import KINDS, task
 
 NAMES = list(KINDS)
@@ -22,8 +21,7 @@ def experiment(name, **changes):
 
 
 def scores(result):
-    history = getattr(result, "history", result)
-    return {key: value for key, value in history.last.items() if key != "seconds"}
+    return {key: value for key, value in result.history.last.items() if key != "seconds"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,10 +37,3 @@ def test_a_drift_is_added_in_both_engines(name):
         run(experiment(name, engine=engine, algorithm=Scaffold(), rounds=3)) for engine in ("loop", "batched")
     )
     assert scores(batched) == pytest.approx(scores(loop), rel=1e-9)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_deployment_gives_the_numbers_of_the_simulator(name, tmp_path):
-    simulated = run(experiment(name))
-    deployed = run_in_memory(Deployment(experiment(name), simulate_absence=True), tmp_path)
-    assert scores(deployed) == pytest.approx(scores(simulated), rel=1e-9)

@@ -12,7 +12,7 @@ def folder(path, *files):
         (path / name).write_text("")
 
 
-def test_runs_comparisons_grids_gyms_and_deployments(tmp_path):
+def test_runs_comparisons_grids_and_gyms(tmp_path):
     folder(tmp_path / "runs" / "001-one", "config.toml")
     folder(tmp_path / "runs" / "002-compare" / "runs" / "a-seed3", "config.toml")
     folder(tmp_path / "runs" / "002-compare" / ".locks")
@@ -23,7 +23,6 @@ def test_runs_comparisons_grids_gyms_and_deployments(tmp_path):
     (tmp_path / "gym" / "ci" / "work" / "planned.txt").write_text("sine/fedavg-lr1-seed1\n")
     with open(tmp_path / "gym" / "ci" / "sine.csv", "w", newline="") as file:
         csv.writer(file).writerows([["rule", "rate", "seed"], ["fedavg", 1.0, 1]])
-    folder(tmp_path / "app" / "run", "ledger.jsonl", "deployment.toml", "history.csv")
     found = find([tmp_path])
     top = tmp_path.name
     assert {(run.name, run.grid != "") for run in found.runs.values()} == {
@@ -37,7 +36,6 @@ def test_runs_comparisons_grids_gyms_and_deployments(tmp_path):
     assert grids["runs/002-compare"].planned == ("a-seed3", "a-seed4")
     assert grids["results"].done == {"part/x"}
     assert grids["gym/ci"].done == {"sine/fedavg-lr1-seed1"}
-    assert [place.name for place in found.deployments.values()] == [f"{top}/app/run"]
 
 
 def test_links_hidden_folders_and_loops_are_left_out(tmp_path):

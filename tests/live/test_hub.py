@@ -1,6 +1,5 @@
 """The list that pages are sent: only changes, and nothing of what a hostile file holds."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -8,8 +7,6 @@ import shutil
 import pytest
 
 from fedswe.comparison.compare import compare
-from fedswe.deploy.ledger_key import LedgerKey
-from fedswe.deploy.ledger_lines import Entry, Title, line_text
 from fedswe.experiment import runner
 from fedswe.experiment.configuration import load
 from fedswe.live.hub import NOTHING, Hub
@@ -137,25 +134,12 @@ def test_pipes_and_folders_in_place_of_files_do_not_stop_it(tmp_path):
         other.mkdir()
         for file in ("config.toml", "history.csv", "reported.txt"):
             (os.mkfifo if file == name else lambda path: open(path, "w").close())(other / file)
-    (tmp_path / "deployment").mkdir()
-    os.mkfifo(tmp_path / "deployment" / "ledger.jsonl")
-    (tmp_path / "deployment" / "deployment.toml").write_text("x = 1")
     hub = Hub([tmp_path])
     look(hub)
     items = changes(hub, NOTHING)[1]["items"]
     with hub.following([item["id"] for item in items]):
         look(hub)
-    assert len(items) == 4
-    assert "is missing or larger than" in next(item["problem"] for item in items if item["kind"] == "deployment")
-
-
-def test_a_damaged_ledger_is_a_problem_of_its_deployment(tmp_path):
-    (tmp_path / "ledger.jsonl").write_text('{"kind": "run"}\n')
-    (tmp_path / "deployment.toml").write_text("")
-    hub = Hub([tmp_path])
-    look(hub)
-    (item,) = changes(hub, NOTHING)[1]["items"]
-    assert "damaged" in item["problem"]
+    assert len(items) == 3
 
 
 def listed(hub):
@@ -212,23 +196,6 @@ def test_a_curve_that_cannot_be_read_is_a_problem_of_its_run(tmp_path, monkeypat
         assert found["one"]["problem"] == "cannot be read (PermissionError: [Errno 13] Permission denied)"
         assert "problem" not in found["two"]
         assert len(hub.curves[found["two"]["id"]].rows) == 3
-
-
-@pytest.mark.parametrize(
-    ("m", "merged", "problem"), [(3, 9, "cannot be read (IndexError"), (10**6, 0, "more than 50000 clients")]
-)
-def test_a_ledger_that_names_impossible_clients_is_a_problem_of_its_deployment(tmp_path, m, merged, problem):
-    key, before, content = LedgerKey(b""), "", b""
-    for line in (Title("run", "protocol", "seed", m), Entry(0, {merged: -1}, "model", "reports", time=1.0)):
-        text = line_text(line, before, key)
-        before = hashlib.sha256(text).hexdigest()[:32]
-        content += text + b"\n"
-    (tmp_path / "ledger.jsonl").write_bytes(content)
-    (tmp_path / "deployment.toml").write_text('rounds = 9\nalgorithm.name = "fedavg"\n')
-    hub = Hub([tmp_path])
-    look(hub)
-    (item,) = changes(hub, NOTHING)[1]["items"]
-    assert item["problem"].startswith(problem)
 
 
 def test_a_page_is_told_which_curves_are_beyond_the_limit(tmp_path, monkeypatch):

@@ -190,26 +190,6 @@ def test_the_page_is_accessible_and_no_wider_than_the_screen(watch, chromium, tm
     assert (visit.errors, visit.outside) == ([], [])
 
 
-def test_a_deployment_shows_its_clients(watch, chromium, tmp_path):
-    from tests.deploy.parts import Network, quadratic
-
-    net = Network(tmp_path / "runs", quadratic("fedswe", rounds=6, m=4, p=1.0))
-    net.round()
-    net.round()
-    visit = chromium.open(watch(tmp_path / "runs").address)
-    wait(visit, "() => document.querySelectorAll('#clients tbody tr').length === 4")
-    assert "2 of 6 rounds committed" in visit.page.inner_text("#deployment-text")
-    wait(visit, ROUNDS, 2)
-    while not net.server.finished:
-        net.round()
-    net.server.release()
-    wait(visit, ROUNDS, 6)
-    wait(visit, "() => document.getElementById('deployment-text').textContent.includes('6 of 6 rounds')")
-    cells = visit.page.eval_on_selector_all("#clients tbody tr", "all => all.map(row => row.cells[3].textContent)")
-    assert all(cell.startswith("round 6, ") for cell in cells)
-    assert (visit.errors, visit.outside) == ([], [])
-
-
 def test_a_page_that_has_slept_asks_again_and_a_hidden_one_does_not_hold_a_connection(watch, chromium, tmp_path):
     server = watch(tmp_path / "runs")
     visit, asked = chromium.open("about:blank"), []

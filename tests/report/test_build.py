@@ -28,7 +28,7 @@ def curves_of(report, title):
 
 
 def test_an_empty_directory(tmp_path):
-    with pytest.raises(FedsweError, match="does not hold a run, a comparison, a gym, a reproduction or the server"):
+    with pytest.raises(FedsweError, match="does not hold a run, a comparison, a gym or a reproduction"):
         report_on([tmp_path])
     with pytest.raises(FedsweError, match="there is no directory"):
         report_on([tmp_path / "none"])

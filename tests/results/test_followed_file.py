@@ -1,11 +1,8 @@
 """Files that grow, are cut back, replaced or not there yet."""
 
-import json
 import os
 
-from fedswe.deploy import ledger
 from fedswe.results.followed_file import FollowedFile
-from tests.deploy.parts import Network, quadratic
 
 
 def test_each_complete_line_is_read_once(tmp_path):
@@ -59,22 +56,6 @@ def test_only_what_is_new_is_read(tmp_path):
         log.seek(0, os.SEEK_END)
         log.write(b"new\n")
     assert file.new_lines() == [b"new"]
-
-
-def test_the_ledger_of_a_run_and_one_that_was_cut_back(tmp_path):
-    net = Network(tmp_path, quadratic("fedswe", rounds=4, m=2))
-    path = tmp_path / "server" / ledger.FILE
-    reader = ledger.Reader(path)
-    assert reader.read().entries == []
-    while not net.server.finished:
-        net.round()
-        assert reader.read() == ledger.read(path)
-    net.server.release()
-    lines = path.read_bytes().splitlines(keepends=True)
-    rounds = [i for i, line in enumerate(lines) if json.loads(line)["kind"] == "round"]
-    os.truncate(path, sum(map(len, lines[: rounds[2]])))
-    assert reader.read() == ledger.read(path)
-    assert len(reader.read().entries) == 2
 
 
 def test_a_file_that_is_not_there_is_not_started_again_at_every_look(tmp_path):

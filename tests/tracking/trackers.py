@@ -1,12 +1,11 @@
-"""Trackers of tests: one that writes lines, and others that fail or hang."""
+"""Trackers of tests: one that writes lines, and others that fail."""
 
-import threading
 from dataclasses import dataclass
 
 from fedswe.engine.columns import Column
 from fedswe.tracking.tracker import Tracker
 
-RELEASE = threading.Event()  # ends those that hang
+HERE = "not a class"
 
 
 @dataclass(frozen=True)
@@ -35,13 +34,6 @@ class _Lines:
 
 
 @dataclass(frozen=True)
-class Late(Lines):
-    def start(self, settings, directory):
-        RELEASE.wait()
-        return super().start(settings, directory)
-
-
-@dataclass(frozen=True)
 class Failing(Tracker):
     at: str = "start"  # or a round, or finish
 
@@ -62,13 +54,6 @@ class _Failing:
     def finish(self, status):
         if self._at == "finish":
             raise ValueError("https://me:secret@host:5000/a has no end")
-
-
-@dataclass(frozen=True)
-class Hanging(Tracker):
-    def start(self, settings, directory):
-        RELEASE.wait()
-        raise OSError("released")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -27,6 +27,7 @@ RoundSeconds = Annotated[float, typer.Option("--round-seconds", help="Length of 
 Start = Annotated[str, typer.Option(help="When round 0 begins: seconds or a timestamp, as in the log")]
 End = Annotated[str, typer.Option(help="When the last round must have ended, likewise")]
 Devices = Annotated[int, typer.Option(help="Size of the population, if the log omits devices that were never online")]
+Orient = Annotated[Literal["rounds", "clients"] | None, typer.Option(help="What the rows of a table are")]
 Observed = Annotated[str, typer.Option(metavar="FILE", help="Log of the times in which each device was observed")]
 
 
@@ -35,7 +36,7 @@ def describe_command(
         list[str],
         typer.Argument(
             metavar="TRACE|MODEL|RUN [KEY=VALUE]...",
-            help="A log or a table of rounds; an availability such as sine; or the directory of a run or a deployment",
+            help="A log or a table of rounds; an availability such as sine; or the directory of a run",
         ),
     ],
     round_seconds: RoundSeconds = _ROUND_SECONDS,
@@ -43,6 +44,7 @@ def describe_command(
     end: End = "",
     devices: Devices = 0,
     observed: Observed = "",
+    orient: Orient = None,
     horizon: Horizon = None,
     confidence: Confidence = 0.95,
     as_json: Json = False,
@@ -55,9 +57,9 @@ def describe_command(
     path = Path(what[0])
     of_file = path.is_file() and path.suffix != ".toml"
     log_only = {"--round-seconds": round_seconds, "--start": start, "--end": end, "--devices": devices}
-    log_only["--observed"] = observed
+    log_only |= {"--observed": observed, "--orient": orient}
     used = [option for option, value in log_only.items() if value and value != _ROUND_SECONDS]
-    require(of_file or not used, f"{', '.join(used)}: for logs only, not for a model or a run")
+    require(of_file or not used, f"{', '.join(used)}: for files only, not for a model or a run")
     require(horizon is None or horizon >= 1, f"--horizon {horizon} must be at least 1 round")
     if path.is_dir():
         require(len(what) == 1, "a directory of a run is described as it is: give no KEY=VALUE")
@@ -65,9 +67,9 @@ def describe_command(
     elif of_file:
         require(len(what) == 1, "a file is described as it is: give --round-seconds, --start and so on, no KEY=VALUE")
         require(horizon is None, "--horizon is for models and runs: give --end for a log")
-        given = _of_file(path, round_seconds, start, end, devices, observed)
+        given = _of_file(path, round_seconds, start, end, devices, observed, orient)
     else:
-        from fedswe.analysis.described import of_scenario
+        from fedswe.analysis.description import of_scenario
 
         given = of_scenario(named_scenario(what, horizon))
     deliver(_advised(describe(given, confidence)), as_json, plot)
@@ -90,13 +92,15 @@ def fit_command(
     end: End = "",
     devices: Devices = 0,
     observed: Observed = "",
+    orient: Orient = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Write the section [availability] of a configuration")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit daily_markov to a trace, generate clients from it, and say which statistics of the trace they have."""
-    from fedswe.analysis.fitted import fitted
+    from fedswe.analysis.fit import fit_trace
+    from fedswe.analysis.report import cells
     from fedswe.experiment.configuration import dump_part
     from fedswe.results.files import write_whole
 
@@ -104,21 +108,21 @@ def fit_command(
     require(trace.is_file(), f"there is no file {trace}")
     require(out is None or not out.exists() or not out.samefile(trace), f"{trace} would be overwritten")
     require(0 < round_seconds <= DAY, f"--round-seconds must be above 0 and at most a day, not {round_seconds:g}")
-    found = fitted(_of_file(trace, round_seconds, start, end, devices, observed), round_seconds)
+    found = fit_trace(_of_file(trace, round_seconds, start, end, devices, observed, orient), round_seconds)
     section = dump_part("availability", found.model)
     if out is not None:
         write_whole(out, f"# fitted to {trace.name} by fedswe availability fit\n{section}")
     if as_json:
         print_json(found.values)
         return
-    print_table(found.table.title, found.table.columns, found.table.rows, numbers=True)
+    print_table(found.title, list(found.rows[0]), cells(found.rows), numbers=True)
     for note in found.notes:
         console.print(note)
     console.print(f"\n{section}" if out is None else f"written   {out}: fedswe run {out} task.clients=...")
 
 
 def convert_command(
-    trace: Annotated[str, typer.Argument(help="A trace of FedScale, FLASH, .avt, .tab, CSV or Parquet")],
+    trace: Annotated[str, typer.Argument(help="A trace of FedScale or FLASH, CSV or Parquet")],
     out: Annotated[Path, typer.Argument(help="The CSV to write: client,start_s,end_s")],
     observed: Observed = "",
 ) -> None:
@@ -149,6 +153,7 @@ _OPTIONS = {
     "availability.start": "--start",
     "availability.end": "--end",
     "availability.devices": "--devices",
+    "availability.orient =": "--orient",
 }
 
 
@@ -165,16 +170,19 @@ def _as_options() -> Iterator[None]:
 
 
 @_as_options()
-def _of_file(path: Path, round_seconds: float, start: str, end: str, devices: int, observed: str) -> Described:
+def _of_file(
+    path: Path, round_seconds: float, start: str, end: str, devices: int, observed: str, orient: Orient
+) -> Described:
     """A log of intervals, or else a table with a row per round."""
-    from fedswe.analysis.described import of_log, of_table
+    from fedswe.analysis.description import of_log, of_table
     from fedswe.availability import interval_log
-    from fedswe.availability.table import read
+    from fedswe.availability.round_table import read
 
     if interval_log.is_log(str(path)):
+        require(not orient, f"{path} is a log of intervals: --orient is for tables")
         return of_log(str(path), round_seconds, _time(start), _time(end), devices, observed)
     require(not (start or end or devices or observed), f"{path} is a table of rounds: --start and so on are for logs")
-    table = read(str(path), "the file", "", "--key")
+    table = read(str(path), "the file", "", "--key", orient or "")
     table.require_everywhere((table.values == 0) | (table.values == 1), "must hold only 0 and 1")
     return of_table(path.name, table.values.astype(bool))
 
@@ -187,14 +195,6 @@ def _time(text: str) -> float | str:
 
 
 def _of_run(path: Path, horizon: int | None) -> Described:
-    """The clients of a simulated run, or those whose reports a deployment merged."""
-    from fedswe.analysis.described import of_scenario, of_table, slots_of_run
-    from fedswe.deploy import ledger
-    from fedswe.deploy.stored_run import stored_deployment
+    from fedswe.analysis.description import of_scenario, slots_of_run
 
-    if (path / ledger.FILE).is_file():
-        contents = ledger.read(path / ledger.FILE)
-        require(contents.entries, f"{path} has no committed round yet")
-        mask = ledger.merged_mask(contents.entries, stored_deployment(path, contents).problem().m)
-        return of_table(path.name, mask[:horizon])
     return of_scenario(named_scenario([str(path / "config.toml")], horizon or slots_of_run(path)))

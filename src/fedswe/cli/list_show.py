@@ -83,7 +83,7 @@ def _print(entry: dict[str, Any]) -> None:
         if entry["trains_while_absent"]:
             console.print("absent clients train too")
         if entry["needs_probabilities"]:
-            console.print("needs the true probabilities p_i^t, which no deployed client knows")
+            console.print("needs the true probabilities p_i^t, which no real client knows")
         console.print(f"\nReference: {entry['citation']}")
 
 

@@ -1,4 +1,4 @@
-"""The command `fedswe report`: one page about runs, comparisons, gyms, reproductions and deployments."""
+"""The command `fedswe report`: one page about runs, comparisons, gyms and reproductions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.errors import require
-from fedswe.foreign_code import only_code_of
 
 
 def report_command(
@@ -17,7 +15,7 @@ def report_command(
         list[Path],
         typer.Argument(
             metavar="DIR...",
-            help="Directories of runs, comparisons, a gym, a reproduction, or the server of a deployment",
+            help="Directories of runs, comparisons, a gym or a reproduction",
             show_default=False,
         ),
     ],
@@ -28,20 +26,9 @@ def report_command(
         ),
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Also write a PDF to print, FILE.pdf")] = False,
-    own: Annotated[
-        Path | None,
-        typer.Option(
-            "--app",
-            metavar="FOLDER",
-            help="Where the code of your own tasks is, which show the clients again; default: none is run, because "
-            "others may have written DIR",
-        ),
-    ] = None,
 ) -> None:
     """Write one HTML page with summary, tables and charts, which can be read offline."""
     from fedswe.report.write import write_report
 
-    require(own is None or own.is_dir(), f"--app {own}: there is no such folder")
-    with only_code_of(own):
-        for path in write_report(directories, out, pdf):
-            console.print(f"report    {path}")
+    for path in write_report(directories, out, pdf):
+        console.print(f"report    {path}")

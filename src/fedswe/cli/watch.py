@@ -1,4 +1,4 @@
-"""The command `fedswe watch`: a page in the browser that follows runs, grids and deployments."""
+"""The command `fedswe watch`: a page in the browser that follows runs and grids."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Live = Annotated[bool, typer.Option("--live", help="Show a page in the browser t
 def watch_command(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[DIR]...", help="Where runs, comparisons, grids, deployments are; default: runs"),
+        typer.Argument(metavar="[DIR]...", help="Where runs, comparisons and grids are; default: runs"),
     ] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: 8765, or any that is free")] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser")] = False,
 ) -> None:
-    """Follow runs, comparisons, grids and deployments on a page in the browser, on this machine."""
+    """Follow runs, comparisons and grids on a page in the browser, on this machine."""
     need_live()
     from fedswe.live.serve import address, listen, serve
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedswe import registry
 from fedswe.errors import require
-from fedswe.experiment.parameters import changed
+from fedswe.experiment.experiment import changed_parameters
 from fedswe.kinds import kind_with_base
 
 
@@ -35,7 +35,7 @@ def parse_label(label: str) -> tuple[str, list[str]]:
 
 def label_of(kind: str, part: Any) -> str:
     """The label of an instance: its name and the parameters that are not the defaults."""
-    words = [f"{key}={_written(value)}" for key, value in changed(part).items()]
+    words = [f"{key}={_written(value)}" for key, value in changed_parameters(part).items()]
     return ":".join([registry.name_of(kind, type(part)), *words])
 
 

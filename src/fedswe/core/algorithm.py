@@ -85,7 +85,7 @@ class Algorithm(Checked, ABC):
 
     title: ClassVar[str]
     citation: ClassVar[str]
-    home: ClassVar[Literal["client", "server"]] = "server"  # where a deployment keeps the state of a client: with the
+    home: ClassVar[Literal["client", "server"]] = "server"  # where real machines keep the state of a client: at the
     # client only if that state is a function of its last reply and the round of it, so that the server can check it
     # Clients may join and leave for good: m enters the new model at most, and not the rest of the server's state, which
     # then holds no contributions that would have to be corrected.

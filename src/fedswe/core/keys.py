@@ -1,8 +1,8 @@
 """Counter-based randomness: every draw is a function of its name (seed, stream, counters).
 
 No generator state is kept, so a draw does not depend on which other draws were made or in which order: all
-algorithms see the same available clients, a resumed run needs no random state, a deployed client draws the same
-values as in a simulation, and a GPU gives the same bits as a CPU (integer arithmetic only).
+algorithms see the same available clients, a resumed run needs no random state, and a GPU gives the same bits as a CPU
+(integer arithmetic only).
 
 torch is imported when something is drawn: availability models and tasks are values that are listed and configured
 without it.

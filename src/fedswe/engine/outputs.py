@@ -1,7 +1,7 @@
 """The models a run is evaluated at: the server model, the client mean, and averages over rounds.
 
 An output is a frozen dataclass like a transform: hyper-parameters only, its state is a record of tensors that is
-passed in and returned. It reads a run (an engine, or the server of a deployment) and never changes it. `best` is none
+passed in and returned. It reads a run (an engine, or the server of a Flower app) and never changes it. `best` is none
 of them: it names one of the others (best.py).
 """
 
@@ -245,11 +245,6 @@ class Outputs:
             columns |= {f"{name}_{score}": row[f"{chosen}_{score}"] for score in scores}
             columns[f"{name}_choice"] = self._order.index(chosen)
         return columns
-
-    @property
-    def stateful(self) -> list[str]:
-        """The outputs that have a state: averages over rounds."""
-        return [name for name, state in self._states.items() if parts(state)]
 
     def state(self) -> dict[str, torch.Tensor]:
         """All states by name, for checkpoints. Choices have none: they are made by the history."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -142,7 +142,7 @@ class Experiment:
     engine: Literal["batched", "loop"] = "batched"
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
-    threads: int = 0  # 0: one for small work, all cores for large; results depend on it by rounding only
+    threads: int = 0  # 0: OMP_NUM_THREADS, or one; results depend on it by rounding only
     algorithm: Algorithm = field(default_factory=FedSWE)
     availability: Availability = field(default_factory=Sine)
     clock: Clock = field(default_factory=Rounds)
@@ -159,7 +159,7 @@ class Experiment:
         if isinstance(self.rounds, _NotGiven):
             object.__setattr__(self, "rounds", self.clock.rounds(self.availability) or int(self.rounds))
         require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
-        require(0 <= self.threads <= _MOST_THREADS, f"threads must be 0 (chosen for the work) to {_MOST_THREADS}")
+        require(0 <= self.threads <= _MOST_THREADS, f"threads must be 0 (OMP_NUM_THREADS, or one) to {_MOST_THREADS}")
         require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
         for key, value in (
             ("rounds", self.rounds),
@@ -228,3 +228,14 @@ def device_named(name: str) -> torch.device:
         count = torch.cuda.device_count()
         require(int(known[1] or 0) < count, f'device "{name}": GPUs are numbered from 0, and {count} are visible')
     return torch.device(name)
+
+
+def changed_parameters(part: Any) -> dict[str, Any]:
+    """The parameters of a part that are not the defaults of its class."""
+    found = {}
+    for f in fields(part):
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        value = getattr(part, f.name)
+        if f.init and (default is MISSING or value != default):
+            found[f.name] = value
+    return found

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from fedswe.core.checked import checked_arguments
 from fedswe.engine.base import Attendance
 from fedswe.engine.batched import step_together
 from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
-from fedswe.engine.threads import chosen, limited_to
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, load_text, refuse_other, settings
-from fedswe.experiment.experiment import Experiment, assemble
-from fedswe.experiment.parameters import changed
+from fedswe.experiment.experiment import Experiment, assemble, changed_parameters
 from fedswe.experiment.result import Result
 from fedswe.results.divergence import divergence
 from fedswe.results.history import History, Row, Tally
@@ -29,8 +30,7 @@ from fedswe.results.reported import ReportedLines
 from fedswe.results.run_directory import Checkpoint, RunDirectory
 from fedswe.short_forms import instance
 from fedswe.sources import recorded, refuse_changed
-from fedswe.tracking.tracker import Status, check_trackers
-from fedswe.tracking.tracking import Tracking
+from fedswe.tracking.tracker import Status, Tracking, check_trackers
 
 Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
@@ -95,13 +95,27 @@ def advance(runners: Sequence[Runner], threads: int) -> Generator[list[tuple[Run
     finally:
         for runner in runners:
             runner.close()
-        Tracking.wait([tracking for runner in runners if (tracking := runner.leave_trackers(left))])
+            runner.leave_trackers(left)
 
 
 def threads_of(runners: Sequence[Runner]) -> int:
-    """How many threads the runs of one stack compute with. Ask once: it computes a gradient, and samples rounds."""
+    """How many threads the runs of one stack compute with: what they ask for, else $OMP_NUM_THREADS, else one.
+
+    Several make small work slower, and much slower while other processes use the cores (benchmarks/README.md).
+    """
     asked = max((runner.experiment.threads for runner in runners), default=0)
-    return chosen([runner.engine for runner in runners], asked)
+    return asked or (torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else 1)
+
+
+@contextmanager
+def limited_to(threads: int) -> Iterator[None]:
+    """Compute with so many threads; afterwards torch has the number that it had before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _advance_one(runner: Runner, threads: int, watch: Watch | None) -> Result:
@@ -127,7 +141,7 @@ def _warn_if_diverged(runner: Runner) -> None:
     if not all(map(math.isfinite, first.values())):
         warn(f"the scores are not finite before the first round ({sign}): check the data and the initial model")
         return
-    given = [f"algorithm.{key} = {value}" for key, value in changed(runner.experiment.algorithm).items()]
+    given = [f"algorithm.{key} = {value}" for key, value in changed_parameters(runner.experiment.algorithm).items()]
     also = f", or change {' and '.join(given)}" if given else ""
     warn(f"the model diverged ({sign}): lower local.lr, or set local.clip{also}")
 
@@ -178,7 +192,7 @@ class Runner:
         self._began = time.perf_counter()
         self._tracking: Tracking | None = None
         self._tracked: Path | None = None  # where trackers keep their files
-        self._untracked: list[Row] = []  # rows that the trackers have not been given yet
+        self._sent = 0  # rows that the trackers have been given
 
     def keep_in(
         self, directory: RunDirectory, checkpoint: Checkpoint | None = None, tracked: Path | None = None
@@ -239,20 +253,18 @@ class Runner:
 
     def _track(self) -> None:
         """Give new rows to the trackers. They start after a round: a run that fails in its first leaves nothing."""
-        if self._untracked and self._tracking is None:
-            earlier = self.history.rows[: -len(self._untracked)]  # of a resumed run
-            self._tracking = Tracking(self.experiment.track, settings(self.experiment), self._tracked, earlier=earlier)
-        for row in self._untracked:
-            assert self._tracking is not None
+        if not self.experiment.track:
+            return
+        if self._tracking is None:
+            self._tracking = Tracking(self.experiment.track, settings(self.experiment), self._tracked)
+        for row in self.history.rows[self._sent :]:
             self._tracking.log(row)
-        self._untracked.clear()
+        self._sent = len(self.history.rows)
 
-    def leave_trackers(self, status: Status) -> Tracking | None:
-        """Tell the trackers of a run that has not ended why it does not go on; they may still have rows to send."""
-        left, self._tracking = self._tracking, None
-        if left is not None and self.going:
-            left.finish(status)
-        return left
+    def leave_trackers(self, status: Status) -> None:
+        """Tell the trackers of a run that has not ended why it does not go on."""
+        if self._tracking is not None and self.going:
+            self._tracking.finish(status)
 
     def end(self) -> None:
         t, rounds, why = self.engine.t, self.experiment.rounds, self.engine.timeline.shortened
@@ -299,8 +311,6 @@ class Runner:
             self._reported.write()
         row["seconds"] = round(self._elapsed(), 3)
         self.history.append(row)
-        if self.experiment.track:
-            self._untracked.append(row)
         if self._rows is not None:
             header, _, line = History([row]).to_csv().partition("\n")
             self._rows.append(line if self._rows.bytes else f"{header}\n{line}")

@@ -79,7 +79,7 @@ def _of_result(result: Any) -> MeasuredRun:
     )
     sizes = {name: vector.numel() for name, vector in result.models.items()}
     return MeasuredRun(
-        "the result", *checked("the result", tomllib.loads(configuration.dump(experiment)), history), sizes
+        "the result", *_checked("the result", tomllib.loads(configuration.dump(experiment)), history), sizes
     )
 
 
@@ -130,13 +130,13 @@ def _read(path: Path) -> MeasuredRun:
         history = History.from_csv((path / "history.csv").read_text(encoding="utf-8"))
     except (OSError, TypeError, ValueError):
         raise FedsweError(f"{path}/history.csv is damaged: it is not a table of numbers") from None
-    found = checked(str(path), config, history)
+    found = _checked(str(path), config, history)
     if not (path / "model.safetensors").is_file():
         warn(f"{path} is not finished: it is drawn up to round {history.last['round']:.0f}")
     return MeasuredRun(str(path), *found, _sizes(path / "model.safetensors"))
 
 
-def checked(source: str, config: Config, history: History) -> tuple[Config, History, tuple[str, ...]]:
+def _checked(source: str, config: Config, history: History) -> tuple[Config, History, tuple[str, ...]]:
     """The complete configuration, the history and the evaluated models, or one line that says what is wrong."""
     sections = ("algorithm", "availability", "task", "local", "evaluate")
     for section in sections:

@@ -12,8 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from fedswe.analysis.description import Described, describe
-from fedswe.availability.runs import Runs
-from fedswe.availability.statistics import Record
+from fedswe.availability.statistics import Record, Runs
 from fedswe.comparison.labels import parse_label
 from fedswe.experiment.experiment import output_label, populate
 from fedswe.gym.rules import OUTPUTS

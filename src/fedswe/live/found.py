@@ -1,4 +1,4 @@
-"""Finds runs, grids and deployments below some directories, by the names of the files in them."""
+"""Finds runs and grids below some directories, by the names of the files in them."""
 
 from __future__ import annotations
 
@@ -47,17 +47,10 @@ class GridPlace:
     planned: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class DeploymentPlace:
-    path: Path
-    name: str
-
-
 @dataclass
 class Found:
     runs: dict[str, RunPlace] = field(default_factory=dict)
     grids: dict[str, GridPlace] = field(default_factory=dict)
-    deployments: dict[str, DeploymentPlace] = field(default_factory=dict)
     left_out: int = 0  # runs above the limit
 
 
@@ -81,9 +74,6 @@ class _Search:
         """`inside`: the part of the name that a cell has in its grid."""
         files, folders = _names(path)
         self._folders += 1
-        if {"ledger.jsonl", "deployment.toml"} <= files:
-            self.found.deployments[id_of(path)] = DeploymentPlace(path, name)
-            return
         if "config.toml" in files:
             self._add_run(RunPlace(path, inside or name, grid))
             return

@@ -17,12 +17,11 @@ from typing import Any
 
 from fedswe.errors import first_line, printable, warn
 from fedswe.live.curve import Curve
-from fedswe.live.deployment_item import DeploymentItem
 from fedswe.live.found import Found, find
 from fedswe.live.grid_item import grid_payload
 from fedswe.live.plain_files import unreadable
 from fedswe.live.run_item import RunItem
-from fedswe.live.strip import RecordedStrip, Strip
+from fedswe.live.strip import RecordedStrip
 from fedswe.results.held_files import held_files
 from fedswe.results.reported import FILE as REPORTED
 
@@ -40,13 +39,12 @@ class Hub:
         self._roots = list(roots)
         self._found, self._searched = Found(), float("-inf")
         self._runs: dict[str, RunItem] = {}
-        self._deployments: dict[str, DeploymentItem] = {}
         self._texts: dict[str, tuple[int, str]] = {}  # id -> version and JSON of each thing in the list
         self._gone: dict[str, int] = {}  # id -> version in which it left the list
         self._version = 0
         self._wanted: Counter[str] = Counter()  # id -> pages that show its curve
         self.curves: dict[str, Curve] = {}
-        self.strips: dict[str, Strip] = {}
+        self.strips: dict[str, RecordedStrip] = {}
         self.not_followed: frozenset[str] = frozenset()  # ids that pages show, beyond the limit
         self._problems: dict[str, str] = {}  # id -> why its curve or strip cannot be read
         self._tick = asyncio.Event()
@@ -84,7 +82,7 @@ class Hub:
     # what pages ask ----------------------------------------------------------------------------------------
     @contextmanager
     def following(self, ids: Sequence[str]) -> Iterator[None]:
-        """Read the curves of these runs and deployments as long as some page shows them."""
+        """Read the curves of these runs as long as some page shows them."""
         self._wanted.update(ids)
         self._follow()  # at once: a page shall not wait for the next look
         try:
@@ -112,8 +110,6 @@ class Hub:
         for run in self._runs.values():
             run.look(held)
         self._runs = {id_: run for id_, run in self._runs.items() if not run.gone}
-        for deployment in self._deployments.values():
-            deployment.look()
         self._follow()
         self._publish()
 
@@ -123,33 +119,22 @@ class Hub:
         self._runs = {id_: run for id_, run in self._runs.items() if found.runs.get(id_) == run.place}
         new = [id_ for id_ in found.runs if id_ not in self._runs]
         self._runs |= {id_: RunItem(id_, found.runs[id_]) for id_ in new[:_NEW_RUNS]}
-        known = {id_: item for id_, item in self._deployments.items() if id_ in found.deployments}
-        new = [id_ for id_ in found.deployments if id_ not in known]
-        self._deployments = known | {id_: DeploymentItem(id_, found.deployments[id_]) for id_ in new}
 
     def _follow(self) -> None:
-        wanted = [id_ for id_ in self._wanted if id_ in self._runs or id_ in self._deployments]
+        wanted = [id_ for id_ in self._wanted if id_ in self._runs]
         wanted, self.not_followed = wanted[:_FOLLOWED], frozenset(wanted[_FOLLOWED:])
-        self.curves = {id_: self.curves.get(id_) or Curve(self._history(id_)) for id_ in wanted}
-        before, self.strips, self._problems = self.strips, {}, {}
-        for id_ in wanted:
-            if id_ in self._deployments:
-                self.strips[id_] = self._deployments[id_].strip
-            elif not self._runs[id_].place.stored:
-                strip = before.get(id_)
-                recorded = self._runs[id_].place.path / REPORTED
-                self.strips[id_] = strip if isinstance(strip, RecordedStrip) else RecordedStrip(recorded)
-        for id_, followed in (*self.curves.items(), *self.strips.items()):
-            if isinstance(followed, Curve | RecordedStrip):  # the strip of a deployment grows with its item
-                try:
-                    followed.look()
-                except Exception as error:  # as for items
-                    self._problems[id_] = unreadable(error)
-
-    def _history(self, id_: str) -> Path:
-        if id_ in self._deployments:
-            return self._deployments[id_].place.path / "history.csv"
-        return self._runs[id_].place.history
+        self.curves = {id_: self.curves.get(id_) or Curve(self._runs[id_].place.history) for id_ in wanted}
+        recorded = {id_: self._runs[id_].place for id_ in wanted if not self._runs[id_].place.stored}
+        self.strips = {
+            id_: self.strips.get(id_) or RecordedStrip(place.path / REPORTED) for id_, place in recorded.items()
+        }
+        self._problems = {}
+        readers: list[tuple[str, Curve | RecordedStrip]] = [*self.curves.items(), *self.strips.items()]
+        for id_, followed in readers:
+            try:
+                followed.look()
+            except Exception as error:  # as for items
+                self._problems[id_] = unreadable(error)
 
     def _publish(self) -> None:
         payloads: dict[str, dict[str, Any]] = {}
@@ -162,8 +147,6 @@ class Hub:
                     cells[run.place.grid][run.place.name] = run
         for id_, place in self._found.grids.items():
             payloads[id_] = grid_payload(id_, place, cells[id_])
-        for deployment in self._deployments.values():
-            payloads[deployment.id] = deployment.payload()
         for id_, problem in self._problems.items():
             payloads[id_].setdefault("problem", problem)
         version = self._version + 1

@@ -17,7 +17,7 @@ _ALIVE = 10.0  # seconds without news after which a page is told that the server
 
 
 async def events(hub: Hub, ids: Sequence[str]) -> AsyncIterator[str]:
-    """Server-sent events for a page that shows the curves of these runs and deployments."""
+    """Server-sent events for a page that shows the curves of these runs."""
     seen, spoken = _Seen(), 0.0
     yield "retry: 1000\n\n"
     with hub.following(ids):

@@ -1,1 +1,1 @@
-"""One page about runs, comparisons, gyms, reproductions and deployments, to read and to print."""
+"""One page about runs, comparisons, gyms and reproductions, to read and to print."""

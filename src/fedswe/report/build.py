@@ -7,31 +7,27 @@ from pathlib import Path
 
 from fedswe.errors import FedsweError, require
 from fedswe.figures.measured import MeasuredRun, measured_runs
-from fedswe.report import deployment, gym, reproduction
+from fedswe.report import gym, reproduction
 from fedswe.report.blocks import Report, Section
 from fedswe.report.clients import client_sections
 from fedswe.report.origin import origin_sections
 from fedswe.report.runs import run_sections
 
-_KINDS = "a run, a comparison, a gym, a reproduction or the server of a deployment"
+_KINDS = "a run, a comparison, a gym or a reproduction"
 
 
 def report_on(directories: Sequence[Path]) -> Report:
-    """Runs, comparisons and deployments are drawn together; gyms and reproductions follow."""
+    """Runs and comparisons are drawn together; gyms and reproductions follow."""
     require(directories, f"name the directory of {_KINDS}")
     summary: list[str] = []
     sections: list[Section] = []
     runs: list[MeasuredRun] = []
-    simulated: list[MeasuredRun] = []
     for path in directories:
         require(path.is_dir(), f"there is no directory {path}")
         if holds_runs(path):
-            simulated += measured_runs([path])
+            runs += measured_runs([path])
             continue
-        if deployment.is_deployment(path):
-            runs += deployment.measured(path)
-            found = [deployment.deployment_sections(path)]
-        elif scales := gym.scales_in(path):
+        if scales := gym.scales_in(path):
             found = [gym.gym_sections(scale) for scale in scales]
         elif scales := reproduction.scales_in(path):
             found = [reproduction.reproduction_sections(scale) for scale in scales]
@@ -39,11 +35,10 @@ def report_on(directories: Sequence[Path]) -> Report:
             raise FedsweError(f"{path} does not hold {_KINDS}")
         summary += [sentence for sentences, _ in found for sentence in sentences]
         sections += [section for _, of in found for section in of]
-    runs = [*simulated, *runs]
     if runs:
         sentences, scores = run_sections(runs)
-        clients = client_sections(simulated) if simulated else []
-        summary, sections = [*sentences, *summary], [*scores, *clients, *sections, *origin_sections(runs)]
+        summary = [*sentences, *summary]
+        sections = [*scores, *client_sections(runs), *sections, *origin_sections(runs)]
     return Report(_title(directories), summary, sections)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.analysis.described import of_scenario, slots_of_run
+from fedswe.analysis.description import of_scenario, slots_of_run
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
 from fedswe.availability.statistics import Record, statistics
@@ -47,9 +47,8 @@ class Clients:
 
     name: str
     record: Record
-    problem: Problem | None = None
-    unit: str = "round"  # what a column of the record is
-    been: str = "available"  # what a client is in a round of the record
+    problem: Problem
+    unit: str  # what a column of the record is
 
     @property
     def share(self) -> Floats:
@@ -102,11 +101,12 @@ def _of_clients(
                 f"Clients of seed {run.seed}, sorted by availability"
                 + (f" in the first {_ROUNDS:,} rounds." if clients.record.rounds == _ROUNDS else ".")
             ]
-        )
+        ),
+        _attendance(clients),
+        _missed(clients),
     ]
-    blocks += availability_blocks(clients)
     problem = clients.problem
-    if problem is None or problem.realised is None:
+    if problem.realised is None:
         blocks.append(Text(["The task has no labels: there is no label distribution and no accuracy by client."]))
     else:
         blocks.append(_labels(clients, problem.realised))
@@ -134,11 +134,6 @@ def _require_few(m: int, rounds: int) -> None:
 
 
 # availability ------------------------------------------------------------------------------------------------
-def availability_blocks(clients: Clients) -> list[Block]:
-    """Who was available in which round, and how many rounds clients missed."""
-    return [_attendance(clients), _missed(clients)]
-
-
 def _attendance(clients: Clients) -> HeatMap:
     record = clients.record
     edges = _edges(record.rounds, _COLUMNS)
@@ -153,13 +148,13 @@ def _attendance(clients: Clients) -> HeatMap:
     columns = [str(a + 1) if b - a == 1 else f"{a + 1}–{b}" for a, b in pairwise(edges)]
     mean = float(np.nanmean(clients.share))
     never = int((clients.share == 0).sum())
-    note = f"On average a client is {clients.been} in {100 * mean:.0f} % of the rounds"
+    note = f"On average a client is available in {100 * mean:.0f} % of the rounds"
     note += f"; {never} of {record.m} never are." if never else "."
     if record.m > _ROWS or record.rounds > _COLUMNS:
         note += " A cell is the mean over neighbouring clients and rounds."
     return HeatMap(
-        f"Who was {clients.been} in which round", shares, _rows(clients), columns, clients.unit,
-        f"clients, the most often {clients.been} at the top", clients.been, note,
+        "Who was available in which round", shares, _rows(clients), columns, clients.unit,
+        "clients, the most often available at the top", "available", note,
     )  # fmt: skip
 
 
@@ -179,7 +174,7 @@ def _missed(clients: Clients) -> Bars:
     total = max(1, int(counts.sum()))
     return Bars(
         "Rounds missed", labels, [100 * value / total for value in values],
-        f"rounds missed before being {clients.been} again", "share of the reports, %",
+        "rounds missed before being available again", "share of the reports, %",
         f"The longest absence after which a client returned was {len(counts) - 1} rounds; absences that last until the "
         "end are not counted.",
     )  # fmt: skip
@@ -207,7 +202,7 @@ def _rows(clients: Clients) -> list[str]:
     for a, b in pairwise(edges):
         mean = float(np.nanmean(share[order[a:b]])) if np.isfinite(share[order[a:b]]).any() else math.nan
         who = f"client {order[a]}" if b - a == 1 else f"{b - a} clients"
-        found.append(f"{who}, {clients.been} in {100 * mean:.0f} % of the rounds" if math.isfinite(mean) else who)
+        found.append(f"{who}, available in {100 * mean:.0f} % of the rounds" if math.isfinite(mean) else who)
     return found
 
 

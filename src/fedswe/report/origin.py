@@ -14,7 +14,6 @@ from fedswe.report.blocks import Block, Listing, Section, Table, Text
 
 _CONFIGURATIONS, _COMMANDS, _VALUES = 100, 100, 20  # that are shown
 _LONGEST = 20_000, 200  # characters of a configuration or a command, and of another value
-_PLACES = ("config.toml", "deployment.toml")
 
 
 def origin_sections(runs: Sequence[MeasuredRun]) -> list[Section]:
@@ -35,10 +34,10 @@ def _configurations(runs: Sequence[MeasuredRun]) -> list[Block]:
 
 
 def _text(path: Path) -> str:
-    for name in _PLACES:
-        if (path / name).is_file():
-            return _shortened((path / name).read_text(encoding="utf-8", errors="replace"), _LONGEST[0])
-    return ""
+    file = path / "config.toml"
+    if not file.is_file():
+        return ""
+    return _shortened(file.read_text(encoding="utf-8", errors="replace"), _LONGEST[0])
 
 
 def _reproduction(runs: Sequence[MeasuredRun]) -> list[Block]:

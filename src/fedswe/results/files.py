@@ -19,7 +19,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
-        sync_folder(path.parent)
+        _sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):  # it may not exist
             aside.unlink()
@@ -30,7 +30,7 @@ def aside_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
-def sync_folder(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Make a rename survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -172,10 +172,8 @@ class LoadedSamples(ClientSamples):
         if self._test is not None:
             check(None, self._test)
         self._groups = groups or {}
-        # A server of real clients has none of their samples.
-        self._scores_train = scores_train and setting.holds_data
-        if setting.holds_data:
-            self.all_of(0)
+        self._scores_train = scores_train
+        self.all_of(0)
 
     def all_of(self, client: int) -> Samples:
         if client in self._kept:
@@ -233,8 +231,6 @@ class LoadedSamples(ClientSamples):
     def calibration(self, least: int) -> list[torch.Tensor]:
         if self._test is not None and len(self._test[0]) >= least:
             return _some_of(self._test[0], least)
-        if not self._setting.holds_data:
-            return []
         each = max(1, _CALIBRATION // self.m)
         return _some_of(torch.cat([self.all_of(i)[0][:each] for i in range(min(self.m, _CALIBRATION))]), least)
 

@@ -20,10 +20,7 @@ Samples = tuple["torch.Tensor", "torch.Tensor"]  # inputs [N, ...] and targets [
 
 @dataclass(frozen=True)
 class CustomTask(Task):
-    """Your own model and data: define the network, and how client i loads its samples.
-
-    In a deployment a client loads only its own samples; the simulator and `fedswe deploy verify` load those of all.
-    """
+    """Your own model and data: define the network, and how client i loads its samples."""
 
     clients: int = 4  # m, number of clients
 

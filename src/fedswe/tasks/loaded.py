@@ -32,7 +32,7 @@ def loaded_problem(
     first: Samples | None = None
 
     def check(client: int | None, samples: Samples) -> None:
-        """Every client is checked when its samples are loaded: at a client of a deployment there are no others."""
+        """Every client is checked when its samples are loaded: most are loaded late, or never."""
         nonlocal first
         where = "the test set" if client is None else f"client {client}"
         checks.check_samples(samples, where, first)
@@ -52,6 +52,4 @@ def loaded_problem(
             raise FedsweError(f"client {client}: its samples cannot be loaded ({reason})") from None
 
     samples = LoadedSamples(clients, loaded, test, setting, check, groups, scores_train)
-    problem = SupervisedProblem(samples, net, objective, setting)
-    problem.loads_by_client = True
-    return problem
+    return SupervisedProblem(samples, net, objective, setting)

@@ -33,7 +33,6 @@ class Setting:
     dtype: torch.dtype
     device: torch.device
     legacy: np.random.RandomState | None = None  # draw the partition from the released code's generator
-    holds_data: bool = True  # False at the server of a deployment, which has none of its clients' samples
 
 
 class Problem(ABC):
@@ -41,7 +40,6 @@ class Problem(ABC):
 
     m: int
     start: Vector  # x^0, [d]
-    loads_by_client: bool = False  # every client loads its own samples, which do not depend on m
     drawn: Floats | None = None  # label shares as drawn and as realised; None without labels
     realised: Floats | None = None
     sizes: npt.NDArray[np.int64] | None = None  # number of samples of each client; None where it is not known

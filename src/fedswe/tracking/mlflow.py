@@ -32,6 +32,7 @@ class MLflow(Tracker):
 
     def start(self, settings: Mapping[str, Any], directory: Path | None) -> _Run:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow would report its use to its makers
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # of 120 s each, while a run waits; 7 by default
         from mlflow import MlflowClient
 
         client = MlflowClient()

@@ -12,12 +12,7 @@ const CONFIG = { responsive: true, displayModeBar: false, doubleClick: "reset" }
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const words = (name) => name.replaceAll("_", " ");
 
-const modelsOf = (id) => {
-  const item = state.items.get(id);
-  if (item?.models?.length) return item.models;
-  const columns = state.curves.get(id)?.columns ?? []; // of a deployment: those with a score that is known
-  return [...new Set(columns.flatMap((c) => PREFERRED.filter((s) => c.endsWith("_" + s)).map((s) => c.slice(0, -s.length - 1))))];
-};
+const modelsOf = (id) => state.items.get(id).models ?? [];
 // A column may begin with the names of two models, as ema and ema_0.9 do: the longest is its owner.
 function split(column, models) {
   const owners = models.filter((model) => column.startsWith(model + "_"));
@@ -138,7 +133,7 @@ function drawLatest(ids, score, model) {
     const value = (name) => tip?.[curve.columns.indexOf(name)];
     const number = (name) => (value(name) == null ? "–" : `${+value(name).toFixed(1)}`);
     const [round, rounds] = progressOf(item), column = columnOf(id, score, model);
-    return [item.name, format(tip?.[column]), `${round} of ${rounds}`, item.state ?? item.server ?? "",
+    return [item.name, format(tip?.[column]), `${round} of ${rounds}`, item.state,
       number("available"), number("reported"), number("echo_mean"), number("echo_max")];
   }));
   ids.forEach((id, i) => {
@@ -214,29 +209,4 @@ function drawStrip(id) {
       ...(groups <= 30 ? { tickvals: y, ticktext: order.map(String) } : { showticklabels: false }) },
   }), CONFIG);
   place.dataset.rounds = strip.rounds;
-}
-
-function when(seconds) {
-  const then = new Date(1000 * seconds), today = then.toDateString() === new Date().toDateString();
-  return today ? then.toLocaleTimeString() : then.toLocaleString();
-}
-
-// a deployment ------------------------------------------------------------------------------------------------
-export function drawDeployment() {
-  const focus = document.getElementById("focus").value;
-  const all = shownIds().map((id) => state.items.get(id)).filter((item) => item.kind === "deployment");
-  const item = all.find((one) => one.id === focus) ?? all[0];
-  document.getElementById("deployment").hidden = !item;
-  if (!item) return;
-  set(document.getElementById("deployment-title"), `Deployment ${item.name}`);
-  const connected = item.connected == null ? "" : `, ${item.connected} connected`;
-  set(document.getElementById("deployment-text"), item.problem ??
-    `Server: ${item.server}. ${item.round} of ${item.rounds} rounds committed. ${item.members} members${connected}. ` +
-    `Served model: ${words(item.served)}.`);
-  const alarms = document.getElementById("alarms"), texts = (item.alarms ?? []).map((a) => `${a.name}: ${a.message}`);
-  while (alarms.children.length > texts.length) alarms.lastChild.remove();
-  texts.forEach((text, i) => set(alarms.children[i] ?? alarms.appendChild(element("li")), text));
-  fillTable(document.querySelector("#clients tbody"), (item.clients ?? []).map((c) => [c.client, c.state,
-    c.connected == null ? "–" : c.connected ? "yes" : "no", c.last == null ? "never" : `round ${c.last}, ${when(c.seen)}`,
-    c.echo, c.rejected || "–", c.reason || "–"]));
 }

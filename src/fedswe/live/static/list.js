@@ -26,14 +26,10 @@ const naturally = new Intl.Collator("en", { numeric: true });
 
 export function drawList() {
   const all = [...state.items.values()].sort((a, b) => naturally.compare(a.name, b.name));
-  const kinds = { deployments: (i) => i.kind === "deployment", runs: (i) => i.kind === "run" && !i.grid };
   document.getElementById("empty").hidden = all.length > 0;
-  for (const [section, belongs] of Object.entries(kinds)) {
-    const shown = all.filter(belongs);
-    const place = document.getElementById(section);
-    place.hidden = !shown.length;
-    arrange(place.querySelector("ul"), shown, rows, newRow, fillRow);
-  }
+  const alone = all.filter((item) => item.kind === "run" && !item.grid);
+  document.getElementById("runs").hidden = !alone.length;
+  arrange(document.querySelector("#runs ul"), alone, rows, newRow, fillRow);
   const shown = all.filter((item) => item.kind === "grid");
   document.getElementById("grids").hidden = !shown.length;
   arrange(document.querySelector("#grids .grids"), shown, grids, newGrid, fillGrid);
@@ -57,7 +53,7 @@ function arrange(place, items, known, make, fill) {
   });
 }
 
-// a run or a deployment ---------------------------------------------------------------------------------------
+// a run -------------------------------------------------------------------------------------------------------
 function newRow(item) {
   const root = element("li", "row"), label = element("label"), box = element("input");
   root.dataset.id = item.id;
@@ -77,9 +73,8 @@ function fillRow(row, item) {
   row.swatch.style.backgroundColor = colourOf(item.id);
   set(row.name, item.name);
   row.name.title = item.path;
-  const word = item.kind === "run" ? item.state : item.problem ? "problem" : item.server;
-  set(row.status, word ?? "");
-  row.status.className = `state ${item.problem ? "problem" : item.running === true ? "running" : item.state ?? ""}`;
+  set(row.status, item.state);
+  row.status.className = `state ${item.problem ? "problem" : item.state}`;
   const [round, rounds] = progressOf(item);
   row.bar.max = Math.max(rounds, 1);
   row.bar.value = Math.min(round, Math.max(rounds, 1));

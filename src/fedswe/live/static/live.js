@@ -1,5 +1,5 @@
 // Receives events of the server and keeps what they say; list.js and charts.js show it.
-import { drawCharts, drawDeployment } from "/charts.js";
+import { drawCharts } from "/charts.js";
 import { dark, drawList } from "/list.js";
 
 export const MOST_SELECTED = 12;
@@ -7,7 +7,7 @@ const AUTOMATIC = 6;
 const SILENCE = 30000; // milliseconds without a message after which the connection counts as lost
 
 export const state = {
-  items: new Map(), // id -> run, grid or deployment
+  items: new Map(), // id -> run or grid
   curves: new Map(), // id -> {columns, rows, tip}
   strips: new Map(),
   selected: [], // ids whose curves are shown, in the order of their colours
@@ -38,13 +38,12 @@ function fromAddress() {
 function selectAutomatically() {
   if (chosenByUser) return;
   const curves = [...state.items.values()].filter((item) => item.kind !== "grid");
-  const runs = (item) => item.state === "running" || item.running === true;
-  const changed = (item) => item.changed ?? item.last_commit ?? 0;
+  const runs = (item) => item.state === "running";
   const kept = state.selected.filter((id) => state.items.has(id));
   const fresh = curves.filter((item) => runs(item) && !kept.includes(item.id)).map((item) => item.id);
   let selected = [...kept, ...fresh];
   if (!selected.length)
-    selected = curves.sort((a, b) => changed(b) - changed(a)).slice(0, AUTOMATIC).map((item) => item.id);
+    selected = curves.sort((a, b) => b.changed - a.changed).slice(0, AUTOMATIC).map((item) => item.id);
   while (selected.length > AUTOMATIC) {
     const idle = selected.findIndex((id) => !runs(state.items.get(id)));
     selected.splice(idle < 0 ? selected.length - 1 : idle, 1);
@@ -137,7 +136,6 @@ export function draw() {
     drawing = false;
     drawList();
     drawCharts();
-    drawDeployment();
   }, 60);
 }
 
