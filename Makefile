@@ -3,7 +3,7 @@ BIN := .venv/bin
 # The tests start hundreds of processes: without files of bytecode, each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pytest test-deploy test-campaign test-wheel test-fresh browser-tools docs setup lint clean
+.PHONY: run test pytest test-flower test-campaign test-wheel test-fresh browser-tools docs setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (two minutes)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
@@ -14,11 +14,11 @@ test: setup browser-tools  ## all checks; mypy has one thread, so the tests run 
 pytest: setup  ## tests with Flower wait much, so three workers keep two cores busy
 	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 25 -m 'not campaign and not fresh'
 
-test-deploy: setup  ## of these, real Flower processes on loopback, killed and restarted (minutes)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m flower tests/deploy tests/docs
+test-flower: setup  ## of these, real Flower processes on loopback, killed and restarted (minutes)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m flower tests/flower
 
-test-campaign: setup  ## dozens of faults on real Flower processes, with and without TLS (half an hour)
-	$(BIN)/python -m pytest -m campaign tests/deploy
+test-campaign: setup  ## dozens of faults on real Flower processes (half an hour)
+	$(BIN)/python -m pytest -m campaign tests/flower
 
 test-wheel: setup  ## the wheel in a new environment outside the repository, every command
 	$(BIN)/python tests/wheel.py

@@ -53,10 +53,9 @@ def _page(name: str) -> str:
     if entry["trains_while_absent"]:
         notes.append("Absent clients train too.")
     if entry["needs_probabilities"]:
-        notes.append("It needs the true probabilities p_i^t, which no deployed client knows.")
+        notes.append("It needs the true probabilities p_i^t, which no real client knows.")
     if cls.needs_plain_sgd:
         notes.append("It computes gradients from the local progress: the only local transform it takes is `clip`.")
-    where = {"client": "at the client", "server": "at the server"}[cls.home]
     change = "may" if cls.members_change else "may not"
     parameters = [(code(p["key"]), code(repr(p["default"])), p["meaning"]) for p in entry["parameters"]]
     return page(
@@ -69,7 +68,7 @@ def _page(name: str) -> str:
         "## What it keeps and sends",
         "In numbers, for a model of d parameters; messages are per client that reports and round.",
         table(list(entry["numbers"]), [list(entry["numbers"].values())]),
-        f"In a deployment the state of a client is kept {where}; clients {change} join or leave for good.",
+        f"Clients {change} join or leave for good.",
         "## Line by line",
         "A round of every algorithm in pseudo-code, and the code of each line here.",
         *_lines(cls),

@@ -37,14 +37,14 @@ PAGES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
             ("fedswe.core.footprint", ["footprint", "Footprint", "in_d"]),
         ],
     ),
-    "deploy": ("Deployment", [("fedswe.deploy", [])]),
+    "flower": ("Flower", [("fedswe.flower", [])]),
     "theory": (
         "Theory",
         [
             (f"fedswe.theory.{name}", [])
             for name in (
-                "assumption", "staleness", "mixing", "spectral", "rates", "limits", "step_shares", "consensus",
-                "moments", "descent", "speedup", "constants", "sequences", "counterexample", "aggregation_weights",
+                "assumption", "staleness", "mixing", "rates", "limits", "step_shares", "moments", "speedup",
+                "constants", "sequences", "counterexample",
             )
         ],
     ),

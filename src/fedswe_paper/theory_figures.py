@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from fedswe.analysis.report import Report, TextTable, short
+from fedswe.analysis.report import Report
 from fedswe.cli.arguments import Json
 from fedswe.cli.theory import Plot, check_plot, deliver
 from fedswe.errors import FedsweError
@@ -67,9 +67,11 @@ def bias_map() -> Report:
         axes.grid(visible=False)
 
     corners = [(0.1, 0.9), (0.5, 0.5), (1.0, 0.2), (0.02, 0.98)]
-    rows = [[f"{a:g}", f"{b:g}", f"{fedavg_bias_map([a], [b])[0, 0]:.2f}"] for a, b in corners]
-    sheet = TextTable("|x_output - x*|, optimum 50", ["p_1", "p_2", "distance"], rows)
-    return Report({"figure": 2, "p": p, "distance": distance}, draw, (3.6, 2.9), [sheet])
+    rows = [
+        {"p_1": f"{a:g}", "p_2": f"{b:g}", "distance": f"{fedavg_bias_map([a], [b])[0, 0]:.2f}"} for a, b in corners
+    ]
+    tables = {"|x_output - x*|, optimum 50": rows}
+    return Report({"figure": 2, "p": p, "distance": distance}, draw, (3.6, 2.9), tables)
 
 
 def mixing_curves() -> Report:
@@ -99,11 +101,12 @@ def mixing_curves() -> Report:
             format_axes(axes, "", "k", r"$\rho_k$", "upper right")
 
     shown = (0, 1, 10, 50)
-    rows = [[f"P = 1, p = {p:g}", *(short(alone[p][k]) for k in shown), short(1 - p)] for p in _ALONE]
-    rows += [
-        [f"P = 20, p = ({a:g}, {b:g})", *(short(turns[a, b][k]) for k in shown), short(limits[a, b])] for a, b in _TURNS
+    curves = {f"P = 1, p = {p:g}": (alone[p], 1 - p) for p in _ALONE}
+    curves |= {f"P = 20, p = ({a:g}, {b:g})": (turns[a, b], limits[a, b]) for a, b in _TURNS}
+    rows = [
+        {"availability": name, **{f"k = {k}": curve[k] for k in shown}, "k to infinity": limit}
+        for name, (curve, limit) in curves.items()
     ]
-    sheet = TextTable("rho_k of ten clients", ["availability", *(f"k = {k}" for k in shown), "k to infinity"], rows)
     values = {
         "figure": 4,
         "k": list(_KS),
@@ -111,7 +114,7 @@ def mixing_curves() -> Report:
         "two_groups": [{"p": pair, "rho": turns[pair], "limit": limits[pair]} for pair in _TURNS],
     }
     notes = ["exact values, without the upward bias of an eigenvalue averaged over repetitions; dotted: k to infinity"]
-    return Report(values, draw, (6.9, 4.6), [sheet], notes)
+    return Report(values, draw, (6.9, 4.6), {"rho_k of ten clients": rows}, notes)
 
 
 def _two_groups(first: float, second: float) -> FloatArray:
@@ -144,13 +147,16 @@ def counterexample() -> Report:
             format_axes(held, f"({'cd'[column]}) k = {k}: the clients' models", "round t", "$x_1^t$, $x_2^t$", corner)
         panels[0, 0].set(xlim=(0, _ROUNDS), ylim=(-115, 115))
 
-    rows = [[str(k), f"±{cycles[k]:.4g}", short(float(run.server[-1])), short(float(run.clients[-1].mean()))]
-            for k, run in runs.items()]  # fmt: skip
-    sheet = TextTable(
-        f"two clients in turns, eta_l = {_RATE:g}, one local step",
-        ["k", "limit cycle of x^t - x*", f"x^t after {_ROUNDS} rounds", "mean of the clients' models"],
-        rows,
-    )
+    rows = [
+        {
+            "k": k,
+            "limit cycle of x^t - x*": f"±{cycles[k]:.4g}",
+            f"x^t after {_ROUNDS} rounds": float(run.server[-1]),
+            "mean of the clients' models": float(run.clients[-1].mean()),
+        }
+        for k, run in runs.items()
+    ]
+    tables = {f"two clients in turns, eta_l = {_RATE:g}, one local step": rows}
     values = {
         "figure": 5,
         "runs": [
@@ -159,7 +165,7 @@ def counterexample() -> Report:
         ],
     }
     notes = ["dotted: the exact limit cycle; a constant rate leaves ±100 a/(k + a), a = 0.01, also for k = 1"]
-    return Report(values, draw, (6.9, 4.6), [sheet], notes)
+    return Report(values, draw, (6.9, 4.6), tables, notes)
 
 
 def _inset(axes: Axes) -> Axes:
