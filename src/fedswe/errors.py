@@ -8,7 +8,9 @@ import traceback
 import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 
 class FedsweError(ValueError):
@@ -53,6 +55,16 @@ def require(condition: object, message: str) -> None:
     """Raise ``FedsweError(message)`` unless ``condition`` holds."""
     if not condition:
         raise FedsweError(message)
+
+
+def needed(module: str, extra: str) -> Any:
+    """Import a module that only an extra of the package installs: needed("plotly.graph_objects", "pages")."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != module.split(".")[0]:
+            raise
+        raise FedsweError(f"{error.name} is not installed: pip install 'fedswe[{extra}]'") from None
 
 
 def suggestion(word: str, known: Iterable[str] | Mapping[str, str], otherwise: str | None = None) -> str:
