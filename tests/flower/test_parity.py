@@ -26,11 +26,6 @@ PARAMETERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def problem():
-    return problems.quadratic(M, d=5)
-
-
 def simulated(rule, problem, rounds=ROUNDS):
     return problems.trajectory(problems.engine("loop", rule, problem, problems.mask(rounds, M), LOCAL), rounds)
 
@@ -40,9 +35,8 @@ def federated(rule, problem, rounds, app=None, mask=None, **options):
     grid, models = LocalGrid(app or client_app(problem), M), []
     mask = problems.mask(ROUNDS, M) if mask is None else mask
     strategy = Strategy(rule, names=True, availability=mask, seed=problems.SEED, fraction_evaluate=0.0, **options)
-    strategy.start(
-        grid, arrays(problem.start), rounds, evaluate_fn=lambda t, x: models.append(vector(x).numpy().copy())
-    )
+    note = lambda t, x: models.append(vector(x).numpy().copy())  # noqa: E731
+    strategy.start(grid, arrays(problem.start), rounds, evaluate_fn=note)
     return np.stack(models)
 
 

@@ -5,7 +5,7 @@ import logging
 
 import numpy as np
 import pytest
-from flwr.app import Error, Message, MetricRecord, RecordDict
+from flwr.app import Error, Message
 
 from fedswe.errors import FedsweError
 from fedswe.flower import Strategy, strategy
@@ -81,9 +81,9 @@ def test_a_client_that_fails_every_round_is_an_alarm(grid, tmp_path, caplog, fed
     grid.broken = {2: failing}
     with caplog.at_level(logging.WARNING, "flwr"):
         start(grid, 3, store=path)
-    assert "client 2 failed in 3 rounds in a row: FileNotFoundError: no data mounted" in caplog.text
+    assert "client 2 failed 3 times in a row: FileNotFoundError: no data mounted" in caplog.text
     told = json.loads(fedswe("flower", "status", path, "--json")[1])
-    assert told["alarms"] == ["client 2 failed in its last 3 rounds: FileNotFoundError: no data mounted"]
+    assert told["alarms"] == ["client 2 failed 3 times in a row: FileNotFoundError: no data mounted"]
     assert [client["merged"] for client in told["clients"]] == [3, 3, 0, 3]
 
 
@@ -96,6 +96,8 @@ def test_a_client_away_longer_than_a_limit_is_an_alarm(grid, tmp_path, fedswe):
     assert told[0] == 1
     assert "alarm: client 1 is away for 3 rounds" in told[1]
     assert fedswe("flower", "status", path)[0] == 0
+    start(grid, 30, store=path, fraction_train=0.1, min_train_nodes=1)  # who is there and not asked is not away
+    assert "client 0 is away" not in fedswe("flower", "status", path, "--away", "5")[1]
 
 
 def test_silence_and_too_few_reports_repeat_a_round(grid):
@@ -114,13 +116,34 @@ def test_a_run_without_any_merge_is_an_error(grid):
     start(grid, 3, availability=mask)
 
 
+def test_a_simulation_whose_nodes_are_all_new_is_an_error(tmp_path):
+    """Node ids are new in every simulation, and the mask is of those of the first."""
+    options = {"store": tmp_path / "f.db", "availability": np.ones((9, M)), "min_available_nodes": M}
+    for rounds, grid in ((2, Clients(problems.quadratic(M, d=5))), (9, Clients(problems.quadratic(M, d=5)))):
+        made = Strategy("fedavg", **options)
+        if rounds == 2:
+            made.start(grid, arrays(np.zeros(5)), rounds)
+    with pytest.raises(FedsweError, match="4 clients, all others are new: use names=True"):
+        made.start(grid, arrays(np.zeros(5)), rounds)
+
+
+def test_of_two_nodes_with_one_name_the_one_that_is_there_is_asked(grid):
+    def score(t, x):
+        if t == 1:
+            grid.nodes[grid.add(0)] = "twin"
+        grid.offline = {"twin"} if t >= 3 else set()
+
+    Strategy("fedavg", names=True, fraction_evaluate=0.0).start(grid, arrays(np.zeros(5)), 5, evaluate_fn=score)
+    assert grid.asked.count(0) == 5
+
+
 def test_a_merge_that_is_not_finite_refuses_the_farthest(grid, tmp_path, fedswe):
     path = str(tmp_path / "f.db")
 
     grid.broken = {1: lambda message: reply(message, np.full(5, 1e150))}
     start(grid, 1, limit_moves=False, rule="fedavg:lr=1e200", store=path, min_reports=3)
     told = json.loads(fedswe("flower", "status", path, "--json")[1])
-    assert told["alarms"] == ["client 1 failed in its last 1 rounds: with its report the merged model is not finite"]
+    assert told["alarms"] == ["client 1 failed 1 times in a row: with its report the merged model is not finite"]
 
 
 def test_an_evaluation_that_was_cut_off_is_made_up_for(grid, tmp_path):
@@ -215,10 +238,10 @@ def test_a_repeated_round_asks_the_same_after_a_crash(tmp_path, monkeypatch):
     assert len(asked[0]) == 12
 
 
-def test_a_client_that_failed_gives_up_its_seat(grid):
-    grid.broken = {0: failing}
+def test_clients_that_failed_give_up_their_seats(grid):
+    grid.broken = {0: failing, 1: failing}
     start(grid, 4, rule="f3ast:budget=1", fraction_evaluate=0.0)
-    assert {1, 2, 3} <= set(grid.asked)
+    assert {2, 3} <= set(grid.asked)
 
 
 def test_members_of_a_fixed_rule_do_not_change(grid, tmp_path):
@@ -314,16 +337,12 @@ def test_only_a_fraction_is_asked_and_all_in_turn(grid):
 
 
 def test_metrics_are_weighted_as_in_flower(grid):
-    def heavy(message):
-        content = LocalGrid.answer(grid, message, grid.contexts[message.metadata.dst_node_id]).content
-        content["metrics"] = MetricRecord({"num-examples": 12, "loss": 5.0})
-        return Message(RecordDict(content), reply_to=message)
-
-    def other(message):
-        content = LocalGrid.answer(grid, message, grid.contexts[message.metadata.dst_node_id]).content
-        content["metrics"] = MetricRecord({"num-examples": float("nan"), "loss": 5.0})
-        return Message(RecordDict(content), reply_to=message)
-
-    grid.broken = {0: heavy, 1: other}
-    result = start(grid, 1, rule="fedavg", fraction_evaluate=0.0)
-    assert result.train_metrics_clientapp[1]["loss"] == pytest.approx((12 * 5 + 4 + 4) / 20)
+    x = np.zeros(5)
+    odd = [{"num-examples": float("nan")}, {"loss": [5.0]}, {"loss": [0.0] * 10**5}, {"loss": np.inf}, {"more": 1.0}]
+    for told in odd:
+        grid.broken = {
+            0: lambda message: reply(message, x, **{"num-examples": 12, "loss": 5.0}),
+            1: lambda message, told=told: reply(message, x, **told),
+        }
+        result = start(grid, 1, rule="fedavg", fraction_evaluate=0.0)
+        assert result.train_metrics_clientapp[1]["loss"] == pytest.approx((12 * 5 + 4 + 4) / 20)

@@ -10,20 +10,19 @@ import traceback
 import numpy as np
 import pytest
 import torch
+from flwr.app import Array
 
 from fedswe.errors import FedsweError
+from fedswe.flower import Strategy
 from fedswe.flower import store as module
 from fedswe.flower.replay import replay
 from fedswe.flower.store import Store
 from tests import problems
+from tests.flower.apps import arrays, client_app
+from tests.flower.grid import LocalGrid
 from tests.flower.test_parity import M, federated
 
 RULE = "fedswe:k=3"
-
-
-@pytest.fixture(scope="module")
-def problem():
-    return problems.quadratic(M, d=5)
 
 
 def in_child(body):
@@ -63,10 +62,7 @@ def test_a_hundred_kills_lose_nothing(rule, large, problem, tmp_path, monkeypatc
     monkeypatch.setattr(module.sqlite3, "connect", lambda *a, **k: connect(*a, factory=Killed, **k))
     torch.set_num_threads(1)
     path, rounds, before, kills = tmp_path / "f.db", 40, 0, 0
-    options = {
-        "store": path,
-        "keep_reports": True,
-    }
+    options = {"store": path, "keep_reports": True}
     while kills < 55:
         Killed.left = int(random.integers(1, 120)) if kills < 50 else 10**9
         child = in_child(lambda: federated(rule, problem, rounds, **options))
@@ -110,6 +106,10 @@ def test_the_store_of_another_federation_is_refused(problem, tmp_path):
         federated(RULE, problem, 3, store=tmp_path / "f.db", serve="client_mean")
     with pytest.raises(FedsweError, match="other arrays"):
         federated(RULE, problems.quadratic(M, d=6), 3, store=tmp_path / "f.db")
+    with sqlite3.connect(tmp_path / "other.db") as db:
+        db.execute("CREATE TABLE other (x)")
+    with pytest.raises(FedsweError, match="of another program"):
+        federated(RULE, problem, 3, store=tmp_path / "other.db")
     (tmp_path / "text.db").write_text("a text" * 100)
     with pytest.raises(FedsweError, match="not a store of fedswe"):
         federated(RULE, problem, 3, store=tmp_path / "text.db")
@@ -161,3 +161,32 @@ def test_replay_finds_a_changed_report(problem, tmp_path):
         db.execute("DELETE FROM report WHERE round = 2 AND name = ?", (name,))
         db.execute("DELETE FROM report WHERE round = 3")
     assert "not those that were merged" in replay(path)[2]
+
+
+@pytest.mark.parametrize(
+    ("rule", "row", "what"),
+    [
+        ("mifa", "client WHERE name = '3' AND round = 10", "client 3"),
+        ("mifa", "server WHERE round = 10", "the server"),
+        (RULE, "model WHERE round = (SELECT max(holds) FROM client WHERE name = '2')", "the model of client 2"),
+    ],
+)
+def test_replay_finds_a_changed_state(rule, row, what, problem, tmp_path):
+    federated(rule, problem, 10, store=tmp_path / "f.db", keep_reports=True)
+    table, place = row.split(" WHERE ", 1)
+    with sqlite3.connect(tmp_path / "f.db") as db:
+        (packed,) = db.execute(f"SELECT tensors FROM {row}").fetchone()
+        db.execute(f"UPDATE {table} SET tensors = ? WHERE {place}", (packed[:-1] + bytes([packed[-1] ^ 1]),))
+    found = replay(tmp_path / "f.db")
+    assert found[0] == 10
+    assert found[2].startswith(f"what is stored of {what}")
+
+
+def test_arrays_that_are_not_trained_are_those_of_the_store(problem, tmp_path):
+    ends = []
+    for number, rounds in ((5, 2), (6, 3)):
+        start, grid = arrays(problem.start), LocalGrid(client_app(problem), M)
+        start["count"] = Array(np.array([number]))
+        made = Strategy(RULE, store=tmp_path / "f.db", fraction_evaluate=0.0)
+        ends.append(made.start(grid, start, rounds).arrays["count"].numpy().tolist())
+    assert ends == [[5], [5]]

@@ -4,31 +4,21 @@ import numpy as np
 import pytest
 import torch
 from flwr.clientapp.mod import adaptiveclipping_mod, fixedclipping_mod
-from flwr.serverapp.strategy import (
-    DifferentialPrivacyClientSideAdaptiveClipping,
-    DifferentialPrivacyClientSideFixedClipping,
-    DifferentialPrivacyServerSideAdaptiveClipping,
-    DifferentialPrivacyServerSideFixedClipping,
-)
+from flwr.serverapp import strategy as flower
 
 from fedswe.errors import FedsweError
 from fedswe.flower import Strategy
-from tests import problems
 from tests.flower.apps import arrays, client_app, torch_app, vector
 from tests.flower.grid import LocalGrid
 
 M = 4
+Private = flower.DifferentialPrivacyServerSideFixedClipping
 
 
-@pytest.fixture(scope="module")
-def problem():
-    return problems.quadratic(M, d=5)
-
-
-def models(strategy, grid, rounds=6):
+def models(strategy, grid, rounds=6, **options):
     found = []
     start = arrays(np.zeros(5), counter=False)  # Flower's clipping cannot take whole numbers
-    strategy.start(grid, start, rounds, evaluate_fn=lambda t, x: found.append(vector(x).numpy().copy()))
+    strategy.start(grid, start, rounds, evaluate_fn=lambda t, x: found.append(vector(x).numpy().copy()), **options)
     return np.stack(found)
 
 
@@ -45,7 +35,7 @@ class Starts(LocalGrid):
 @pytest.mark.parametrize("rule", ["fedavg", "fedswe:k=2", "mifa"])
 def test_a_wrapper_that_does_nothing_changes_no_bit(rule, problem):
     plain = models(Strategy(rule, names=True), LocalGrid(client_app(problem), M))
-    made = DifferentialPrivacyServerSideFixedClipping(Strategy(rule, names=True), 0.0, 1e9, M)
+    made = Private(Strategy(rule, names=True), 0.0, 1e9, M)
     np.testing.assert_allclose(models(made, LocalGrid(client_app(problem), M)), plain, rtol=0, atol=1e-15)
 
 
@@ -53,7 +43,7 @@ def test_a_wrapper_that_does_nothing_changes_no_bit(rule, problem):
 def test_noise_is_in_all_that_follows(rule, problem):
     """The next round starts from the noisy model: what is sent to clients never is the model without noise."""
     grid = Starts(client_app(problem), M)
-    found = models(DifferentialPrivacyServerSideFixedClipping(Strategy(rule, names=True), 0.1, 10.0, M), grid)
+    found = models(Private(Strategy(rule, names=True), 0.1, 10.0, M), grid)
     for t in range(1, 6):
         for client in range(M):
             np.testing.assert_array_equal(grid.starts[t + 1, client], found[t])
@@ -69,11 +59,8 @@ def test_what_multiplies_progress_multiplies_what_one_client_changes(problem):
             app = grid.app
 
             def answer(message, context, app=app, pull=pull):
-                reply = app(message, context)
-                if (
-                    context.node_config["partition-id"] == 0
-                    and message.content.get("config", {}).get("server-round") == 5
-                ):
+                reply, first = app(message, context), context.node_config["partition-id"] == 0
+                if first and message.content.get("config", {}).get("server-round") == 5:
                     reply.content["arrays"] = arrays(vector(message.content["arrays"]) + pull * torch.eye(5)[0], False)
                 return reply
 
@@ -81,7 +68,7 @@ def test_what_multiplies_progress_multiplies_what_one_client_changes(problem):
             mask = np.ones((5, M), bool)
             mask[:4, 0] = False
             made = Strategy(rule, names=True, availability=mask, limit_moves=False, min_train_nodes=1)
-            ends.append(models(DifferentialPrivacyServerSideFixedClipping(made, 0.0, 100.0, M), grid, 5)[-1])
+            ends.append(models(Private(made, 0.0, 100.0, M), grid, 5)[-1])
         changes[rule] = np.linalg.norm(ends[1] - ends[0])
     assert changes["fedavg"] == pytest.approx(1 / M)
     assert changes["fedswe:k=0"] == pytest.approx(5 / M)
@@ -89,7 +76,7 @@ def test_what_multiplies_progress_multiplies_what_one_client_changes(problem):
 
 def test_clipping_at_the_client_is_from_its_own_start(problem):
     grid = LocalGrid(client_app(problem, mods=[fixedclipping_mod]), M)
-    made = DifferentialPrivacyClientSideFixedClipping(Strategy("fedavg"), 0.0, 0.01, M)
+    made = flower.DifferentialPrivacyClientSideFixedClipping(Strategy("fedavg"), 0.0, 0.01, M)
     moved = np.linalg.norm(np.diff(models(made, grid), axis=0), axis=1)
     assert (moved <= 0.01 + 1e-12).all()
     assert (moved > 0.001).all()
@@ -99,10 +86,10 @@ def test_clipping_at_the_client_is_from_its_own_start(problem):
 @pytest.mark.parametrize("side", ["server", "client"])
 def test_adaptive_clipping(rule, side, problem):
     if side == "server":
-        made = DifferentialPrivacyServerSideAdaptiveClipping(Strategy(rule), 0.1, M)
+        made = flower.DifferentialPrivacyServerSideAdaptiveClipping(Strategy(rule), 0.1, M)
         app = client_app(problem)
     else:
-        made = DifferentialPrivacyClientSideAdaptiveClipping(Strategy(rule), 0.1, M)
+        made = flower.DifferentialPrivacyClientSideAdaptiveClipping(Strategy(rule), 0.1, M)
         app = client_app(problem, mods=[adaptiveclipping_mod])
     assert np.isfinite(models(made, LocalGrid(app, M), 4)).all()
 
@@ -110,18 +97,19 @@ def test_adaptive_clipping(rule, side, problem):
 def test_a_wrapper_refuses_what_it_would_break(problem, tmp_path):
     grid = LocalGrid(client_app(problem), M)
     with pytest.raises(FedsweError, match="a store needs start"):
-        models(
-            DifferentialPrivacyServerSideFixedClipping(Strategy("fedavg", store=tmp_path / "f.db"), 0.1, 1.0, M), grid
-        )
+        models(Private(Strategy("fedavg", store=tmp_path / "f.db"), 0.1, 1.0, M), grid)
     with pytest.raises(FedsweError, match='use serve="server"'):
-        models(DifferentialPrivacyServerSideFixedClipping(Strategy("fedavg", serve="ema"), 0.1, 1.0, M), grid)
+        models(Private(Strategy("fedavg", serve="ema"), 0.1, 1.0, M), grid)
+    grid.answer = lambda message, context: None
+    with pytest.raises(FedsweError, match="round 1 was tried 1 times"):  # Flower's own loop would go on
+        models(Private(Strategy("fedavg", fraction_evaluate=0.0), 0.1, 1.0, M), grid, timeout=0.05)
 
 
 def test_a_strategy_can_be_used_again_inside_a_wrapper(problem):
     """After a start of its own, and after another of the wrapper: noise belongs to the model, and rounds begin anew."""
     inner = Strategy("fedavg", names=True)
     models(inner, LocalGrid(client_app(problem), M), 2)
-    made = DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 10.0, M)
+    made = Private(inner, 0.1, 10.0, M)
     for _ in range(2):
         grid = Starts(client_app(problem), M)
         found = models(made, grid, 3)

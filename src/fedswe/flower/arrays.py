@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -31,11 +31,16 @@ class Layout:
     @classmethod
     def of(cls, record: ArrayRecord) -> Layout:
         listed = tuple((name, array.dtype, tuple(array.shape)) for name, array in record.items())
-        trained = [dtype for _, dtype, _ in listed if _is_float(dtype)]
+        trained = [dtype for _, dtype, _ in listed if _is_trained(dtype)]
         require(trained, "initial_arrays has no array of floating-point numbers: there is nothing to train")
         known = all(dtype in ("float32", "float64") for dtype in trained)  # a start that is rounded would be progress
         require(known, f"initial_arrays has {', '.join(sorted(set(trained)))}: use float32")
-        return cls(listed, {name: record[name] for name, dtype, _ in listed if not _is_float(dtype)})
+        return cls(listed, {name: record[name] for name, dtype, _ in listed if not _is_trained(dtype)})
+
+    def with_fixed(self, data: Mapping[str, bytes]) -> Layout:
+        """With these bytes in the arrays that are not trained."""
+        arrays = {name: Array(a.dtype, a.shape, a.stype, data[name]) for name, a in self.fixed.items()}
+        return replace(self, fixed=arrays)
 
     @property
     def trained(self) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
@@ -80,9 +85,9 @@ class Layout:
         return math.sqrt(total)
 
 
-def _is_float(dtype: str) -> bool:
+def _is_trained(dtype: str) -> bool:
     try:
-        return np.dtype(dtype).kind == "f"
+        return np.dtype(dtype).kind in "fc"
     except TypeError:
         raise FedsweError(f"initial_arrays: numpy has no dtype {dtype}: use float32") from None
 

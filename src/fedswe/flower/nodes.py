@@ -29,10 +29,9 @@ class Nodes:
         self._federation, self._least, self._ask = federation, least, ask
         self._availability, self._seed = availability, seed
         self._schedule: Schedule | None = None
-        self._names: dict[int, str] = {}  # empty: a client that is there under another id
-
-    def node(self, name: str) -> int:
-        return next(node for node, known in self._names.items() if known == name)
+        self._names: dict[int, str] = {}  # of nodes, in the order in which they were learnt
+        self.of: dict[str, int] = {}  # clients that are connected, and their nodes
+        self.available: list[str] = []  # of these, those that take part
 
     def asked(self, grid: Grid, fraction: float, least: int, t: int, stream: str) -> list[str]:
         """The clients that are asked in round t: this fraction of those that are there, and at least so many.
@@ -42,9 +41,11 @@ class Nodes:
         while len(nodes := list(grid.get_node_ids())) < max(least, self._least):
             LOG.info("Waiting for nodes to connect: %s of %s", len(nodes), max(least, self._least))
             time.sleep(1)
-        self._learn([node for node in sorted(nodes) if node not in self._names], grid)
-        federation = self._federation
-        there = {self._names.get(node, "") for node in nodes} - {""} - federation.removed
+        if stream != "evaluate" or not self._names:  # a silent node would be waited for twice
+            self._learn([node for node in sorted(nodes) if node not in self._names], grid)
+        connected, federation = set(nodes), self._federation
+        self.of = {name: node for node, name in self._names.items() if node in connected}  # of two, the newer node
+        there = self.of.keys() - federation.removed
         if federation.t and there and not there & federation.members.keys():
             LOG.warning("no client of the store is there, all are new: nodes keep their ids by keys, or use names=True")
         m, (joined, refused) = federation.m, federation.enrol(there)
@@ -56,6 +57,7 @@ class Nodes:
         if self._availability is not None:
             names = self._available(names, t, self._availability)
             least = min(least, len(names))
+        self.available = names
         size = max(int(len(names) * fraction), least)
         if size < len(names):
             draws = self.draws(names, t, stream)
@@ -76,8 +78,13 @@ class Nodes:
             self._schedule = availability.schedule(Population(max(first, self._federation.least)), self._seed)
         rounds = self._schedule.rounds
         require(rounds is None or t < rounds, f"the availability has {rounds} rounds: num_rounds must not be larger")
-        there = {int(i) for i in np.flatnonzero(self._schedule.sample(t))}
-        return [name for name in names if self._number(name) in there]
+        there = self._schedule.sample(t)
+        inside = [name for name in names if self._number(name) < len(there)]
+        known = bool(inside) or not names
+        require(
+            known, f"the availability has {len(there)} clients, all others are new: use names=True to know them again"
+        )
+        return [name for name in inside if there[self._number(name)]]
 
     def _learn(self, new: list[int], grid: Grid) -> None:
         """The names of new nodes. One that does not answer takes no part, and is asked again in the next round."""
@@ -90,10 +97,9 @@ class Nodes:
         for node, content in matched(replies, asked)[0].items():
             told: Any = content.get(KEY)
             name = told.get("client") if isinstance(told, ConfigRecord) else None
-            name = words(name)[:100] if name and isinstance(name, str) else node
-            for other in [other for other, known in self._names.items() if known == name]:
-                LOG.warning("client %s is node %s now, node %s is not asked any more", name, node, other)
-                self._names[other] = ""
+            name = (words(name)[:100] if isinstance(name, str) else "") or node
+            if name in self._names.values():
+                LOG.warning("client %s is node %s now: of two nodes with one name the newer one is asked", name, node)
             self._names[int(node)] = name
         for silent in set(new) - self._names.keys():
             LOG.warning("node %s does not say its name: names=True needs ClientApp(mods=[fedswe.flower.mod])", silent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ import torch
 
 from fedswe.core.algorithm import Done
 from fedswe.errors import require
-from fedswe.flower.federation import Federation
+from fedswe.flower.federation import Federation, Member, Tensors
 from fedswe.flower.store import Store
 from fedswe.flower.strategy import algorithm, digest
 
@@ -39,6 +40,19 @@ def replay(path: str | Path) -> tuple[int, int, str]:
             reports += len(sent)
             if digest(federation) != row["digest"]:
                 return t, reports, f"round {t + 1}: its reports give another model than the stored one"
-        if not torch.equal(federation.server.model, store.model(len(rows))):
-            return len(rows), reports, "the stored model is another than that of the last round"
+        for what, stored, given in _states(store, federation, members):
+            if stored.keys() != given.keys() or not all(torch.equal(v, given[n]) for n, v in stored.items()):
+                return len(rows), reports, f"what is stored of {what} is not what the rounds give"
         return len(rows), reports, ""
+
+
+def _states(store: Store, federation: Federation, members: dict[str, Member]) -> Iterator[tuple[str, Tensors, Tensors]]:
+    """What is stored after the last round, and what the rounds give."""
+    kept = {name: value for name, value in store.server(federation.t).items() if not name.startswith("output.")}
+    yield "the server", kept, federation.tensors()
+    yield "the server's model", {"x": store.model(federation.t)}, {"x": federation.server.model}
+    for name, member in federation.members.items():
+        yield f"client {name}", store.client(name), federation.own_tensors(name)
+        if member.holds is not None:
+            held = {"x": store.model(members[name].holds or 0)}
+            yield f"the model of client {name}", held, {"x": federation.model(member.holds)}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from flwr.app import Message, MetricRecord, RecordDict
 
 from fedswe.core.algorithm import Done
@@ -20,6 +22,7 @@ from fedswe.flower.move_limit import MoveLimit
 
 LOG = logging.getLogger("flwr")  # Flower's own, which it prints
 _LONGEST = 300  # characters that are kept of what a client says
+_NUMBERS = 1000  # in the metrics of a client
 
 
 def words(text: object) -> str:
@@ -101,13 +104,29 @@ def _end(content: RecordDict, name: str, layout: Layout, federation: Federation)
 
 
 def metrics(
-    contents: Iterable[RecordDict], key: str, aggregated: Callable[[list[RecordDict], str], MetricRecord]
+    contents: Mapping[str, RecordDict], key: str, aggregated: Callable[[list[RecordDict], str], MetricRecord]
 ) -> MetricRecord | None:
-    """The metrics of the clients, weighted as in Flower; None where they cannot be."""
-    weights = [(content, [record.get(key) for record in content.metric_records.values()]) for content in contents]
-    usable = [c for c, w in weights if len(w) == 1 and isinstance(w[0], int | float) and 0 < w[0] < 2.0**53]
+    """The metrics of the clients, weighted as in Flower, of those that have the same ones as most clients."""
+    kinds = {name: _kind(content, key) for name, content in contents.items()}
+    usual = Counter(filter(None, kinds.values())).most_common(1)
+    usable = [name for name, kind in kinds.items() if usual and kind == usual[0][0]]
+    if usable and len(usable) < len(contents):
+        others = sorted(contents.keys() - usable)[:9]
+        LOG.warning("the metrics of %s are left out: other names, no weight, too many or not finite", others)
     try:
-        return aggregated(usable, key) if usable else None
+        return aggregated([contents[name] for name in usable], key) if usable else None
     except Exception as error:  # whatever clients send
         LOG.warning("the metrics of the clients cannot be aggregated (%s)", first_line(error))
         return None
+
+
+def _kind(content: RecordDict, key: str) -> tuple[tuple[str, int], ...] | None:
+    """Names and lengths of the metrics of a client; None if they cannot be used."""
+    records: list[Mapping[str, Any]] = list(content.metric_records.values())
+    weight = records[0].get(key) if len(records) == 1 else None
+    if not isinstance(weight, int | float) or not 0 < weight < 2.0**53:
+        return None
+    numbers = np.hstack(list(records[0].values()))
+    if len(numbers) > _NUMBERS or not np.isfinite(numbers).all():
+        return None
+    return tuple(sorted((name, np.ndim(value) * np.size(value)) for name, value in records[0].items()))

@@ -20,7 +20,7 @@ def status(records: Records, away: int) -> dict[str, Any]:
         alarms.append(f"no client was merged in {t} rounds")
     for name, member in records.members().items():
         # From the newest: what the client failed with, until a round in which it was merged.
-        asked = [failed.get(name) for failed in reversed(attempts) if name in failed]
+        asked: list[str | None] = [failed[name] for failed in reversed(attempts) if name in failed]
         asked += [row["failed"].get(name) for row in reversed(rows) if name in row["merged"] or name in row["failed"]]
         fails = next((i for i, why in enumerate(asked) if why is None), len(asked))
         client: dict[str, Any] = {
@@ -28,14 +28,14 @@ def status(records: Records, away: int) -> dict[str, Any]:
             "joined": member.joined + 1,
             "merged": sum(name in row["merged"] for row in rows),
             "last_merged": member.merged or None,
-            "away": max(t - max(member.merged, member.joined), 0),  # the server may have gone on
+            "away": next((i for i, row in enumerate(reversed(rows)) if name not in row["absent"]), t),
             "failures": fails,
             "why": asked[0] if fails else None,
             "removed": name in removed,
         }
         clients.append(client)
         if name not in removed and (fails > 1 or (fails and "not finite" in str(asked[0]))):
-            alarms.append(f"client {name} failed in its last {fails} rounds: {asked[0]}")
+            alarms.append(f"client {name} failed {fails} times in a row: {asked[0]}")
         elif name not in removed and 0 < away < client["away"]:
             alarms.append(f"client {name} is away for {client['away']} rounds")
     return {

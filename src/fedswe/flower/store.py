@@ -31,6 +31,7 @@ Reports = Mapping[str, Callable[[], Done]]
 LARGE = 8 << 20  # bytes
 ROUNDS_KEPT = 10  # to which one can go back
 _VERSION = 1
+_IN_FILE = "typeof(tensors) = 'text'"
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS round (round INTEGER PRIMARY KEY, entry TEXT NOT NULL, scores TEXT);
@@ -59,6 +60,9 @@ class Records:
         self._db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
         try:
             self._db.execute("PRAGMA synchronous = FULL")
+            tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
+            require(not tables or "fact" in tables, f"{path} is the database of another program")
+            self._db.execute("PRAGMA journal_mode = WAL")  # who reads does not stop who writes
             self._db.executescript(f"BEGIN; {script} COMMIT;")
             version = self.facts().get("format")
         except sqlite3.DatabaseError as error:
@@ -174,8 +178,9 @@ class Store(Records):
             "model WHERE round BETWEEN 1 AND ? - 1 AND round NOT IN (SELECT holds FROM client WHERE holds NOT NULL)"
             " AND round NOT IN (SELECT received FROM client WHERE received NOT NULL)",
         ):
-            dropped += self._db.execute(f"DELETE FROM {condition} RETURNING tensors", (before,)).fetchall()
-        return [name for (name,) in dropped if isinstance(name, str)]
+            dropped += self._db.execute(f"SELECT tensors FROM {condition} AND {_IN_FILE}", (before,)).fetchall()
+            self._db.execute(f"DELETE FROM {condition}", (before,))
+        return [name for (name,) in dropped]
 
     def note_attempt(self, r: int, failed: Mapping[str, str]) -> None:
         """A round that was not counted."""
@@ -194,6 +199,9 @@ class Store(Records):
     def client(self, name: str) -> Tensors:
         return self._read("client WHERE name = ? ORDER BY round DESC LIMIT 1", name)
 
+    def server(self, r: int) -> Tensors:
+        return self._read("server WHERE round = ?", r)
+
     def reports(self, r: int) -> dict[str, tuple[int, float, Vector]]:
         query = "SELECT name, steps, lr, tensors FROM report WHERE round = ?"
         found = self._db.execute(query, (r,)).fetchall()
@@ -203,7 +211,7 @@ class Store(Records):
         """Continue after the last committed round."""
         (t,) = self._db.execute("SELECT max(round) FROM server").fetchone()
         federation.removed = self.removed()
-        federation.load(t, self.model(t), self._read("server WHERE round = ?", t), self.members())
+        federation.load(t, self.model(t), self.server(t), self.members())
 
     # tensors -------------------------------------------------------------------------------------------
     def _packed(self, tensors: Tensors) -> bytes | str | None:
@@ -243,9 +251,9 @@ class Store(Records):
         """Delete the files that no row names: of rows that were deleted, or of a commit that was cut off."""
         if not self._folder.is_dir():
             return
-        where, named = "WHERE typeof(tensors) = 'text'", set()
+        named = set[str]()
         for table in ("model", "server", "client", "report"):
-            named |= {name for (name,) in self._db.execute(f"SELECT tensors FROM {table} {where}")}
+            named |= {name for (name,) in self._db.execute(f"SELECT tensors FROM {table} WHERE {_IN_FILE}")}
         for path in self._folder.glob(f"{self.facts()['id']}-*"):
             if path.name not in named:
                 path.unlink()

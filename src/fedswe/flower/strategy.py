@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import statistics
 import time
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
@@ -156,9 +157,12 @@ class Strategy(FedAvg):
             del replies
             if self._federation.t == r:
                 return found
+        raise self._too_few(r, len(_PAUSES))
+
+    def _too_few(self, r: int, attempts: int) -> FedsweError:
         why = "; ".join(f"{name}: {text}" for name, text in list(self._failed.items())[:3])
-        raise FedsweError(
-            f"round {r} was tried {len(_PAUSES)} times and has fewer than min_reports={self.min_reports} reports "
+        return FedsweError(
+            f"round {r} was tried {attempts} times and has fewer than min_reports={self.min_reports} reports "
             f"({why or 'no client was asked'}): mend the clients and give the same command again"
         )
 
@@ -189,7 +193,8 @@ class Strategy(FedAvg):
         self._fails = Counter[str]()  # failures of a client since its last merge
         if store:
             self._continue(store, federation)
-        self._attempts = len(store.attempts(federation.t + 1)) if store else 0  # at the next round so far
+        tried = store.attempts(federation.t + 1) if store else []  # the next round, so far
+        self._attempts, self._failed_now = len(tried), {name for failed in tried for name in failed}
         return federation
 
     def _continue(self, store: Store, federation: Federation) -> None:
@@ -198,11 +203,13 @@ class Strategy(FedAvg):
         facts["arrays"] = [[name, dtype, list(shape)] for name, dtype, shape in self._layout.arrays]
         there = store.facts()
         if "rule" not in there:
-            store.begin({**facts, "fedswe": version("fedswe"), "flwr": version("flwr")}, federation)
+            fixed = {name: b64encode(array.data).decode() for name, array in self._layout.fixed.items()}
+            store.begin({**facts, "fedswe": version("fedswe"), "flwr": version("flwr"), "fixed": fixed}, federation)
             return
         for name, value in facts.items():
             shown = "" if name == "arrays" else f": {there[name]} there, {value} here"
             require(there[name] == value, f"{self.store} has other {name}{shown}: use another store")
+        self._layout = self._layout.with_fixed({name: b64decode(data) for name, data in there["fixed"].items()})
         store.load(federation)
         for row in store.rounds():
             self._limit.update(row["merged"], row["removed"])
@@ -230,7 +237,8 @@ class Strategy(FedAvg):
         if self._store:
             federation.removed = self._store.removed()
         names = self._nodes.asked(grid, self.fraction_train, self.min_train_nodes, t, f"train {self._attempts}")
-        names = federation.seated(names, self._nodes.draws(names, t, "seats"), self._failed if self._attempts else ())
+        self._available = self._nodes.available
+        names = federation.seated(names, self._nodes.draws(names, t, "seats"), self._failed_now)
         config["server-round"] = t + 1
         self._asked = {}
         for name in names:
@@ -240,7 +248,7 @@ class Strategy(FedAvg):
                 content[KEY] = ConfigRecord({"count": True, "arrays": self.arrayrecord_key})
             if job.drift is not None:
                 content[DRIFT] = self._layout.record(job.drift)
-            self._asked[name] = Message(content, self._nodes.node(name), MessageType.TRAIN)
+            self._asked[name] = Message(content, self._nodes.of[name], MessageType.TRAIN)
         return list(self._asked.values())  # a list: Flower goes over the messages twice
 
     def aggregate_train(self, server_round: int, replies: Messages) -> tuple[ArrayRecord | None, Metrics]:
@@ -262,14 +270,17 @@ class Strategy(FedAvg):
             del self._fails[name]
         for name, why in self._failed.items():
             self._fails[name] += 1
-            LOG.warning("client %s failed in %s rounds in a row: %s", name, self._fails[name], why)
+            LOG.warning("client %s failed %s times in a row: %s", name, self._fails[name], why)
         self._attempts = 0 if merged else self._attempts + 1
+        self._failed_now = set() if merged else self._failed_now | self._failed.keys()
         if merged is None:
             LOG.warning("round %s is not counted: %s reports, needed are %s", federation.t + 1, len(ends), needed)
             if self._store:
                 self._store.note_attempt(federation.t + 1, self._failed)
+            if self._wrapped and (not federation.t or self._attempts == len(_PAUSES)):  # Flower's loop would go on
+                raise self._too_few(federation.t + 1, self._attempts)
             return None, None
-        found = metrics((contents[name] for name in ends), self.weighted_by_key, self.train_metrics_aggr_fn)
+        found = metrics({name: contents[name] for name in ends}, self.weighted_by_key, self.train_metrics_aggr_fn)
         federation.advance(merged)
         moves = {name: end.move for name, end in ends.items()}
         self._limit.update(moves, federation.removed)
@@ -281,6 +292,7 @@ class Strategy(FedAvg):
                 "train": dict(found or {}),
             }
             entry |= {"merged": moves, "failed": self._failed, "removed": sorted(federation.removed)}
+            entry["absent"] = sorted(federation.members.keys() - federation.removed - set(self._available))
             kept = {name: end.done for name, end in ends.items()} if self.keep_reports else {}
             self._store.commit(federation, entry, kept)
         federation.forget()
@@ -292,17 +304,17 @@ class Strategy(FedAvg):
         """A message with the served model to each client that evaluates it."""
         if self.fraction_evaluate == 0:
             return []
-        config["server-round"], t = server_round, self._federation.t - 1
+        config["server-round"], t = server_round, max(self._federation.t - 1, 0)
         names = self._nodes.asked(grid, self.fraction_evaluate, self.min_evaluate_nodes, t, "evaluate")
         content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
-        return [Message(content, self._nodes.node(name), MessageType.EVALUATE) for name in names]
+        return [Message(content, self._nodes.of[name], MessageType.EVALUATE) for name in names]
 
     def aggregate_evaluate(self, server_round: int, replies: Messages) -> Metrics:
         """The metrics of the clients."""
         replies = list(replies)
         for reply in [reply for reply in replies if reply.has_error()]:
             LOG.warning("node %s could not evaluate: %s", reply.metadata.src_node_id, words(reply.error.reason))
-        contents = (reply.content for reply in replies if reply.has_content())
+        contents = {f"{reply.metadata.src_node_id}": reply.content for reply in replies if reply.has_content()}
         return metrics(contents, self.weighted_by_key, self.evaluate_metrics_aggr_fn)
 
 

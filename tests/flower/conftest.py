@@ -1,0 +1,10 @@
+import pytest
+
+from tests import problems
+from tests.flower.test_parity import M
+
+
+@pytest.fixture(scope="session")
+def problem():
+    """As many clients as tests of the store and of parity have; tests of wrappers use the first of them."""
+    return problems.quadratic(M, d=5)
