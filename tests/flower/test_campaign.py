@@ -30,7 +30,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGSTOP)
 TARGETS = ["flwr-clientapp", "flwr-serverapp", "flower-superexec", "flower-supernode", "flower-superlink", "link"]
 PAUSES = [2, 5, 10, 20, 70]  # seconds for which a process is stopped: after a minute Flower takes it for dead
 
-CONFIG = "numbers = 100\ntimeout = 15\ncampaign = true\n"  # what the example's pyproject.toml has not
+CONFIG = "numbers = 100\ntimeout = 30\ncampaign = true\n"  # what the example's pyproject.toml has not
 SERVER = """
 import json, time
 import numpy as np
