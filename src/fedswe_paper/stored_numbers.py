@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.confidence import quantile
 from fedswe.errors import FedsweError, require
+from fedswe.results.table import quantile
 from fedswe_paper.cell import BOUNDED, RATES, PaperCell
 from fedswe_paper.decisions.statistics import swing
 from fedswe_paper.measurements import Measurements, first_round_of

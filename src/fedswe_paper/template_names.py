@@ -11,8 +11,8 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
-from fedswe.confidence import quantile
 from fedswe.errors import FedsweError, require
+from fedswe.results.table import quantile
 from fedswe_paper.claims import CLAIMS
 from fedswe_paper.recipes.accuracy_tables import ALPHAS, GAMMAS
 from fedswe_paper.recipes.motivating import GAMMAS as DEPTHS

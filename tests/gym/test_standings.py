@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from fedswe.confidence import Interval
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import SCALES, Setting
 from fedswe.gym.standings import SettingResult, entry, standings
+from fedswe.results.table import Interval
 from tests.gym.rows import row
 
 SEEDS = (3, 4, 6)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedswe.confidence import CONFIDENCE, quantile
+from fedswe.results.table import CONFIDENCE, quantile
 from fedswe_paper.claims import CLAIMS, RULE, judge, publish_claims
 from fedswe_paper.decisions import DECISIONS, exact
 from fedswe_paper.decisions.margin import ENOUGH, pooled

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from fedswe.confidence import quantile
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
 from fedswe.results.history import History
+from fedswe.results.table import quantile
 from fedswe_paper.stored_numbers import Number, StoredNumbers, level, line_of, listed, paired, pairs, span, table
 
 STORED = Path(__file__).parents[2] / "experiments" / "results"

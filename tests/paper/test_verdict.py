@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedswe.confidence import quantile
+from fedswe.results.table import quantile
 from fedswe_paper.decisions.margin import Margin, Numbers, Spread, difference, exact, margin
 from fedswe_paper.decisions.verdict import Finding, Verdict, at_least, both, combined, every
 

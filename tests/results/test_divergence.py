@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from fedswe.results.divergence import divergence
-from fedswe.results.history import History
+from fedswe.results.history import History, divergence
 
 
 @pytest.mark.parametrize(

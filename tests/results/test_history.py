@@ -1,7 +1,5 @@
 """What a history holds, and what is read from it."""
 
-import sys
-
 import pytest
 
 from fedswe import Evaluate, Experiment, run
@@ -43,12 +41,6 @@ def test_rows_with_other_columns_are_refused():
     assert history.to_csv() == "round,a\n0,1\n"
 
 
-def test_a_data_frame_or_one_line_without_pandas(monkeypatch):
-    history = History([{"round": 0, "a": 1.0}, {"round": 2, "a": 0.5}])
-    with monkeypatch.context() as missing:
-        missing.setitem(sys.modules, "pandas", None)
-        with pytest.raises(FedsweError, match=r"pandas is not installed: pip install 'fedswe\[pandas\]'"):
-            history.to_pandas()
-    pytest.importorskip("pandas")
-    frame = history.to_pandas()
+def test_the_table():
+    frame = History([{"round": 0, "a": 1.0}, {"round": 2, "a": 0.5}]).table
     assert (list(frame), frame["a"].tolist()) == (["round", "a"], [1.0, 0.5])

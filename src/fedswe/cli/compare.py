@@ -126,7 +126,7 @@ def _continuable(place: Path, out: Path | None) -> Iterator[None]:
 
 
 def _print(result: Comparison, seeds: list[int], rates: list[float], tune_by: str) -> None:
-    from fedswe.comparison.table import TAIL
+    from fedswe.results.table import TAIL
 
     score = result.headline
     if score is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,9 @@ import numpy as np
 
 from fedswe.comparison.labels import number_text
 from fedswe.plotting import csv_text
-from fedswe.results.data_frame import data_frame
-from fedswe.results.divergence import divergence
-from fedswe.results.history import History, written
+from fedswe.results.history import History, divergence, written
+from fedswe.results.table import TAIL, headline
 
-TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 COLUMNS = ("algorithm", "seed", "local_lr", "tuning", "chosen", "round", "model", "score", "value")
 
 
@@ -32,12 +30,6 @@ def has_diverged(history: History, prefix: str, column: str, models: Iterable[st
     Such a run is in no mean.
     """
     return bool(divergence(history, prefix, models)) or not math.isfinite(tail_score(history, column))
-
-
-def headline(scores: Sequence[str]) -> str | None:
-    """The score to read first: the test accuracy, or the first loss, or the first score that there is."""
-    losses = [name for name in scores if name.endswith("loss")]
-    return next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
 
 
 @dataclass(frozen=True)
@@ -144,7 +136,9 @@ class Comparison:
 
     def to_pandas(self) -> Any:
         """The table as a data frame of pandas."""
-        return data_frame(self.table(), COLUMNS)
+        import pandas
+
+        return pandas.DataFrame(self.table(), columns=list(COLUMNS))
 
     # over seeds --------------------------------------------------------------------------------------------------
     def summary_csv(self) -> str:

@@ -21,8 +21,7 @@ from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, load_text, refuse_other, settings
 from fedswe.experiment.experiment import Experiment, assemble, changed_parameters
 from fedswe.experiment.result import Result
-from fedswe.results.divergence import divergence
-from fedswe.results.history import History, Row, Tally
+from fedswe.results.history import History, Row, Tally, divergence
 from fedswe.results.lines import Lines
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from fedswe.comparison.table import TAIL
 from fedswe.errors import require, warn
 from fedswe.figures.drawn import (
     Abscissa,
@@ -25,6 +24,7 @@ from fedswe.figures.drawn import (
 )
 from fedswe.figures.measured import MeasuredRun, measured_runs
 from fedswe.plotting import WIDTHS, Chart, Panel, Series, check_format, curves, dots, late_range, render, write
+from fedswe.results.table import TAIL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from typing import Any
 from fedswe.errors import FedsweError, require
 from fedswe.grid.cell import Cell
 from fedswe.gym.client_facts import accuracy_by_client, client_facts
-from fedswe.results.divergence import divergence
+from fedswe.results.history import divergence
 from fedswe.results.run_directory import RunDirectory
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedswe.confidence import Interval
 from fedswe.core.footprint import in_d
 from fedswe.gym.rules import FOOTPRINT_D, Rule
 from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
 from fedswe.gym.standings import Entry, SettingResult, Standing, ranked, standings
+from fedswe.results.table import Interval
 
 
 def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> str:

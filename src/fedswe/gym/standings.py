@@ -14,12 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
-from fedswe.confidence import Interval
 from fedswe.gym.gym import Gym
 from fedswe.gym.measured import Measured
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import Setting
 from fedswe.gym.trials import Trials, best_rate
+from fedswe.results.table import Interval
 
 TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from fedswe.confidence import Interval
 from fedswe.core.footprint import in_d
 from fedswe.errors import require
 from fedswe.gym.gym import Gym
@@ -16,6 +15,7 @@ from fedswe.gym.whole import whole_gym
 from fedswe.plotting import Panel, Series
 from fedswe.report.blocks import Block, Section, Table, listed, name_in_text
 from fedswe.report.charts import Curves, Intervals, Key, Switch, View
+from fedswe.results.table import Interval
 
 _HEADER = "rule,rate,seed,output,"
 

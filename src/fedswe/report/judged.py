@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fedswe.comparison.table import TAIL
 from fedswe.figures.drawn import Drawn, groups_by_model, headline_of, models_of, scores_of, unit_of, words
 from fedswe.figures.groups import Group
 from fedswe.figures.measured import MeasuredRun
 from fedswe.report.noise import Finals, Ranking, on_common_seeds, ranking
+from fedswe.results.table import TAIL
 
 _SCORES = 40  # that are shown
 _FEW = 4  # evaluations in the last rounds, below which a fluctuation is not computed

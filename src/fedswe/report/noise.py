@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedswe.confidence import Interval, quantile
+from fedswe.results.table import Interval, quantile
 
 Place = Literal["", "first", "second", "unclear"]
 Finals = Mapping[int, float]  # of a name: seed to final score

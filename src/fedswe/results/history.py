@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, suggestion
-from fedswe.results.data_frame import data_frame
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fedswe.engine.base import Attendance
 
 Row = dict[str, float]
+GROWTH = 100.0  # a loss that is so many times the initial one: the run diverged
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,12 @@ class History:
         writer.writerows([written(v, digits) for v in row.values()] for row in self.rows)
         return text.getvalue()
 
-    def to_pandas(self) -> Any:
-        """A data frame of pandas, a row per evaluation."""
-        return data_frame(self.rows, self.columns)
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per evaluation, a column per score."""
+        import pandas as pd  # slow to import, and runs do without it
+
+        return pd.DataFrame(self.rows, columns=self.columns)
 
     @classmethod
     def from_csv(cls, text: str) -> History:
@@ -121,6 +127,25 @@ class History:
         except csv.Error as error:
             raise ValueError(str(error)) from None
         return cls([{name: _number(value) for name, value in row.items()} for row in rows])
+
+
+def divergence(history: History, prefix: str = "", models: Iterable[str] = ()) -> str:
+    """The first sign in the last row that the run diverged, in words; empty if there is none.
+
+    A sign is a number that is not finite, or a loss that is finite but a hundred times the one before the first round.
+    Only columns that begin with `prefix` count. Of `models`, those whose names begin with it too have columns of their
+    own, which do not.
+    """
+    others = tuple(f"{model}_" for model in models if f"{model}_".startswith(prefix) and f"{model}_" != prefix)
+    for column, last in history.last.items():
+        first = history.rows[0].get(column, math.nan)
+        if not column.startswith(prefix) or column.startswith(others):
+            continue
+        if not math.isfinite(last):
+            return f"{column} is {last:g}"
+        if column.endswith("loss") and last > GROWTH * first > 0:
+            return f"{column} rose from {first:.3g} to {last:.3g}"
+    return ""
 
 
 def written(value: float, digits: int = 0) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedswe.confidence import quantile
+from fedswe.results.table import quantile
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements, common_length
 from fedswe_paper.results import FinishedRun

@@ -1,0 +1,171 @@
+"""The results table: a row per run, round, model and score, and what is computed of it over seeds.
+
+It is a tidy data frame. Its columns are those of the settings (label, local_lr, ...), then seed, round, model, score
+and value; the model of a column that belongs to none is "". What is computed over seeds is taken from finals: a data frame
+with a row per seed and a column per label, infinite where a run diverged and NaN where there is no run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from fedswe.results.history import History, divergence
+
+TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
+CONFIDENCE = 0.95  # on both sides together
+_FEW = 4  # evaluations in the last rounds, below which a fluctuation is not computed
+
+Place = Literal["best", "level", "unclear", "second", "lower"]
+
+
+# the table ---------------------------------------------------------------------------------------------------
+def owner(column: str, models: Iterable[str]) -> str:
+    """The model that a column belongs to, "" if it is none: ema_client_mean_test_loss is not a score of ema."""
+    return max((model for model in models if column.startswith(f"{model}_")), key=len, default="")
+
+
+def long(runs: Iterable[tuple[Mapping[str, Any], History]], models: Sequence[str]) -> pd.DataFrame:
+    """The table of runs, each with its settings (its seed is one of them) and its history."""
+    parts = []
+    for settings, history in runs:
+        part = history.table.melt(id_vars="round", var_name="column", ignore_index=True)
+        of = {column: owner(column, models) for column in history.columns}
+        part["model"] = part["column"].map(of)
+        part["score"] = [c.removeprefix(f"{of[c]}_") if of[c] else c for c in part["column"]]
+        parts.append(part[["round", "model", "score", "value"]].assign(**settings))
+    table = pd.concat(parts, ignore_index=True)
+    first = [column for column in table.columns if column not in ("round", "model", "score", "value")]
+    return table[[*first, "round", "model", "score", "value"]]
+
+
+def headline(scores: Sequence[str]) -> str | None:
+    """The score to read first: the test accuracy, or the first loss, or the first score that there is."""
+    losses = [name for name in scores if name.endswith("loss")]
+    return next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
+
+
+def more_is_better(score: str) -> bool | None:
+    """None where the name of a score does not say it."""
+    if score.endswith("accuracy"):
+        return True
+    return False if score.endswith(("loss", "error", "distance")) else None
+
+
+# one run -------------------------------------------------------------------------------------------------------
+def final(history: History, column: str, prefix: str = "", models: Iterable[str] = ()) -> float:
+    """A column averaged over the last rounds; infinite if columns with this prefix show that the run diverged."""
+    if divergence(history, prefix, models):
+        return math.inf
+    with np.errstate(over="ignore", invalid="ignore"):  # scores of a diverged run may exceed any number
+        value = history.tail_mean(column, TAIL)
+    return value if math.isfinite(value) else math.inf
+
+
+def fluctuation(rounds: Sequence[float], values: Sequence[float]) -> float:
+    """How far a score moves up and down from one evaluation to the next in the last rounds.
+
+    It is the standard deviation of independent values with the same second differences: a steady rise is not in it.
+    """
+    at, tail = np.asarray(rounds), np.asarray(values, dtype=np.float64)
+    tail = tail[at > max(at[-1] - TAIL, 0)]
+    if len(tail) < _FEW or not np.isfinite(tail).all():
+        return math.nan
+    return float(np.sqrt(np.mean(np.diff(tail, 2) ** 2) / 6))
+
+
+# over seeds ----------------------------------------------------------------------------------------------------
+@lru_cache
+def quantile(freedom: float) -> float:
+    """How many standard errors half an interval has, by the degrees of freedom of the error; NaN if there are none."""
+    from scipy.stats import t  # slow to import
+
+    return float(t.ppf((1 + CONFIDENCE) / 2, freedom)) if freedom else math.nan
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds, and half the width of its confidence interval; NaN with one seed."""
+
+    mean: float
+    half: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        n, mean = len(values), float(np.mean(values))
+        if n < 2:
+            return cls(mean, math.nan)
+        return cls(mean, float(quantile(n - 1) * np.std(values, ddof=1) / math.sqrt(n)))
+
+
+def difference(finals: pd.DataFrame, label: str, other: str) -> Interval:
+    """The mean of label - other with its 95 % interval: seed by seed if both have the same seeds, and else by Welch's.
+
+    So it is the difference of the two means by which a ranking is ordered. The interval is NaN if either has one seed
+    only, and mean and interval are if a run diverged.
+    """
+    a, b = finals[label].dropna(), finals[other].dropna()
+    if not np.isfinite([*a, *b]).all():
+        return Interval(math.nan, math.nan)
+    if len(a) > 1 and a.index.equals(b.index):
+        return Interval.of(list(a - b))
+    mean = float(np.mean(a) - np.mean(b))
+    if min(len(a), len(b)) < 2:
+        return Interval(mean, math.nan)
+    squares = [float(np.var(values, ddof=1)) / len(values) for values in (a, b)]
+    if not sum(squares):
+        return Interval(mean, 0.0)
+    freedom = sum(squares) ** 2 / sum(s**2 / (len(v) - 1) for s, v in zip(squares, (a, b), strict=True))
+    return Interval(mean, quantile(freedom) * math.sqrt(sum(squares)))
+
+
+def differs(finals: pd.DataFrame, label: str, other: str) -> bool | None:
+    """Whether 0 is outside the interval of the difference; None if there is no interval."""
+    found = difference(finals, label, other)
+    return None if math.isnan(found.half) else abs(found.mean) > found.half
+
+
+def on_common_seeds(finals: pd.DataFrame) -> pd.DataFrame:
+    """Only the seeds that all labels with several seeds have, if these are at least two; else all seeds.
+
+    A label of which a run diverged is in no ranking: it keeps its seeds, and the others need not have them.
+    """
+    several = [c for c in finals if finals[c].notna().sum() > 1 and np.isfinite(finals[c].dropna()).all()]
+    common = finals[several].notna().all(axis="columns")
+    if not several or common.sum() < 2:
+        return finals
+    return finals.where(common, finals.drop(columns=several)).dropna(how="all")
+
+
+def ranking(finals: pd.DataFrame, more: bool) -> dict[str, Place]:
+    """The place of every label whose finals are all finite, the best mean first.
+
+    level: cannot be told from the best, and nobody before them can. unclear: cannot be told from the best either, but
+    behind one that can, as their seeds differ. second: of those that can be told from the best, the best and who is
+    level with that. lower: all others.
+    """
+    means = {str(label): float(np.mean(values)) for label in finals if len(values := finals[label].dropna())}
+    order = sorted((n for n in means if math.isfinite(means[n])), key=means.__getitem__, reverse=more)
+    if not order:
+        return {}
+
+    def level(first: str, others: Sequence[str]) -> set[str]:
+        return set(takewhile(lambda name: differs(finals, name, first) is False, others))
+
+    best, *others = order
+    told = [name for name in others if differs(finals, name, best)]
+    near, second = level(best, others), {told[0], *level(told[0], told[1:])} if told else set()
+
+    def place(name: str) -> Place:
+        if name in told:
+            return "second" if name in second else "lower"
+        return "best" if name == best else "level" if name in near else "unclear"
+
+    return {name: place(name) for name in order}
