@@ -1,8 +1,8 @@
 """The results table: a row per run, round, model and score, and what is computed of it over seeds.
 
 It is a tidy data frame. Its columns are those of the settings (label, local_lr, ...), then seed, round, model, score
-and value; the model of a column that belongs to none is "". What is computed over seeds is taken from finals: a data frame
-with a row per seed and a column per label, infinite where a run diverged and NaN where there is no run.
+and value; the model of a column that belongs to none is "". What is computed over seeds is taken from finals: a data
+frame with a row per seed and a column per label, infinite where a run diverged and NaN where there is no run.
 """
 
 from __future__ import annotations
