@@ -1,4 +1,4 @@
-"""The examples, as a user runs them, and the lines of docs/your-own.md."""
+"""The examples, as a user runs them, and the lines of docs/extending.md."""
 
 import re
 import runpy
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = {  # docs/your-own.md runs own_data.py
+SCRIPTS = {  # docs/extending.md runs own_data.py
     "own_model": ("fedswe:k=10,client_mean", "torch.Size([1, 10])"),
     "regression": ("client_mean_test_r2", "client_mean_train_mae_rarely"),
     "finetune": ("330 numbers per report of 2410",),

@@ -1,4 +1,4 @@
-"""docs/exit-codes.md against the commands."""
+"""docs/running.md#exit-codes against the commands."""
 
 import ast
 import re

@@ -37,6 +37,6 @@ def own_devices(reader: Reader) -> None:
 
 
 PREPARED = {
-    "docs/your-own.md": own_arrays,
+    "docs/extending.md": own_arrays,
     "docs/your-devices.md": own_devices,
 }

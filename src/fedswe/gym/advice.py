@@ -20,7 +20,7 @@ from fedswe.gym.settings import GRADIENT_BOUND, Setting
 
 Values = Mapping[str, Any]  # of a description
 FILE = "summary.json"  # beside this module, written by summary.py: the measurements of the gym at small scale
-# The smallest worst-case regret of the full gym, see docs/choose-a-rule.md.
+# The smallest worst-case regret of the full gym, see docs/which-rule.md.
 RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
 
 

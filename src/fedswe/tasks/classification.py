@@ -27,7 +27,7 @@ class ClassificationTask(Task):
 
     clients: int = 50  # m, number of clients
     alpha: float = 0.1  # concentration: smaller is more heterogeneous
-    partition: Partition = "dirichlet"  # "two_groups", "shards", "uneven" (sizes), "iid"; see docs/your-own.md
+    partition: Partition = "dirichlet"  # "two_groups", "shards", "uneven" (sizes), "iid"; see docs/extending.md
     shards: int = 2  # pieces of the sorted data for each client, with partition = "shards"
     hold_out: float = 0.0  # fraction of the training samples no client gets; scored as held_out_loss, held_out_accuracy
     score_train: bool = True  # score models on the training samples too, which takes most of the time of an evaluation
