@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedswe.availability.log import Integers, Log, observation_of
+from fedswe.availability.logs import Integers, Log
 from fedswe.availability.schedule import Floats
 from fedswe.availability.statistics import DAY
 
@@ -68,8 +68,8 @@ def log_statistics(log: Log, start: float, end: float, devices: int) -> LogStati
 
 def _between(log: Log, start: float, end: float) -> tuple[Integers, Floats, Floats, Integers]:
     """Device, start, end and observation of the intervals, cut to the time from `start` to `end`."""
-    device = np.repeat(np.arange(log.devices), np.diff(log.offset))
-    window = device if log.observed is None else observation_of(log)
+    device = log.device
+    window = device if log.window is None else log.window
     first, after = log.start.clip(start, end), log.end.clip(start, end)
     kept = after > first
     return device[kept], first[kept], after[kept], window[kept]
