@@ -14,17 +14,18 @@ from fedswe.analysis.report import Report, Rows, short
 from fedswe.analysis.scenario import Scenario
 from fedswe.analysis.violations import remarks, violations
 from fedswe.availability import DailyMarkov, Intervals
-from fedswe.availability.log_statistics import LogStatistics, log_statistics
 from fedswe.availability.schedule import Bools, Floats
 from fedswe.availability.statistics import (
     DAY,
     ECHO_LEVELS,
     QUANTILES,
+    LogStatistics,
     Record,
     Runs,
     Statistics,
     beta_with,
     gini,
+    log_statistics,
     quantile,
     statistics,
 )

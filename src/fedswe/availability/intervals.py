@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -186,55 +185,41 @@ class RoundTimes:
 
 
 class Online:
-    """The rounds in which each client is available, as intervals of rounds.
-
-    Clients lie one after the other on a line, length + 1 places each: round t of client i is at i (length + 1) + t. One
-    sorted search then finds the interval of every client.
-    """
+    """The rounds of a log in which the devices of the clients are online."""
 
     def __init__(self, log: Log, device: Integers, times: RoundTimes, length: int, during: During, wrap: bool) -> None:
         self.m, self.length, self.rounds = len(device), length, None if wrap else length
-        self._home = np.arange(self.m) * (length + 1)
         self.log, self.device, self.times, self.during = log, device, times, during
         chosen, count = log.of_devices(device)
         began = times.first_middle_from if during == "middle" else times.first_from
         ended = times.ended_by if during == "whole" else began
-        first = began(log.start[chosen]).clip(0, length)
-        after = ended(log.end[chosen]).clip(0, length)
+        first, after = began(log.start[chosen]).clip(0, length), ended(log.end[chosen]).clip(0, length)
         kept = after > first
-        home = np.repeat(self._home, count)[kept]
-        # An empty interval before and after all others, so that every place has one at or before it, and one after it.
-        ends = (-1, self.m * (length + 1))
-        self._first = np.concatenate([ends[:1], home + first[kept].astype(np.int64), ends[1:]])
-        self._after = np.concatenate([ends[:1], home + after[kept].astype(np.int64), ends[1:]])
-        # The last interval found for each client: where it begins and ends, and where the next one begins.
+        client = np.repeat(np.arange(self.m), count)[kept]
+        first, after = first[kept].astype(np.int64), after[kept].astype(np.int64)
+        # Intervals that are apart in the log may touch in rounds.
+        apart = (client[1:] != client[:-1]) | (first[1:] != after[:-1])
+        begins, ends = np.append(True, apart)[: len(client)], np.append(apart, True)[: len(client)]
+        self.runs = Runs(self.m, length, client[begins], first[begins], after[ends])
+        self._home = np.arange(self.m) * (length + 1)
+        # The last run found for each client: where it begins and ends, and where the next one begins.
         self._found = (np.full(self.m, -1), np.full(self.m, -1), np.full(self.m, -1))
 
     def prob(self, t: int) -> Floats:
         return np.full(self.m, np.nan)
 
-    @cached_property
-    def runs(self) -> Runs:
-        """The rounds of the log in which each client is available."""
-        first, after = self._first[1:-1], self._after[1:-1]
-        # Intervals that are apart in the log may touch in rounds.
-        joined = np.concatenate([[False], first[1:] == after[:-1]])[: len(first)]
-        begins, ends = ~joined, ~np.concatenate([joined[1:], [False]])[: len(first)]
-        client = first[begins] // (self.length + 1)
-        return Runs(self.m, self.length, client, first[begins] - self._home[client], after[ends] - self._home[client])
-
     def sample(self, t: int) -> Bools:
+        begins, ends, _ = self.runs.line
         place = self._home + t % self.length
         # From one round to the next few clients change, and a search costs far more than a look.
         begin, after, following = (part.copy() for part in self._found)
         other = np.flatnonzero((begin > place) | (following <= place))
-        found = np.searchsorted(self._first, place[other], side="right") - 1  # the last that begins there or before
-        begin[other], after[other], following[other] = self._first[found], self._after[found], self._first[found + 1]
+        found = np.searchsorted(begins, place[other], side="right") - 1  # the last that begins there or before
+        begin[other], after[other], following[other] = begins[found], ends[found], begins[found + 1]
         self._found = begin, after, following
         return np.asarray(after > place)
 
     def available_rounds(self, first: int, after: int) -> Floats:
         """In how many of the rounds `first` to `after` - 1 of the log each client is available."""
-        everybody = np.arange(self.m)
-        rounds = self.runs.within(everybody, np.full(self.m, first), np.full(self.m, after))
-        return rounds.astype(np.float64)
+        ends = np.full(self.m, first), np.full(self.m, after)
+        return self.runs.within(np.arange(self.m), *ends).astype(np.float64)

@@ -10,11 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.schedule import Bools, Floats
+
+if TYPE_CHECKING:
+    from fedswe.availability.logs import Log
 
 Integers = npt.NDArray[np.int64]
 
@@ -22,6 +26,8 @@ DAY = 86_400.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 ECHO_LEVELS = (0.5, 0.95, 0.99, 1.0)
 _BLOCK = 1 << 22  # windows at once
+_HOUR = 3600.0
+SHORT = 60.0  # seconds: a session below it is a device that goes on and off
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,20 +85,19 @@ class Runs:
         return np.cumsum(edges)[: self.rounds]
 
     @cached_property
-    def _line(self) -> tuple[Integers, Integers, Integers]:
-        """Clients one after the other on a line: where each run begins; before all runs and after each of them, where
-        the last one ends, and the places in runs so far."""
-        home = self.client * (self.rounds + 1)
-        total = np.concatenate([[0], np.cumsum(self.length)])
-        return home + self.first, np.concatenate([[0], home + self.after]), total
+    def line(self) -> tuple[Integers, Integers, Integers]:
+        """Clients one after the other on a line, rounds + 1 places each: where each run begins and ends, between an
+        empty run before all others and one after them; and the places in runs before each."""
+        home, far = self.client * (self.rounds + 1), self.m * (self.rounds + 1)
+        total = np.concatenate([[0, 0], np.cumsum(self.length)])
+        return np.concatenate([[-1], home + self.first, [far]]), np.concatenate([[-1], home + self.after, [far]]), total
 
     def before(self, client: Integers, t: Integers) -> Integers:
         """How many rounds of the runs of all clients up to this one, in order, come before its round t."""
-        begin, end, total = self._line
+        begin, end, total = self.line
         place = client * (self.rounds + 1) + t
-        last = np.searchsorted(begin, place, side="right")  # runs that begin at or before the place
-        inside = end[last] - place
-        return np.asarray(total[last] - np.maximum(inside, 0))
+        last = np.searchsorted(begin, place, side="right") - 1  # the last run that begins at the place or before
+        return np.asarray(total[last + 1] - np.maximum(end[last] - place, 0))
 
     def within(self, client: Integers, first: Integers, after: Integers) -> Integers:
         """How many of a client's rounds `first` to `after` - 1 are in its runs."""
@@ -326,3 +331,74 @@ def _pairwise(available_in: Floats, share: Floats, rounds: int) -> float:
     excess = float(((available_in - share.sum()) ** 2).sum() - spread.sum())
     between = float(np.sqrt(spread).sum() ** 2 - spread.sum())
     return excess / between if between > 1e-9 * rounds else math.nan
+
+
+# of a log, in seconds -------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class LogStatistics:
+    """Of the time from `start` to `end`; what lies outside is cut off."""
+
+    start: float
+    end: float
+    share: Floats  # [devices], of the observed time in which each is available; NaN if it was not observed
+    per_day: Floats  # [devices], sessions per observed day
+    sessions: Floats  # seconds, of all devices
+    outages: Floats  # seconds between two sessions, of all devices
+    longest_outage: Floats  # [devices with two sessions], seconds
+    by_hour: Floats  # [24], share of the observed time in which devices are available, by hour of the day
+    at_start: float  # share of the devices that are available at the very beginning
+    at_end: float  # and at the very end
+
+    @property
+    def short(self) -> float:
+        """The share of sessions below a minute."""
+        return float((self.sessions < SHORT).mean()) if self.sessions.size else 0.0
+
+
+def log_statistics(log: Log, start: float, end: float, devices: int) -> LogStatistics:
+    """`devices` may exceed those that the log names: the others were never available."""
+    device, first, after, window = _between(log, start, end)
+    everything = np.arange(devices), np.full(devices, start), np.full(devices, end)
+    seen = everything if log.observed is None else _between(log.observed, start, end)[:3]
+    seen_device, seen_first, seen_after = seen
+    observed = np.bincount(seen_device, seen_after - seen_first, minlength=devices)
+    available = np.bincount(device, after - first, minlength=devices)
+    count = np.bincount(device, minlength=devices)
+    same = (device[1:] == device[:-1]) & (window[1:] == window[:-1])  # an outage that was observed
+    gap = (first[1:] - after[:-1])[same]
+    longest = np.zeros(devices)
+    np.maximum.at(longest, device[1:][same], gap)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_hour = _by_hour(first, after) / _by_hour(seen_first, seen_after)
+    return LogStatistics(
+        start,
+        end,
+        share=np.divide(available, observed, out=np.full(devices, np.nan), where=observed > 0),
+        per_day=np.divide(count * DAY, observed, out=np.full(devices, np.nan), where=observed > 0),
+        sessions=after - first,
+        outages=gap,
+        longest_outage=longest[np.bincount(device[1:][same], minlength=devices) > 0],
+        by_hour=by_hour,
+        at_start=float((first <= start).sum() / devices),
+        at_end=float((after >= end).sum() / devices),
+    )
+
+
+def _between(log: Log, start: float, end: float) -> tuple[Integers, Floats, Floats, Integers]:
+    """Device, start, end and observation of the intervals, cut to the time from `start` to `end`."""
+    device = log.device
+    window = device if log.window is None else log.window
+    first, after = log.start.clip(start, end), log.end.clip(start, end)
+    kept = after > first
+    return device[kept], first[kept], after[kept], window[kept]
+
+
+def _by_hour(first: Floats, after: Floats) -> Floats:
+    """The seconds of the intervals in each hour of the day, counted from midnight of the log's clock."""
+    return np.diff([_before(after, hour).sum() - _before(first, hour).sum() for hour in range(25)])
+
+
+def _before(time: Floats, hour: int) -> Floats:
+    """The seconds from time 0 on that lie in the first `hour` hours of a day."""
+    days = np.floor(time / DAY)
+    return np.asarray(days * hour * _HOUR + np.minimum(time - days * DAY, hour * _HOUR))
