@@ -25,9 +25,7 @@ from fedswe.availability.statistics import (
     Statistics,
     beta_with,
     gini,
-    log_statistics,
     quantile,
-    statistics,
 )
 from fedswe.clock import Seconds
 from fedswe.errors import require
@@ -93,7 +91,7 @@ def of_log(
     available, observed = model.runs(devices, 0)
     require(bool(available.count.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
     origin = model.begins()
-    found = log_statistics(log, origin, origin + rounds * round_seconds, devices)
+    found = LogStatistics(log, origin, origin + rounds * round_seconds, devices)
     population = available.per_round / devices
     usual = float(np.quantile(population, 0.99))
     for share, where, option in ((found.at_start, "beginning", "--start"), (found.at_end, "end", "--end")):
@@ -142,7 +140,7 @@ def of_table(name: str, available: Bools) -> Described:
 # what it says --------------------------------------------------------------------------------------------------
 def describe(given: Described, confidence: float = 0.95) -> Report:
     check_confidence(confidence)
-    found = statistics(given.record)
+    found = Statistics(given.record)
     share = found.share if given.seconds is None else given.seconds.share
     values: dict[str, Any] = {
         "name": given.name,
