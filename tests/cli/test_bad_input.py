@@ -1,124 +1,64 @@
-"""360 kinds of bad input: one line `error: ...`, exit code 2, every file as it was, and no hang."""
+"""Bad input: one line `error: ...` that names the key, exit code 2, every file as it was, and no hang."""
 
+import os
+import resource
 import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
+from fedswe.errors import NO_DIRECTORY
+from fedswe.failures import explained
 from tests.cli.command import fedswe, process
 
 SECONDS = 60  # a command that has not ended by then hangs
 
-HEADER = """
+PLUGINS = """
 from dataclasses import dataclass, field
 from fedswe.algorithms import FedAvg
 from fedswe.availability import Always
-from fedswe.core.transforms import Transform
 from fedswe.engine.columns import Column
-from fedswe.engine.outputs import Output
-from fedswe.tasks import Quadratic
-"""
 
-PLUGINS = """
+
+
 @dataclass(frozen=True)
 class Raises(FedAvg):
     def plan(self, *_):
         return 1 / 0
-
-
-@dataclass(frozen=True)
-class Returns(FedAvg):
-    def plan(self, *_):
-        return None
-
 
 @dataclass(frozen=True)
 class Merges(FedAvg):
     def merge(self, *_):
         raise ValueError("several\\nlines")
 
-
-@dataclass(frozen=True)
-class Forgets(FedAvg):
-    def __post_init__(self):
-        raise KeyError("absent")
-
-
 @dataclass(frozen=True)
 class Memory(FedAvg):
     def plan(self, *_):
         raise MemoryError
 
-
 @dataclass(frozen=True)
 class Needs(FedAvg):
     share: float = field(kw_only=True)
-"""
 
-MORE_PLUGINS = """
 class Plain:
     pass
 
-
 class NotFrozen(FedAvg):
     k: float = 1.0
-
 
 @dataclass(frozen=True)
 class Holds(FedAvg):
     content: object = None
 
-
-@dataclass(frozen=True)
-class Never(Always):
-    def schedule(self, who, seed):
-        raise OSError("no log")
-
-
 @dataclass(frozen=True)
 class Shrinks(Always):
     def schedule(self, who, seed):
         return None
-
-
-@dataclass(frozen=True)
-class Endless(Always):
-    def rounds(self):
-        return "many"
-
-
-@dataclass(frozen=True)
-class Loses(Quadratic):
-    def build(self, setting):
-        return {}["data"]
-
-
-@dataclass(frozen=True)
-class Nothing(Quadratic):
-    def build(self, setting):
-        return None
-
-
-@dataclass(frozen=True)
-class Turns(Transform):
-    def __call__(self, *_):
-        raise RuntimeError("cannot turn")
-
-
-@dataclass(frozen=True)
-class Shows(Output):
-    def model(self, *_):
-        raise IndexError("no row")
-
-
-@dataclass(frozen=True)
-class Counts(Column):
-    def values(self, engine):
-        return engine.nothing
-
 
 @dataclass(frozen=True)
 class Words(Column):
@@ -129,52 +69,31 @@ class Words(Column):
 FILES = {
     "good.toml": "rounds = 2\n",
     "broken.toml": "rounds = = 3\n",
-    "twice.toml": "rounds = 3\nrounds = 4\n",
-    "unclosed.toml": "[algorithm\nk = 1\n",
-    "zero.toml": "rounds = 3\0\n",
     "binary.toml": b"\x89PNG\r\n\x1a\n\x00\xff\xfe",
-    "utf16.toml": "rounds = 3\n".encode("utf-16"),
-    "latin.toml": "# Gr\u00fc\u00dfe\nrounds = 3\n".encode("latin-1"),
     "bom.toml": b"\xef\xbb\xbfrounds = 0\n",
-    "section.toml": "algorithm = 3\n",
     "array.toml": "[[algorithm]]\nname = 'fedavg'\n",
-    "deep.toml": "[algorithm.k]\nx = 1\n",
-    "value.toml": "[rounds]\nx = 1\n",
-    "nan.toml": "[local]\nlr = nan\n",
     "huge.toml": f"rounds = {10**400}\n",
-    "date.toml": "rounds = 2026-01-01\n",
-    "unknown.toml": "[server]\nlr = 1\n",
-    "typo.toml": "[local]\nlrr = 1\n",
     "chain.toml": "[local]\nchain = [{ norm = 5.0 }]\n",
-    "names.toml": "[evaluate]\nmodel = [1, 2]\n",
-    "nested.toml": "[availability]\np = [[0.5]]\n",
-    "giant.toml": f"rounds = {'9' * 5000}\n",
     "lists.toml": f"rounds = {'[' * 3000}\n",
-    "json.toml": '{"rounds": 3}\n',
-    "text.npz": "x_train\n",
-    "words.csv": "a,b\nc,d\n",
     "ragged.csv": "1,2\n3\n",
-    "nan.csv": "1,2\nnan,3\n",
-    "empty.csv": "",
-    "binary.csv": b"\xff\xfe\x00\x01",
-    "mine.py": HEADER + PLUGINS + MORE_PLUGINS,
-    "syntax.py": "def f(:\n",
-    "fails.py": "x = 1\n1 / 0\n",
-    "exits.py": "import sys\nsys.exit(0)\n",
-    "imports.py": "import no_such_module\n",
-    "empty.py": "",
-    "binary.py": b"\x00\xff\xfe",
+    "mine.py": PLUGINS,
     "notes.txt": "mine\n",
-    "folder.toml/file": "",
     "folder/file": "",
-    "run/config.toml": "rounds = 3\n",
-    "run/run.json": "{",
-    "other/config.toml": "rounds = = 3\n",
-    "gone/config.toml": "[algorithm]\nname = 'fedsve'\n",
-    "done/config.toml": "rounds = 3\n",
-    "done/model.safetensors": "",
     "torn/config.toml": "rounds = 3\n[task]\nclients = 10\nalpha = 1.0\n",
     "torn/checkpoint.safetensors": "torn",
+    **{
+        f"masks/{name}.csv": text
+        for name, text in (
+            ("wide", "1,0,1\n" * 4),
+            ("short", "1,0\n" * 3),
+            ("nobody", "0,0\n" * 4),
+            ("values", "1,2\n" * 4),
+            ("words", "1,yes\n" * 4),
+            ("two", "1,0\n" * 4),
+            ("low", "0.5,1.5\n"),
+            ("zero", "0,1\n"),
+        )
+    },
 }
 
 CASES = [  # a command, and a part of what it says
@@ -185,12 +104,6 @@ CASES = [  # a command, and a part of what it says
 LONG = {"{digits}": "9" * 5000, "{brackets}": "[" * 2000}
 QUICK = ["task.clients=10", "task.alpha=1", "rounds=3"]
 
-IN_A_PROCESS = [  # a file, an option and a class; in processes of their own, commands differ by how they end only
-    "run binary.toml",
-    "quick --rounds 3",
-    "quick algorithm.name=./mine.py:Raises",
-]
-
 
 def words_of(command):
     for name, text in LONG.items():
@@ -198,9 +111,11 @@ def words_of(command):
     first, *rest = shlex.split(command)
     if first == "quick":
         return ["run", *QUICK, *rest]
-    return (
-        [first, *rest, *QUICK, *([] if "--jobs" in rest else ["--jobs", "1"])] if first == "compare" else [first, *rest]
-    )
+    if first == "mask":
+        base = ["task.name=quadratic", "rounds=4", "availability.name=mask"]
+        return ["run", *base, *(f"availability.{word}" for word in rest)]
+    jobs = [] if "--jobs" in rest or first != "compare" else ["--jobs", "1"]
+    return [first, *rest, *(QUICK if first == "compare" else []), *jobs]
 
 
 def listing(folder):
@@ -208,63 +123,169 @@ def listing(folder):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def content(tmp_path_factory):
     place = tmp_path_factory.mktemp("bad")
-    for name, content in FILES.items():
+    for name, text in FILES.items():
         (place / name).parent.mkdir(exist_ok=True)
-        (place / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        (place / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return place
 
 
 @pytest.fixture
-def no_hang():
-    """The exception of pytest is none that the commands catch."""
+def folder(content, monkeypatch):
+    """The folder with bad files as the current one; what hangs fails, by an exception that no command catches."""
+    monkeypatch.chdir(content)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # plug-ins add their folder
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hangs"))
     signal.alarm(SECONDS)
-    yield
+    yield content
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.usefixtures("no_hang")
-@pytest.mark.parametrize(("command", "message"), CASES, ids=[command for command, _ in CASES])
-def test_one_line_and_nothing_written(command, message, folder, monkeypatch, capsys):
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # plug-ins add their folder
-    before = listing(folder)
-    code, _, err = fedswe(monkeypatch, capsys, *words_of(command))
+def assert_refused(result, message):
+    code, _, err = result
     assert (code, err.count("\n"), err[:7]) == (2, 1, "error: "), err
     assert message in err
-    assert listing(folder) == before
 
 
-def test_the_same_in_processes(folder):
+@pytest.mark.parametrize(("command", "message"), CASES, ids=[command for command, _ in CASES])
+def test_one_line_and_nothing_written(command, message, folder, monkeypatch, capsys):
     before = listing(folder)
-    started = [
-        process(*words_of(command), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for command in IN_A_PROCESS
-    ]
-    for command, one in zip(IN_A_PROCESS, started, strict=True):
-        _, err = one.communicate(timeout=10 * SECONDS)
-        assert (one.returncode, err.count("\n"), err[:7]) == (2, 1, "error: "), (command, err)
+    assert_refused(fedswe(monkeypatch, capsys, *words_of(command)), message)
     assert listing(folder) == before
 
 
-@pytest.mark.usefixtures("no_hang")
-def test_an_error_in_a_worker_process_names_the_place_too(folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+@pytest.mark.parametrize("command", ["run binary.toml", "quick --rounds 3", "quick algorithm.name=./mine.py:Raises"])
+def test_the_same_in_a_process(command, content):
+    before = listing(content)
+    done = process(*words_of(command), cwd=content, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _, err = done.communicate(timeout=10 * SECONDS)
+    assert_refused((done.returncode, "", err), "")
+    assert listing(content) == before
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_error_in_a_worker_process_names_the_place_too(tmp_path, monkeypatch, capsys):
     words = ["compare", *QUICK, "--algorithms", "./mine.py:Merges", "--seeds", "1,2", "--jobs", "2"]
     code, _, err = fedswe(monkeypatch, capsys, *words, "--out", tmp_path / "out")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "./mine.py:25: ValueError: several (in merge of Merges)" in err
+    assert code == 2
+    assert_refused((code, "", err), "./mine.py:17: ValueError: several (in merge of Merges)")
 
 
-def test_the_whole_traceback_on_request(folder, monkeypatch, capsys):
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+@pytest.mark.usefixtures("folder")
+def test_the_whole_traceback_on_request(monkeypatch, capsys):
     monkeypatch.setenv("FEDSWE_TRACEBACK", "1")
     code, _, err = fedswe(monkeypatch, capsys, "run", *QUICK, "algorithm.name=./mine.py:Raises")
     assert code == 2
     assert err.startswith("Traceback")
-    assert err.splitlines()[-1] == "error: ./mine.py:13: ZeroDivisionError: division by zero (in plan of Raises)"
+    assert err.splitlines()[-1] == "error: ./mine.py:12: ZeroDivisionError: division by zero (in plan of Raises)"
+
+
+def test_clients_of_every_seed_are_looked_at_before_the_first_run(tmp_path, monkeypatch, capsys):
+    """Seed 3 parts the digits among 600 clients, seed 1 leaves one of them without any."""
+    words = ["compare", "task.clients=600", "rounds=1", "--algorithms", "fedavg", "--jobs", "1"]
+    for more in (["--seeds", "3,1"], ["--seeds", "3", "--tune", "0.1,1"]):
+        assert_refused(fedswe(monkeypatch, capsys, *words, *more, "--out", tmp_path / "out"), "has no data")
+        assert not (tmp_path / "out").exists()
+
+
+# data -------------------------------------------------------------------------------------------------------
+def arrays(**changes):
+    rng = np.random.default_rng(0)
+    good = {
+        "x_train": rng.random((40, 4, 4)), "y_train": np.arange(40) % 3,
+        "x_test": rng.random((9, 4, 4)), "y_test": np.arange(9) % 3,
+    }  # fmt: skip
+    return {k: v for k, v in {**good, **changes}.items() if v is not None}
+
+
+def run_npz(tmp_path, monkeypatch, capsys, content):
+    (tmp_path / "data.npz").write_bytes(content)
+    words = ["task.name=npz", f"task.file={tmp_path}/data.npz", "task.clients=3", "task.alpha=5", "rounds=2"]
+    return fedswe(monkeypatch, capsys, "run", *words, "--out", tmp_path / "out")
+
+
+def npz(tmp_path, **changes):
+    np.savez(tmp_path / "made.npz", **arrays(**changes))
+    return (tmp_path / "made.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x_train": np.full((40, 4, 4), np.nan)}, "x_train holds NaN or infinity"),
+        ({"y_test": None}, "has no array y_test"),
+        ({"y_train": np.arange(39) % 3}, "must hold one label per sample (40)"),
+        ({"y_train": np.full(40, 0.5)}, "integers from 0"),
+        ({"x_test": np.ones((9, 5, 5))}, "x_test (1, 5, 5)"),
+        ({"x_train": np.array(["a"] * 40).reshape(40, 1)}, "must hold numbers"),
+        ({"x_train": np.array([object()] * 40, dtype=object)}, "cannot be read as .npz"),
+    ],
+)
+def test_npz(changes, message, tmp_path, monkeypatch, capsys):
+    assert_refused(run_npz(tmp_path, monkeypatch, capsys, npz(tmp_path, **changes)), message)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("keep", [0, 100, 1000])
+def test_truncated_npz(keep, tmp_path, monkeypatch, capsys):
+    assert_refused(run_npz(tmp_path, monkeypatch, capsys, npz(tmp_path)[:keep]), "cannot be read as .npz")
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 4, 3), (3, 4, 4), (7,)])
+def test_good_npz_runs(shape, tmp_path, monkeypatch, capsys):
+    good = npz(tmp_path, x_train=np.random.rand(40, *shape), x_test=np.random.rand(9, *shape))
+    assert run_npz(tmp_path, monkeypatch, capsys, good)[0] == 0
+    assert (tmp_path / "out" / "model.safetensors").is_file()
+
+
+# places -----------------------------------------------------------------------------------------------------
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder(tmp_path, monkeypatch, capsys):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    assert_refused(fedswe(monkeypatch, capsys, "run", *QUICK, "--out", tmp_path / "locked" / "out"), "cannot write")
+
+
+def no_more_than(size):
+    """A disk that is full after `size` bytes of any file, for a child process."""
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write then fails like one on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
+
+
+@pytest.mark.parametrize("size", [100, 700, 4000])
+def test_a_full_disk(size, tmp_path):
+    """Whatever is there afterwards is whole: the limit hits the first file, the checkpoint, or the trajectory."""
+    out = tmp_path / "full"
+    words = [*QUICK, "rounds=40", "record.checkpoint=1", "record.trajectory=true", "--out", out]
+    run = process("run", *words, stderr=subprocess.PIPE, text=True, preexec_fn=no_more_than(size))
+    err = run.communicate()[1]
+    assert_refused((run.returncode, "", err), "cannot write")
+    left = {p.name for p in out.iterdir()} if out.exists() else set()
+    assert not any(name.endswith(".part") for name in left)
+    if size == 100:
+        assert not left
+    for name in left & {"trajectory.csv", "history.csv"}:
+        assert (out / name).read_text()[-1:] in ("\n", "")
+
+
+def test_a_directory_that_was_removed_is_named(tmp_path, monkeypatch):
+    """A shell may stand in a directory that is gone, and a directory may go while a command runs."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    words = [sys.executable, "-m", "fedswe", "run", *QUICK, "--out", str(tmp_path / "a")]
+    command = ["bash", "-c", 'rmdir "$1"; shift; exec "$@"', "bash", str(gone), *words]
+    done = subprocess.run(command, cwd=gone, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"error: {NO_DIRECTORY}"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    missing = FileNotFoundError(2, "No such file or directory")
+    assert str(explained(missing)) != NO_DIRECTORY
+    gone.rmdir()
+    assert str(explained(missing)) == NO_DIRECTORY

@@ -208,20 +208,3 @@ def test_the_page_about_results_runs(tmp_path, monkeypatch):
         for line in csv.DictReader(names["summary"].splitlines()):
             mean = names["means"].loc[line["algorithm"], line["model"], "train_loss"]["mean"]
             assert mean == pytest.approx(float(line["train_loss_mean"]), rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: fedswe.run(None), "run: experiment must be an instance of Experiment, not None"),
-        (lambda: fedswe.run(fedswe.Experiment(rounds=1), out=5), "run: out must be text or an instance of Path"),
-        (lambda: fedswe.load(5), "load: directory must be text"),
-        (lambda: fedswe.resume(None), "resume: out must be text"),
-        (lambda: fedswe.compare(fedswe.Experiment(), seeds=3), "compare: seeds must be a list, each a whole number"),
-        (lambda: fedswe.compare(fedswe.Experiment(), rates=["a"]), "compare: rates must be a number, not 'a'"),
-        (lambda: fedswe.compare({"a": 5}), "compare: base must be an instance of Experiment or an instance of Mapping"),
-    ],
-)
-def test_arguments_of_another_type_are_one_line(call, message):
-    with pytest.raises(FedsweError, match=message):
-        call()

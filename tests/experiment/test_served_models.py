@@ -107,6 +107,6 @@ def test_without_the_server_model_the_first_is_served():
 
 
 def test_a_served_model_that_is_not_evaluated():
-    message = r"evaluate: serve must be one of the models that are evaluated \(server, client_mean\), not ema"
+    message = r"evaluate.serve must be one of the models that are evaluated \(server, client_mean\), not ema"
     with pytest.raises(FedsweError, match=message):
         experiment(None, ["evaluate.serve=ema"])

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from fedswe.core.algorithm import Algorithm, ClientView, Job, ServerView
 from fedswe.core.records import Model, Nothing, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import NonNegative
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,12 @@ class StalenessWeighted(Asynchronous):
     """What FedAsync and FedBuff share: a weight that falls with staleness, the server's steps since the download."""
 
     weighting: Literal["constant", "polynomial", "hinge"] = "polynomial"  # of staleness u: 1, (1 + u)^-power, or hinge
-    power: float = 0.5  # of the polynomial
-    slope: float = 10.0  # of the hinge: 1 up to u = grace, then 1 / (slope (u - grace) + 1)
-    grace: float = 4.0  # of the hinge
+    power: NonNegative = 0.5  # of the polynomial
+    slope: NonNegative = 10.0  # of the hinge: 1 up to u = grace, then 1 / (slope (u - grace) + 1)
+    grace: NonNegative = 4.0  # of the hinge
 
     home: ClassVar[Literal["client", "server"]] = "client"
     members_change: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("power", "slope", "grace"):
-            require(0 <= getattr(self, name) < float("inf"), f"{name} must be 0 or more, not {getattr(self, name):g}")
 
     def client_init(self, x0: Vector) -> VersionedModel:
         return VersionedModel(x0, version=x0.new_zeros((*x0.shape[:-1], 1)))

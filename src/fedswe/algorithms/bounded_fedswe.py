@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from fedswe.algorithms.fedswe import Client, Split
 from fedswe.algorithms.fedswe_variant import FedSWEVariant
 from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import NonNegative
 
 
 @dataclass(frozen=True)
@@ -45,20 +47,15 @@ class BoundedFedSWE(FedSWEVariant):
     progress_over = "all". An echo_cap holds too.
     """
 
-    k: float = 10.0  # copies of the server's own model in the average
-    quantile: float = 0.9  # of the echoes
-    bound_rate: float = 0.2  # of the logarithm of the bound, per round
+    k: NonNegative = 10.0  # copies of the server's own model in the average
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.9  # of the echoes
+    bound_rate: Annotated[float, Field(gt=0, le=10)] = 0.2  # of the logarithm of the bound, per round
 
     title: ClassVar[str] = "FedSWE with an echo bounded by a quantile (not in the paper)"
     citation: ClassVar[str] = (
         "This project. FedSWE: Xiang, Ioannidis, Yeh, Joe-Wong, Su, JMLR 2026. The quantile from a sum of indicators: "
         "Andrew, Thakkar, McMahan, Ramaswamy. Differentially Private Learning with Adaptive Clipping. NeurIPS 2021."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 < self.quantile < 1, f"quantile must be between 0 and 1, not {self.quantile:g}")
-        require(0 < self.bound_rate <= 10, f"bound_rate must be above 0 and at most 10, not {self.bound_rate:g}")
 
     def server_init(self, x0: Vector) -> Server:
         return Server(x0, bound=x0.new_ones((*x0.shape[:-1], 1)))

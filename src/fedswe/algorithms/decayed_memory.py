@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from fedswe.algorithms.fedau import Client as Intervals
-from fedswe.algorithms.fedau import check_cutoff, mean_interval, no_intervals
+from fedswe.algorithms.fedau import mean_interval, no_intervals
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import Count, Decay, NonNegative
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ class DecayedMemory(Algorithm):
     with power = 1 gives every client the same weight on average. Without reports the server keeps its model.
     """
 
-    decay: float = 0.9  # of the weight of an update, per round
-    power: float = 1.0  # of the correction u_i: 0 leaves it out
-    cutoff: int = 50  # K, rounds after which an absence is recorded as an interval
+    decay: Decay = 0.9  # of the weight of an update, per round
+    power: NonNegative = 1.0  # of the correction u_i: 0 leaves it out
+    cutoff: Count = 50  # K, rounds after which an absence is recorded as an interval
 
     members_change: ClassVar[bool] = True  # the last update of a client that left fades
     title: ClassVar[str] = "last updates of all clients, with weights that decay with their age"
@@ -62,12 +61,6 @@ class DecayedMemory(Algorithm):
         "This project. Memory as in MIFA (Gu and others, NeurIPS 2021), weights that fall with inactivity as in FedAR "
         "(Jiang and others, 2024), intervals as in FedAU (Wang and Ji, ICLR 2024)."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.decay < 1, f"decay must be at least 0 and below 1, not {self.decay:g}; mifa never forgets")
-        require(0 <= self.power < math.inf, f"power must be 0 or more, not {self.power:g}")
-        check_cutoff(self.cutoff)
 
     def server_init(self, x0: Vector) -> Server:
         return Server(x0, update=x0.new_zeros(x0.shape), weight=x0.new_zeros((*x0.shape[:-1], 1)))

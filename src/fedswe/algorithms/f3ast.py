@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import Natural, Share
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class F3AST(Algorithm):
     An available client that is not selected does not train. Ties (all r_i are equal at first) are broken at random.
     """
 
-    beta: float = 0.001  # weight of the latest round in the average of participation
-    budget: int = 10  # K_t; 0 = every available client trains
-    initial_rate: float = 1.0  # r_i before the first round; the original code starts at 1/m
+    beta: Share = 0.001  # weight of the latest round in the average of participation
+    budget: Natural = 10  # K_t; 0 = every available client trains
+    initial_rate: Share = 1.0  # r_i before the first round; the original code starts at 1/m
 
     members_change: ClassVar[bool] = True
     title: ClassVar[str] = "F3AST: fast federated learning under intermittent availability"
@@ -36,12 +36,6 @@ class F3AST(Algorithm):
         "Ribero, Vikalo, de Veciana. Federated Learning under Intermittent Client Availability and "
         "Time-Varying Communication Constraints. IEEE JSTSP 2022."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 < self.beta <= 1, f"beta must be in (0, 1], not {self.beta:g}")
-        require(self.budget >= 0, f"budget must be 0 (no limit) or positive, not {self.budget}")
-        require(0 < self.initial_rate <= 1, f"initial_rate must be in (0, 1], not {self.initial_rate:g}")
 
     def client_init(self, x0: Vector) -> Client:
         one = x0.new_ones((*x0.shape[:-1], 1))

@@ -8,7 +8,7 @@ from typing import ClassVar
 from fedswe.algorithms.asynchronous import StalenessWeighted, Version, VersionedModel
 from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import Share
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,10 @@ class FedAsync(StalenessWeighted):
     available and alpha = 1 it is FedAvg.
     """
 
-    alpha: float = 0.6  # weight of a model that is not stale
+    alpha: Share = 0.6  # weight of a model that is not stale
 
     title: ClassVar[str] = "FedAsync: asynchronous federated optimisation, in rounds"
     citation: ClassVar[str] = "Xie, Koyejo, Gupta. Asynchronous Federated Optimization. OPT 2020 (arXiv 1903.03934)."
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 < self.alpha <= 1, f"alpha must be in (0, 1], not {self.alpha:g}")
 
     def server_init(self, x0: Vector) -> VersionedModel:
         return self.client_init(x0)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import Count
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,6 @@ def mean_interval(c: Client, at: ClientView, cutoff: int) -> tuple[Client, Scala
     return Client(last=at.t, intervals=recorded + 1), mean.where(recorded > 0, 1.0)
 
 
-def check_cutoff(cutoff: int) -> None:
-    require(cutoff >= 1, f"cutoff must be at least 1 round, not {cutoff}")
-
-
 @dataclass(frozen=True)
 class FedAU(Algorithm):
     """Weight each client by the mean of its recorded participation intervals, an online estimate of 1/p_i.
@@ -46,7 +42,7 @@ class FedAU(Algorithm):
     rounds is recorded as one interval of that length, so omega_i <= cutoff.
     """
 
-    cutoff: int = 50  # K
+    cutoff: Count = 50  # K
 
     members_change: ClassVar[bool] = True
     title: ClassVar[str] = "FedAU: online estimates of participation"
@@ -54,10 +50,6 @@ class FedAU(Algorithm):
         "Wang, Ji. A Lightweight Method for Tackling Unknown Participation Statistics in Federated "
         "Averaging. ICLR 2024."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_cutoff(self.cutoff)
 
     def client_init(self, x0: Vector) -> Client:
         return no_intervals(x0)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from fedswe.algorithms.asynchronous import StalenessWeighted, Version, VersionedModel
 from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import Count
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,13 @@ class FedBuff(StalenessWeighted):
     Deviation: all reports of a round enter the buffer at once, so a step may average more than `buffer` of them.
     """
 
-    buffer: int = 10  # K, reports per step at least; 1 = a step in every round with a report
+    buffer: Count = 10  # K, reports per step at least; 1 = a step in every round with a report
 
     title: ClassVar[str] = "FedBuff: buffered asynchronous aggregation, in rounds"
     citation: ClassVar[str] = (
         "Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba. Federated Learning with Buffered Asynchronous "
         "Aggregation. AISTATS 2022."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.buffer >= 1, f"buffer must be at least 1, not {self.buffer}")
 
     def server_init(self, x0: Vector) -> Server:
         none = x0.new_zeros((*x0.shape[:-1], 1))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import Natural
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,13 @@ class FedLaAvg(Algorithm):
     Deviations: the released code's option of first rounds without a step, and its weights by data size, are left out.
     """
 
-    budget: int = 0  # how many available clients train in a round; 0 = all. The authors have a tenth of all clients
+    budget: Natural = 0  # how many available clients train in a round; 0 = all. The authors have a tenth of all clients
 
     title: ClassVar[str] = "FedLaAvg: federated latest averaging"
     citation: ClassVar[str] = (
         "Yan, Niu, Ding, Zheng, Wu, Chen, Tang, Wu. Distributed Non-Convex Optimization with Sublinear Speedup under "
         "Intermittent Client Availability. arXiv 2002.07399, 2020; INFORMS Journal on Computing, ijoc.2022.0057."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.budget >= 0, f"budget must be 0 (no limit) or positive, not {self.budget}")
 
     def server_init(self, x0: Vector) -> Server:
         return Server(x0, mean=x0.new_zeros(x0.shape))

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from fedswe.algorithms.fedau import Client, check_cutoff, mean_interval, no_intervals
+from fedswe.algorithms.fedau import Client, mean_interval, no_intervals
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import Count, Probability
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,7 @@ class Server:
 class Stale(Algorithm):
     """The step of FedStale; the two algorithms differ in what they use for 1/p_i."""
 
-    beta: float = 0.5  # weight of stale updates: 0 is FedAvg with weights 1/p_i, 1 is FedVARP with them
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.beta <= 1, f"beta must be in [0, 1], not {self.beta:g}")
+    beta: Probability = 0.5  # weight of stale updates: 0 is FedAvg with weights 1/p_i, 1 is FedVARP with them
 
     def server_init(self, x0: Vector) -> Server:
         return Server(x0, mean=x0.new_zeros(x0.shape))
@@ -100,14 +96,10 @@ class FedStale(Stale):
     omega_i is that of `fedau`; all else is as in `fedstale_known`. beta = 0 is `fedau`.
     """
 
-    cutoff: int = 50  # K, FedAU's longest recorded interval
+    cutoff: Count = 50  # K, FedAU's longest recorded interval
 
     title: ClassVar[str] = "FedStale: stale updates with weight beta"
     citation: ClassVar[str] = FedStaleKnown.citation
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_cutoff(self.cutoff)
 
     def client_init(self, x0: Vector) -> CountedMemory:
         none = no_intervals(x0)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import NonNegative
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class FedSWE(Algorithm):
     chain (the released code clips) the step is the average of the echoed progress, and its base that of the starts.
     """
 
-    k: float = 100.0  # copies of the server's own model in the average
+    k: NonNegative = 100.0  # copies of the server's own model in the average
 
     home: ClassVar[Literal["client", "server"]] = "client"
     members_change: ClassVar[bool] = True
@@ -46,10 +45,6 @@ class FedSWE(Algorithm):
         "Xiang, Ioannidis, Yeh, Joe-Wong, Su. Resilience Beyond Stationary Client Unavailability: "
         "Unlocking Efficient and Unbiased Federated Learning. JMLR 27, 2026."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.k < math.inf, f"k must be 0 or more, not {self.k:g}")
 
     def client_init(self, x0: Vector) -> Client:
         return Client(x0, last=-x0.new_ones((*x0.shape[:-1], 1)))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Vector
-from fedswe.errors import require
+from fedswe.core.value import Count, Positive
 
 
 @dataclass(frozen=True)
@@ -22,11 +21,6 @@ def amplified(x: Vector, anchor: Vector, amplification: float) -> Vector:
     return anchor + amplification * (x - anchor)
 
 
-def check_window(amplification: float, period: int) -> None:
-    require(0 < amplification < math.inf, f"amplification must be positive, not {amplification:g}")
-    require(period >= 1, f"period must be at least 1 round, not {period}")
-
-
 @dataclass(frozen=True)
 class GFedAvg(Algorithm):
     """FedAvg over active clients; after every P rounds their joint displacement is multiplied.
@@ -38,8 +32,8 @@ class GFedAvg(Algorithm):
     smaller than FedAvg's (as the authors do).
     """
 
-    amplification: float = 10.0  # factor of a window's displacement
-    period: int = 100  # P, rounds of a window
+    amplification: Positive = 10.0  # factor of a window's displacement
+    period: Count = 100  # P, rounds of a window
 
     home: ClassVar[Literal["client", "server"]] = "client"  # there is no client state
     members_change: ClassVar[bool] = True
@@ -47,10 +41,6 @@ class GFedAvg(Algorithm):
     citation: ClassVar[str] = (
         "Wang, Ji. A Unified Analysis of Federated Learning with Arbitrary Client Participation. NeurIPS 2022."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_window(self.amplification, self.period)
 
     def server_init(self, x0: Vector) -> Server:
         return Server(x0, anchor=x0)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from fedswe.algorithms.fedau import Client
 from fedswe.algorithms.interval_weights import IntervalWeights, Weighted
 from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar
-from fedswe.errors import require
+from fedswe.core.value import NonNegative
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,15 @@ class IntervalExtrapolation(IntervalWeights):
     the optimum: serve an average.
     """
 
-    power: float = 1.0  # of the interval: 0 weighs all alike, as FedExP
-    least: float = 1.0  # share of m that the weighted sum is divided by at least
-    longest: float = 10.0  # bound of eta
+    power: Annotated[float, Field(ge=0, le=10)] = 1.0  # of the interval: 0 weighs all alike, as FedExP
+    least: NonNegative = 1.0  # share of m that the weighted sum is divided by at least
+    longest: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 10.0  # bound of eta
 
     title: ClassVar[str] = "weighted mean, weights = participation intervals, extrapolated where clients disagree"
     citation: ClassVar[str] = (
         "This project. Extrapolation: Jhunjhunwala, Wang, Joshi. FedExP: Speeding up Federated Averaging via "
         "Extrapolation. ICLR 2023. Intervals: Wang, Ji (FedAU), ICLR 2024."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(1 <= self.longest < math.inf, f"longest must be at least 1 and finite, not {self.longest:g}")
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, WeightedSquare]:
         after, sent = super().report(c, d, job, done, at)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from fedswe.algorithms.fedau import Client, check_cutoff, mean_interval, no_intervals
+from pydantic import Field
+
+from fedswe.algorithms.fedau import Client, mean_interval, no_intervals
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
-from fedswe.errors import require
+from fedswe.core.value import Count, NonNegative
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,13 @@ class IntervalWeights(Algorithm):
     this is FedAU exactly while the sum of the weights is at most m, its mean over the rounds.
     """
 
-    power: float = 0.5  # of the interval: 0 is FedAvg
-    cutoff: int = 50  # K, rounds after which an absence is recorded as an interval
-    least: float = 0.0  # share of m that the weighted sum is divided by at least
+    power: Annotated[float, Field(ge=0, le=10)] = 0.5  # of the interval: 0 is FedAvg
+    cutoff: Count = 50  # K, rounds after which an absence is recorded as an interval
+    least: NonNegative = 0.0  # share of m that the weighted sum is divided by at least
 
     members_change: ClassVar[bool] = True
     title: ClassVar[str] = "weighted mean, weights = participation intervals to a power"
     citation: ClassVar[str] = "This project; the intervals are those of FedAU (Wang and Ji, ICLR 2024)."
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.power <= 10, f"power must be between 0 and 10, not {self.power:g}")  # no overflow in float32
-        check_cutoff(self.cutoff)
-        require(0 <= self.least < math.inf, f"least must be at least 0 and finite, not {self.least:g}")
 
     def client_init(self, x0: Vector) -> Client:
         return no_intervals(x0)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fedswe.algorithms.gfedavg import amplified, check_window
+from fedswe.algorithms.gfedavg import amplified
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Nothing, Scalar, Vector
+from fedswe.core.value import Count, Positive
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ class AmplifiedScaffold(Algorithm):
     the running means, which add up to the reset.
     """
 
-    amplification: float = 1.5  # gamma, factor of a window's displacement
-    period: int = 100  # P, rounds of a window
+    amplification: Positive = 1.5  # gamma, factor of a window's displacement
+    period: Count = 100  # P, rounds of a window
 
     needs_plain_sgd: ClassVar[bool] = True
     title: ClassVar[str] = "Amplified SCAFFOLD"
@@ -105,10 +106,6 @@ class AmplifiedScaffold(Algorithm):
         "Crawshaw, Liu. Federated Learning under Periodic Client Participation and Heterogeneous Data: A New "
         "Communication-Efficient Algorithm and Analysis. NeurIPS 2024."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_window(self.amplification, self.period)
 
     def server_init(self, x0: Vector) -> WindowServer:
         zero = x0.new_zeros(x0.shape)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedswe.availability.schedule import Bernoulli, Floats, LegacyBernoulli, Schedule
 from fedswe.core import keys
-from fedswe.core.checked import Checked
+from fedswe.core.value import Value
 from fedswe.errors import FedsweError, require, warn
 
 # none: every client and round is drawn for itself; rounds: a client's rounds depend on each other, clients do not;
@@ -33,7 +33,7 @@ class Population:
 
 
 @dataclass(frozen=True)
-class Availability(Checked, ABC):
+class Availability(Value, ABC):
     """A named model with its parameters; ``schedule`` applies it to clients and a seed."""
 
     title: ClassVar[str]

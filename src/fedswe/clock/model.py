@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fedswe.availability.model import Availability
 from fedswe.availability.schedule import Bools, Floats, Schedule
-from fedswe.core.checked import Checked
+from fedswe.core.value import Value
 from fedswe.errors import require
 
 Ids = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class Timeline(ABC):
 
 
 @dataclass(frozen=True)
-class Clock(Checked, ABC):
+class Clock(Value, ABC):
     """A named kind of clock with its parameters; ``timeline`` applies it to the clients of a run."""
 
     title: ClassVar[str]

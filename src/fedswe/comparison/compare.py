@@ -16,7 +16,7 @@ from fedswe import registry
 from fedswe.comparison.labels import file_name, label_of, parse_label, run_name
 from fedswe.comparison.table import ComparedRun, Comparison, ComparisonRow, has_diverged, tail_score
 from fedswe.core.algorithm import Algorithm
-from fedswe.core.checked import checked_arguments
+from fedswe.core.value import typed
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, experiment, override
 from fedswe.experiment.experiment import Experiment, assemble, populate
@@ -32,7 +32,7 @@ _WRITTEN = (".shared-", ".compare", "compare", ".report.", "report.")  # beginni
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
 
 
-@checked_arguments
+@typed
 def compare(
     base: Experiment | Mapping[str, Experiment],
     algorithms: Sequence[str | Algorithm] | None = None,

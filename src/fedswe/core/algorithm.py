@@ -17,14 +17,13 @@ called ``x`` is a model.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from fedswe.core.checked import Checked
 from fedswe.core.records import Model, Nothing, Scalar, Vector, parts, zeros
-from fedswe.core.transforms import Clip, Transform, check_chain
+from fedswe.core.transforms import Clip, Transform
+from fedswe.core.value import NonNegative, Positive, Value
 from fedswe.errors import require
 
 
@@ -76,11 +75,11 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Algorithm(Checked, ABC):
+class Algorithm(Value, ABC):
     """Hyper-parameters only: all state is in the records that are passed in and returned."""
 
-    lr: float = 1.0  # eta_g, the global rate
-    clip: float = 0.0  # L2 bound of the round's step, short for a chain that begins with clip; 0 = off
+    lr: Positive = 1.0  # eta_g, the global rate
+    clip: NonNegative = 0.0  # L2 bound of the round's step, short for a chain that begins with clip; 0 = off
     chain: tuple[Transform, ...] = ()  # transforms of the round's step, e.g. momentum, adam, yogi
 
     title: ClassVar[str]
@@ -95,9 +94,6 @@ class Algorithm(Checked, ABC):
     trains_while_absent: ClassVar[bool] = False  # breaks the second rule above; FedPBC only
 
     def __post_init__(self) -> None:
-        require(0 < self.lr < math.inf, f"lr must be positive, not {self.lr:g}")
-        require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
-        check_chain(self.chain)
         for transform in self.chain:
             name = type(transform).__name__
             require(transform.at_server, f"chain: {name} has no meaning at the server: put it into local.chain")

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
-from fedswe.core.checked import Checked
-from fedswe.core.transforms import Clip, Transform, check_chain
+from pydantic import Field
+
+from fedswe.core.transforms import Clip, Transform
+from fedswe.core.value import Natural, NonNegative, Positive, Share, Value
 from fedswe.errors import require
 
 Precision = Literal["fp32", "tf32", "bf16"]  # of the arithmetic in training
 
 
 @dataclass(frozen=True)
-class Local(Checked):
+class Local(Value):
     """How a client trains in one round: s steps of SGD along the chain's direction."""
 
-    steps: int = 10  # s, local steps per round
-    batch_size: int = 32  # samples per step
-    lr: float = 0.1  # eta_0, the rate of round 0
+    steps: Annotated[int, Field(ge=1, le=10**6)] = 10  # s, local steps per round
+    batch_size: Annotated[int, Field(ge=1, le=10**9)] = 32  # samples per step
+    lr: Positive = 0.1  # eta_0, the rate of round 0
     schedule: Literal["inverse_sqrt", "constant", "cosine", "step"] = "inverse_sqrt"  # eta_l(t), see docs/configuration
-    clip: float = 0.0  # L2 bound of each stochastic gradient, short for a chain that begins with clip; 0 = off
+    clip: NonNegative = 0.0  # L2 bound of each stochastic gradient, short for a chain that begins with clip; 0 = off
     chain: tuple[Transform, ...] = ()  # transforms of each stochastic gradient; their state starts anew each round
-    decay_rounds: int = 0  # cosine: rounds of the decay, 0 = those of the experiment; step: rounds per step
-    decay: float = 0.1  # step: factor of the rate after every decay_rounds rounds
+    decay_rounds: Natural = 0  # cosine: rounds of the decay, 0 = those of the experiment; step: rounds per step
+    decay: Share = 0.1  # step: factor of the rate after every decay_rounds rounds
     precision: Precision = "fp32"  # of the arithmetic in training; weights stay in dtype
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, f"steps must be at least 1, not {self.steps}")
-        require(self.batch_size >= 1, f"batch_size must be at least 1, not {self.batch_size}")
-        require(0 < self.lr < math.inf, f"lr must be positive, not {self.lr:g}")
-        require(0 <= self.clip < math.inf, f"clip must be 0 (off) or positive, not {self.clip:g}")
-        check_chain(self.chain)
-        require(self.decay_rounds >= 0, f"decay_rounds must be 0 or more, not {self.decay_rounds}")
-        require(0 < self.decay <= 1, f"decay must be in (0, 1], not {self.decay:g}")
         require(
             self.schedule != "step" or self.decay_rounds,
             "schedule=step needs decay_rounds: after how many rounds the rate is multiplied by decay",

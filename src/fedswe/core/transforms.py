@@ -11,19 +11,18 @@ All arithmetic is along the last axis, so that one definition serves one client,
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedswe.core.checked import Checked
 from fedswe.core.records import Nothing, Scalar, Vector
-from fedswe.errors import FedsweError, require
+from fedswe.core.value import Decay, NonNegative, Positive, Value
+from fedswe.errors import FedsweError
 
 
 @dataclass(frozen=True)
-class Transform(Checked, ABC):
+class Transform(Value, ABC):
     """Hyper-parameters only; the state is a frozen record of tensors, passed in and returned."""
 
     title: ClassVar[str]
@@ -36,12 +35,6 @@ class Transform(Checked, ABC):
     @abstractmethod
     def __call__(self, v: Vector, state: Any, x: Vector, start: Vector) -> tuple[Vector, Any]:
         """The new direction and state, at the model x; `start` is where this round's local training began."""
-
-
-def check_chain(chain: object) -> None:
-    """Refuse anything but a tuple of transforms; from Python nothing else would."""
-    transforms = isinstance(chain, tuple) and all(isinstance(transform, Transform) for transform in chain)
-    require(transforms, f"chain must be a tuple of transforms, e.g. chain=(Clip(0.5),), not {chain!r}")
 
 
 def begin(chain: Iterable[Transform], x: Vector) -> tuple[Any, ...]:
@@ -68,12 +61,9 @@ def apply(
 class Clip(Transform):
     """Shorten the direction to an L2 norm of at most `norm`: v min(1, norm / ||v||)."""
 
-    norm: float = 1.0  # largest L2 norm of a direction
+    norm: Positive = 1.0  # largest L2 norm of a direction
 
     title: ClassVar[str] = "bound the L2 norm of the direction"
-
-    def __post_init__(self) -> None:
-        require(0 < self.norm < math.inf, f"clip: norm must be positive, not {self.norm:g}")
 
     def __call__(self, v: Vector, state: Nothing, x: Vector, start: Vector) -> tuple[Vector, Nothing]:
         factor: Scalar = self.norm / v.norm(dim=-1, keepdim=True).clamp(min=self.norm)
@@ -84,12 +74,9 @@ class Clip(Transform):
 class WeightDecay(Transform):
     """Add `rate` times the model: v + rate x."""
 
-    rate: float = 1e-4  # weight of the model in the direction
+    rate: NonNegative = 1e-4  # weight of the model in the direction
 
     title: ClassVar[str] = "weight decay: v + rate x"
-
-    def __post_init__(self) -> None:
-        require(0 <= self.rate < math.inf, f"weight_decay: rate must be 0 or more, not {self.rate:g}")
 
     def __call__(self, v: Vector, state: Nothing, x: Vector, start: Vector) -> tuple[Vector, Nothing]:
         return v + self.rate * x, state
@@ -102,13 +89,10 @@ class Prox(Transform):
     Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. Federated Optimization in Heterogeneous Networks. MLSys 2020.
     """
 
-    mu: float = 0.01  # weight of the distance to the start of the round
+    mu: NonNegative = 0.01  # weight of the distance to the start of the round
 
     title: ClassVar[str] = "FedProx's proximal term: v + mu (x - start)"
     at_server: ClassVar[bool] = False  # there x is where the round began
-
-    def __post_init__(self) -> None:
-        require(0 <= self.mu < math.inf, f"prox: mu must be 0 or more, not {self.mu:g}")
 
     def __call__(self, v: Vector, state: Nothing, x: Vector, start: Vector) -> tuple[Vector, Nothing]:
         return v + self.mu * (x - start), state
@@ -126,12 +110,9 @@ class Momentum(Transform):
     Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification. 2019.
     """
 
-    beta: float = 0.9  # how much of the last direction is kept
+    beta: Decay = 0.9  # how much of the last direction is kept
 
     title: ClassVar[str] = "heavy-ball momentum; at the server FedAvgM"
-
-    def __post_init__(self) -> None:
-        require(0 <= self.beta < 1, f"momentum: beta must be in [0, 1), not {self.beta:g}")
 
     def init(self, x: Vector) -> Velocity:
         return Velocity(x.new_zeros(x.shape))
@@ -150,13 +131,10 @@ class Squares:
 class Adagrad(Transform):
     """s = s + v^2, direction v / (sqrt(s) + eps). At the server this is FedAdagrad (without momentum)."""
 
-    eps: float = 1e-3  # FedOpt's tau
-    initial: float = 1e-6  # s before the first direction; FedOpt has tau^2
+    eps: Positive = 1e-3  # FedOpt's tau
+    initial: NonNegative = 1e-6  # s before the first direction; FedOpt has tau^2
 
     title: ClassVar[str] = "Adagrad; at the server FedAdagrad"
-
-    def __post_init__(self) -> None:
-        check_scale("adagrad", self.eps, self.initial)
 
     def init(self, x: Vector) -> Squares:
         return Squares(x.new_zeros(x.shape) + self.initial)
@@ -181,16 +159,12 @@ class Adam(Transform):
     with correct_bias = false and eps = 1e-3 (Reddi and others, Adaptive Federated Optimization, ICLR 2021).
     """
 
-    beta1: float = 0.9  # decay of the mean of directions
-    beta2: float = 0.999  # decay of the mean of their squares; FedAdam has 0.99
-    eps: float = 1e-8  # added to the root; FedAdam has 1e-3
+    beta1: Decay = 0.9  # decay of the mean of directions
+    beta2: Decay = 0.999  # decay of the mean of their squares; FedAdam has 0.99
+    eps: Positive = 1e-8  # added to the root; FedAdam has 1e-3
     correct_bias: bool = True  # divide both means by 1 - beta^count; FedAdam does not
 
     title: ClassVar[str] = "Adam; at the server FedAdam"
-
-    def __post_init__(self) -> None:
-        check_decays("adam", self.beta1, self.beta2)
-        check_scale("adam", self.eps, 0.0)
 
     def init(self, x: Vector) -> Moments:
         zero = x.new_zeros(x.shape)
@@ -219,16 +193,12 @@ class Yogi(Transform):
     Zaheer, Reddi, Sachan, Kale, Kumar. Adaptive Methods for Nonconvex Optimization. NeurIPS 2018.
     """
 
-    beta1: float = 0.9  # decay of the mean of directions
-    beta2: float = 0.99  # how slowly s follows the squares
-    eps: float = 1e-3  # FedOpt's tau
-    initial: float = 1e-6  # s before the first direction; FedOpt has tau^2
+    beta1: Decay = 0.9  # decay of the mean of directions
+    beta2: Decay = 0.99  # how slowly s follows the squares
+    eps: Positive = 1e-3  # FedOpt's tau
+    initial: NonNegative = 1e-6  # s before the first direction; FedOpt has tau^2
 
     title: ClassVar[str] = "Yogi; at the server FedYogi"
-
-    def __post_init__(self) -> None:
-        check_decays("yogi", self.beta1, self.beta2)
-        check_scale("yogi", self.eps, self.initial)
 
     def init(self, x: Vector) -> SignedMoments:
         zero = x.new_zeros(x.shape)
@@ -239,13 +209,3 @@ class Yogi(Transform):
         square = v * v
         s = state.s - (1 - self.beta2) * square * (state.s - square).sign()
         return m / (s.sqrt() + self.eps), SignedMoments(m, s)
-
-
-def check_decays(name: str, *betas: float) -> None:
-    for beta in betas:
-        require(0 <= beta < 1, f"{name}: beta1 and beta2 must be in [0, 1), not {beta:g}")
-
-
-def check_scale(name: str, eps: float, initial: float) -> None:
-    require(0 < eps < math.inf, f"{name}: eps must be positive, not {eps:g}")
-    require(0 <= initial < math.inf, f"{name}: initial must be 0 or more, not {initial:g}")

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fedswe.core.checked import Checked
+from fedswe.core.value import Value
 from fedswe.errors import require
 
 NO_HELD_OUT = "evaluate.model: best needs held-out samples: set task.hold_out, e.g. 0.1, or leave best out"
 
 
 @dataclass(frozen=True)
-class Best(Checked):
+class Best(Value):
     """Of the other models in evaluate.model, the one that is best on held-out samples.
 
     It is chosen anew at every evaluation: the highest held_out_accuracy (or the lowest held_out_loss), as a mean over

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fedswe.algorithms.fedswe import FedSWE
 from fedswe.core.algorithm import Algorithm
-from fedswe.core.checked import Checked
 from fedswe.core.local import Local
+from fedswe.core.value import Value
 from fedswe.engine.outputs import virtual_clients
 from fedswe.errors import require
 
@@ -26,7 +26,7 @@ _CLIENTS_AT_A_TIME = 32  # full gradients read all data of these clients at once
 
 
 @dataclass(frozen=True)
-class Column(Checked, ABC):
+class Column(Value, ABC):
     """One or more columns of history.csv."""
 
     title: ClassVar[str]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from fedswe.core.algorithm import Algorithm
-from fedswe.core.checked import Checked
 from fedswe.core.records import Model, Nothing, Scalar, Vector, parts
+from fedswe.core.value import Value
 from fedswe.engine.best import Best
 from fedswe.errors import require
 
@@ -41,7 +41,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True)
-class Output(Checked, ABC):
+class Output(Value, ABC):
     title: ClassVar[str]
 
     def init(self, run: Run) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import reprlib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from datetime import date, time
 from pathlib import Path
 from types import UnionType
@@ -13,11 +12,10 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 import tomli_w
-from pydantic import TypeAdapter, ValidationError
 
 from fedswe import registry, short_forms
-from fedswe.core.checked import types_of
 from fedswe.core.local import Local
+from fedswe.core.value import types_of
 from fedswe.errors import FedsweError, first_line, located, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.kinds import kind_with_base
@@ -135,31 +133,32 @@ def named(kind: str, table: Table, section: str) -> Any:
 
 def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
     """One dataclass from its table."""
-    types = types_of(cls)
-    known = [f.name for f in fields(cls) if f.init]  # type: ignore[arg-type]
+    types = types_of(cls)  # type: ignore[arg-type]
+    known = [f for f in fields(cls) if f.init]  # type: ignore[arg-type]
+    names = sorted(f.name for f in known)
     for key in table:
-        if key not in known:
-            raise FedsweError(f"unknown key {_where(section, key)}{of}: {suggestion(key, sorted(known))}")
+        if key not in names:
+            raise FedsweError(f"unknown key {_where(section, key)}{of}: {suggestion(key, names)}")
+    for f in known:
+        given = f.name in table or f.default is not MISSING or f.default_factory is not MISSING
+        require(given, f"{_where(section, f.name)} is missing: give it a value")
     table = {key: _prepared(value, types.get(key, Any), _where(section, key)) for key, value in table.items()}
     try:
-        return _adapter(cls).validate_python(table)
-    except ValidationError as error:
-        raise FedsweError(_first_line(error, section)) from None
+        return cls(**table)
+    except FedsweError as error:
+        of_field = section and str(error).partition(" ")[0] in names
+        raise FedsweError(f"{section}{'.' if of_field else ': ' if section else ''}{error}") from None
     except Exception as error:
         if cls.__module__.startswith("fedswe."):
             raise
-        raise FedsweError(
-            f"{section}: {cls.__name__} cannot be built ({located(error) or first_line(error)})"
-        ) from None
+        place = located(error) or first_line(error)
+        raise FedsweError(f"{section}: {cls.__name__} cannot be built ({place})") from None
 
 
 def _prepared(value: Any, hint: Any, where: str) -> Any:
     """What a user may write shorter than pydantic expects it."""
     origin, arguments = get_origin(hint), get_args(hint)
     alternatives = arguments if origin in (Union, UnionType) else (hint,)
-    if isinstance(value, bool) and {int, float} & set(alternatives) and bool not in alternatives:
-        # Pydantic would read true as 1, and clip=true is not meant as clip=1.
-        raise FedsweError(f"{where}: must be a number, not {str(value).lower()}")
     if isinstance(value, date | time) and str in alternatives:
         return value.isoformat()  # a timestamp without quotes, which TOML has a type for
     if (single := kind_with_base(hint)) and isinstance(value, str | dict):
@@ -183,29 +182,6 @@ def _element(kind: str, item: Any, where: str, what: str = "each element") -> An
     if not isinstance(item, dict) or "name" not in item:
         raise FedsweError(f"{where}: {what} must be a table with a name, or NAME:VALUE, not {item!r}")
     return named(kind, item, where)
-
-
-_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
-
-
-def _adapter(cls: type[T]) -> TypeAdapter[T]:
-    if cls not in _ADAPTERS:
-        _ADAPTERS[cls] = TypeAdapter(cls)
-    return _ADAPTERS[cls]
-
-
-def _first_line(error: ValidationError, section: str) -> str:
-    first = error.errors()[0]
-    message = first["msg"].removeprefix("Value error, ").partition("\n")[0]
-    if first["type"].endswith(("_parsing", "_from_float")):
-        message = message.partition(",")[0]  # the rest says it again
-    # A union reports every alternative it tried; the first part of the location is the key itself.
-    where = _where(section, *(str(part) for part in first["loc"][:1]))
-    if first["type"] == "missing":
-        return f"{where} is missing: give it a value"
-    if first["type"] == "value_error":
-        return f"{where}: {message}" if where else message
-    return f"{where}: {message[0].lower()}{message[1:]}, not {reprlib.repr(first['input'])}"
 
 
 def _meant(key: str, table: Table) -> str:
@@ -287,7 +263,7 @@ def _named_table(kind: str, value: Any, where: str) -> Table:
 def _parameters(value: Any, where: str) -> Table:
     table: Table = {}
     for f in fields(value):
-        held, hint = getattr(value, f.name), types_of(type(value)).get(f.name, Any)
+        held, hint = getattr(value, f.name), types_of(type(value)).get(f.name, Any)  # type: ignore[arg-type]
         kind = kind_with_base(get_args(hint)[0]) if get_origin(hint) is tuple else None
         if not f.init or held is None:
             continue

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from fedswe import registry, short_forms
 from fedswe.algorithms import FedSWE
@@ -17,10 +18,10 @@ from fedswe.availability.schedule import Schedule
 from fedswe.clock import Clock, Rounds
 from fedswe.clock.model import Work
 from fedswe.core.algorithm import Algorithm
-from fedswe.core.checked import Checked, check_types
 from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.core.transforms import Clip
+from fedswe.core.value import Count, Decay, Natural, Value
 from fedswe.engine.best import NO_HELD_OUT
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
@@ -33,20 +34,17 @@ if TYPE_CHECKING:
     from fedswe.engine.best import Best
     from fedswe.engine.outputs import Output
 
-_LARGEST = {"rounds": 10**9, "local.steps": 10**6, "local.batch_size": 10**9}  # beyond these it is a mistake
-_MOST_THREADS = 1024
-
 
 @dataclass(frozen=True)
-class Evaluate(Checked):
+class Evaluate(Value):
     """When, and at which models, a run is evaluated."""
 
-    every: int = 20  # rounds; round 0 and the last round are always evaluated
+    every: Count = 20  # rounds; round 0 and the last round are always evaluated
     model: list[str] = field(default_factory=lambda: ["server", "client_mean"], metadata={"kind": "output"})
-    ema_decay: float = 0.99  # of each "ema" that does not name its own
+    ema_decay: Decay = 0.99  # of each "ema" that does not name its own
     serve: str = ""  # the served model, one of `model`: what export writes unless told otherwise; empty: server
-    tail: int = 0  # number of last rounds that are evaluated more often, to average their scores; 0 = none
-    tail_every: int = 2  # rounds between evaluations in the tail
+    tail: Natural = 0  # number of last rounds that are evaluated more often, to average their scores; 0 = none
+    tail_every: Count = 2  # rounds between evaluations in the tail
 
     def outputs(self) -> dict[str, Output | Best]:
         """The models that are evaluated, by name; that of a plug-in is its class."""
@@ -69,7 +67,6 @@ class Evaluate(Checked):
         return t % self.every == 0 or t == rounds or (t > rounds - self.tail and (rounds - t) % self.tail_every == 0)
 
     def __post_init__(self) -> None:
-        require(self.every >= 1, f"every must be at least 1 round, not {self.every}")
         for text in self.model:
             short_forms.instance("output", text, "model")
         require(self.model, f"model is empty: name at least one of {', '.join(registry.names('output'))}")
@@ -80,9 +77,6 @@ class Evaluate(Checked):
             self.serve in ("", *self.model, *labels),
             f"serve must be one of the models that are evaluated ({', '.join(self.model)}), not {self.serve}",
         )
-        require(0 <= self.ema_decay < 1, f"ema_decay must be in [0, 1), not {self.ema_decay:g}")
-        require(self.tail >= 0, f"tail must be 0 (off) or positive, not {self.tail}")
-        require(self.tail_every >= 1, f"tail_every must be at least 1 round, not {self.tail_every}")
 
     @property
     def chooses(self) -> bool:
@@ -94,15 +88,14 @@ class Evaluate(Checked):
 
 
 @dataclass(frozen=True)
-class Record(Checked):
+class Record(Value):
     """What a run directory keeps besides history and final models."""
 
     trajectory: bool = False  # the server model after every round
-    checkpoint: int = 50  # rounds between checkpoints; 0 = none
+    checkpoint: Natural = 50  # rounds between checkpoints; 0 = none
     columns: list[str] = field(default_factory=list, metadata={"kind": "column"})  # additional columns of history.csv
 
     def __post_init__(self) -> None:
-        require(self.checkpoint >= 0, f"checkpoint must be 0 (off) or positive, not {self.checkpoint}")
         for text in self.columns:
             short_forms.instance("column", text, "columns")
         require(len(set(self.columns)) == len(self.columns), "columns names one column twice")
@@ -126,23 +119,18 @@ def _parameter_label(word: str) -> str:
     return word.replace("=", "")
 
 
-class _NotGiven(int):
-    """A default that can be told from the same number given by the user."""
-
-
-_DEFAULT_ROUNDS = _NotGiven(500)
-
-
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Value):
     """Everything that determines a run."""
 
-    rounds: int = _DEFAULT_ROUNDS  # by default those that the availability knows, or 500
-    seed: int = 3
+    # By default those that the availability knows, or 500.
+    rounds: Annotated[int, Field(ge=1, le=10**9)] = None  # type: ignore[assignment]
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 3
     engine: Literal["batched", "loop"] = "batched"
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
-    threads: int = 0  # 0: OMP_NUM_THREADS, or one; results depend on it by rounding only
+    # 0: OMP_NUM_THREADS, or one. Results depend on it by rounding only.
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
     algorithm: Algorithm = field(default_factory=FedSWE)
     availability: Availability = field(default_factory=Sine)
     clock: Clock = field(default_factory=Rounds)
@@ -153,22 +141,8 @@ class Experiment:
     track: list[str] = field(default_factory=list, compare=False)  # trackers that get the scores; results are the same
 
     def __post_init__(self) -> None:
-        check_types(self, "")
-        for section in ("algorithm", "availability", "clock", "task", "local", "evaluate", "record"):
-            check_types(getattr(self, section), f"{section}.")
-        if isinstance(self.rounds, _NotGiven):
-            object.__setattr__(self, "rounds", self.clock.rounds(self.availability) or int(self.rounds))
-        require(self.rounds >= 1, f"rounds must be at least 1, not {self.rounds}")
-        require(0 <= self.threads <= _MOST_THREADS, f"threads must be 0 (OMP_NUM_THREADS, or one) to {_MOST_THREADS}")
-        require(0 <= self.seed < 2**32, f"seed must be from 0 to 2^32 - 1, not {self.seed}")
-        for key, value in (
-            ("rounds", self.rounds),
-            ("local.steps", self.local.steps),
-            ("local.batch_size", self.local.batch_size),
-        ):
-            require(
-                value <= _LARGEST[key], f"{key} must be at most {_LARGEST[key]}, not {float(min(value, 10**300)):g}"
-            )
+        if self.rounds is None:
+            object.__setattr__(self, "rounds", self.clock.rounds(self.availability) or 500)
         require(len(set(self.track)) == len(self.track), "track names one tracker twice")
         for name in self.record.columns:
             short_forms.instance("column", name, "record.columns").check(self.algorithm, self.local)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedswe.core.checked import checked_arguments
+from fedswe.core.value import typed
 from fedswe.errors import require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import Experiment, populate
@@ -55,7 +55,7 @@ class Result:
         return load_text(RunDirectory(self.directory).config(), str(self.directory / "config.toml"))
 
 
-@checked_arguments
+@typed
 def load(directory: str | Path) -> Result:
     """The result of a finished run from its directory."""
     stored = RunDirectory(Path(directory))

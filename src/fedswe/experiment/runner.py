@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from fedswe.core.checked import checked_arguments
+from fedswe.core.value import typed
 from fedswe.engine.base import Attendance
 from fedswe.engine.batched import step_together
 from fedswe.engine.memory import estimate
@@ -40,7 +40,7 @@ class StopRun(Exception):
     """Raised by a `watch` to stop a run after the current round; a checkpoint is saved first."""
 
 
-@checked_arguments
+@typed
 def run(
     experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None, say: Say | None = None
 ) -> Result:
@@ -146,7 +146,7 @@ def _warn_if_diverged(runner: Runner) -> None:
     warn(f"the model diverged ({sign}): lower local.lr, or set local.clip{also}")
 
 
-@checked_arguments
+@typed
 def resume(out: str | Path, watch: Watch | None = None, track: Sequence[str] | None = None) -> Result:
     """Continue the run in `out`; it ends with the same bits as if it had never stopped.
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.schedule import Floats
-from fedswe.core.checked import Checked
 from fedswe.core.local import Precision
+from fedswe.core.value import Value
 from fedswe.errors import require
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Problem(ABC):
 
 
 @dataclass(frozen=True)
-class Task(Checked, ABC):
+class Task(Value, ABC):
     """A named task with its parameters; ``build`` makes the problem of one run."""
 
     title: ClassVar[str]
