@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedswe.availability.composition import Composed
-from fedswe.availability.model import Dependence, Population
+from fedswe.availability.model import Population
 from fedswe.availability.schedule import Bools, Defined, Floats, Schedule
 from fedswe.core import keys
 
@@ -25,12 +25,6 @@ class NeverEmpty(Composed):
     """
 
     title: ClassVar[str] = "another model with one random client in rounds that would be empty"
-
-    def dependence(self) -> Dependence:
-        return "clients"
-
-    def cycle(self) -> int | None:
-        return self.base.cycle()
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         base, known = self.base.schedule(who, seed), self.base.dependence() != "clients"

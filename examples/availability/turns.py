@@ -1,4 +1,4 @@
-"""Clients in turns: DPFL's round robin and steps, and Wang and Ji's regularised participation.
+"""Clients in turns: FedAU's periods, DPFL's round robin and steps, and Wang and Ji's regularised participation.
 
 fedswe run availability.name=./examples/availability/turns.py:RoundRobin availability.interval=5
 """
@@ -11,10 +11,53 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.availability.model import Availability, Dependence, Population
+from fedswe.availability.model import Availability, Dependence, Population, Probabilistic
 from fedswe.availability.schedule import Bools, Defined, Floats, Schedule, uniform_draws
 from fedswe.core import keys
 from fedswe.errors import require
+
+
+@dataclass(frozen=True)
+class Periodic(Probabilistic):
+    """Each client in turns: available for max(1, round(period p_i)) rounds, then not for the rest of the period.
+
+    The first turn begins in a round drawn uniformly from those in which a client is not available, so that no turn is
+    under way at round 0. At least one round of each period is without the client, which makes it one round longer for
+    p_i = 1. p_i^t is the probability over the draw of the first turn. FedAU's cyclic participation.
+    """
+
+    period: int = 100  # rounds from the beginning of a turn to that of the next
+
+    title: ClassVar[str] = "turns of period * p_i rounds, from a random first round on"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.period >= 1, f"period must be at least 1, not {self.period}")
+        require(self.stream == "keyed", 'the periodic model has no legacy stream: use stream = "keyed"')
+
+    def factor(self, t: int, m: int) -> float:
+        return 1.0
+
+    def dependence(self) -> Dependence:
+        return "rounds"
+
+    def schedule(self, who: Population, seed: int) -> Schedule:
+        base = self.base(who, seed)
+        on = np.maximum(1, np.round(self.period * base)).astype(np.int64)
+        off = np.maximum(1, self.period - on)
+        draws = keys.uniform(seed, "first turns", np.arange(who.m)).numpy()
+        first = np.floor(draws * off).astype(np.int64)
+        never = base == 0
+
+        def prob(t: int) -> Floats:
+            place = t % (on + off)
+            offsets = np.minimum(place, off - 1) - np.maximum(place - on + 1, 0) + 1  # that put the place into a turn
+            return np.where(never, 0.0, np.maximum(offsets, 0) / off)
+
+        def sample(t: int) -> Bools:
+            return np.asarray((t >= first) & ((t - first) % (on + off) < on) & ~never)
+
+        return Defined(who.m, None, prob, sample)
 
 
 @dataclass(frozen=True)

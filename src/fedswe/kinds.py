@@ -65,7 +65,6 @@ KINDS = {
             "markov": "fedswe.availability.markov:Markov",
             "uniform_control": "fedswe.availability.composition:UniformControl",
             "daily_markov": "fedswe.availability.markov:DailyMarkov",
-            "periodic": "fedswe.availability.dynamics:Periodic",
             "adversarial": "fedswe.availability.dynamics:Adversarial",
             "outages": "fedswe.availability.composition:Outages",
             "join_leave": "fedswe.availability.composition:JoinLeave",

@@ -15,7 +15,6 @@ from fedswe.availability import (
     JoinLeave,
     Markov,
     Outages,
-    Periodic,
     Sampled,
     Sine,
     Stationary,
@@ -31,11 +30,11 @@ from fedswe.theory.assumption import delta_profile, realised_staleness, smallest
 PEERS = Path(__file__).parents[2] / "examples" / "availability"
 PLUGINS = {
     "of_data": ("LowestLabel", "LabelCount", "LabelTurns", "DataSize", "LogNormal"),
-    "turns": ("RoundRobin", "Incremental", "Regularised"),
+    "turns": ("Periodic", "RoundRobin", "Incremental", "Regularised"),
     "never_empty": ("NeverEmpty",),
 }
 PEER_NAMES = [f"{PEERS}/{file}.py:{name}" for file, names in PLUGINS.items() for name in names]
-LowestLabel, LabelCount, LabelTurns, DataSize, LogNormal, RoundRobin, Incremental, Regularised, NeverEmpty = (
+LowestLabel, LabelCount, LabelTurns, DataSize, LogNormal, Periodic, RoundRobin, Incremental, Regularised, NeverEmpty = (
     registry.resolve("availability", name) for name in PEER_NAMES
 )
 RECORDS = ("mask", "intervals")

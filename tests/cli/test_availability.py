@@ -12,7 +12,7 @@ import pytest
 from fedswe.analysis.description import describe, of_table
 from fedswe.availability import DailyMarkov, Intervals
 from fedswe.availability.model import Population
-from fedswe.experiment.configuration import load, load_text
+from fedswe.experiment.configuration import load
 from tests.cli.command import fedswe
 
 TRACES = Path(os.environ.get("FEDSWE_TRACES", "../shared/traces"))
@@ -27,7 +27,7 @@ PUBLISHED = {
 @pytest.fixture
 def described(monkeypatch, capsys):
     def run(*words):
-        code, out, err = fedswe(monkeypatch, capsys, "availability", "describe", *words, "--json")
+        code, out, err = fedswe(monkeypatch, capsys, "availability", *words, "--json")
         assert code == 0, err
         return json.loads(out)
 
@@ -72,7 +72,7 @@ def test_a_pickle_gives_who_is_there_at_every_round(tmp_path, monkeypatch, capsy
             k = bisect_right(devices[i]["active"], 700 * t) - 1
             assert there == (k >= 0 and 700 * t < devices[i]["inactive"][k])
     out = tmp_path / "log.csv"
-    code, text, _ = fedswe(monkeypatch, capsys, "availability", "convert", tmp_path / "trace", out)
+    code, text, _ = fedswe(monkeypatch, capsys, "availability", tmp_path / "trace", "--convert", out)
     assert (code, "5 devices, 50 intervals" in text) == (0, True)
     again = Intervals(str(out), round_seconds=700, mapping="first", observed_file=str(tmp_path / "log.observed.csv"))
     assert all((again.schedule(Population(5), 0).sample(t) == schedule.sample(t)).all() for t in range(50))
@@ -110,9 +110,7 @@ def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
     log = tmp_path / "log.csv"
     rows = [f"{i},{start},{start + 900}" for i in range(30) for start in range(0, 100_000, 9000 + 500 * i)]
     log.write_text("client,start,end\n" + "\n".join(rows) + "\n")
-    code, text, err = fedswe(
-        monkeypatch, capsys, "availability", "describe", log, "--devices", 31, "--plot", tmp_path / "page.png"
-    )
+    code, text, err = fedswe(monkeypatch, capsys, "availability", log, "--devices", 31, "--plot", tmp_path / "page.png")
     assert (code, err) == (0, "")
     assert "1 of 31 clients are available in no round" in text
     assert "if the log is padded there" in text
@@ -142,7 +140,7 @@ def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
         (["long.csv"], "raise --round-seconds"),
         (["zeros.csv"], "no client is available"),
         (["log.csv", "--observed", "elsewhere.csv"], "no availability lies"),
-        (["wide.csv"], "cannot be read"),
+        (["wide.csv"], "is empty"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, says):
@@ -154,7 +152,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, says):
     (tmp_path / "elsewhere.csv").write_text("client,start,end\n1,100,110\n2,100,110\n")
     (tmp_path / "turned.csv").write_text("country,1,2,3\nItaly,1,0,1\nSpain,0,1,1\n")
     (tmp_path / "wide.csv").write_text("x" * 200_000 + ",y\n")
-    code, out, err = fedswe(monkeypatch, capsys, "availability", "describe", *words)
+    code, out, err = fedswe(monkeypatch, capsys, "availability", *words)
     assert (code, out) == (2, "")
     assert says in err
     assert len(err.splitlines()) == 1
@@ -238,7 +236,7 @@ def chains(tmp_path, m, rounds):
 def test_a_fit_is_a_section_that_runs(tmp_path, monkeypatch, capsys):
     out = tmp_path / "fitted.toml"
     trace = chains(tmp_path, 200, 300)
-    code, text, err = fedswe(monkeypatch, capsys, "availability", "fit", trace, "--out", out, "--json")
+    code, text, err = fedswe(monkeypatch, capsys, "availability", trace, "--fit", out, "--json")
     assert (code, err) == (0, "")
     found = json.loads(text)
     assert [row["statistic"] for row in found["statistics"] if not row["met"]] == []
@@ -252,20 +250,21 @@ def test_a_fit_is_a_section_that_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_page_of_a_fit(tmp_path, monkeypatch, capsys):
-    words = [chains(tmp_path, 20, 80), "--round-seconds", 1800]
-    code, text, err = fedswe(monkeypatch, capsys, "availability", "fit", *words)
+    out = tmp_path / "fitted.toml"
+    words = [chains(tmp_path, 20, 80), "--round-seconds", 1800, "--fit", out]
+    code, text, err = fedswe(monkeypatch, capsys, "availability", *words)
     assert (code, err) == (0, "")
     assert "P(A | not A)" in text
     assert "the trace is shorter than three days" in text
-    assert load_text(text[text.index("[availability]") :], "printed").availability.round_seconds == 1800
+    assert load(out).availability.round_seconds == 1800
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nowhere.csv"], "there is no file nowhere.csv"),
-        (["mask.csv", "--out", "x.csv"], "must end in .toml"),
-        (["mask.csv", "--round-seconds", "0"], "--round-seconds must be above 0"),
+        (["nowhere.csv"], "for files only, and nowhere.csv is none"),
+        (["mask.csv", "--fit", "x.csv"], "must end in .toml"),
+        (["mask.csv", "--round-seconds", "90000"], "at most a day"),
         (["always.csv"], "no client comes or goes"),
         (["mask.csv", "--start", "3"], "are for logs"),
         (["long.csv"], "raise --round-seconds"),
@@ -276,20 +275,20 @@ def test_what_cannot_be_fitted_is_one_line(tmp_path, monkeypatch, capsys, words,
     (tmp_path / "mask.csv").write_text("1,0\n0,1\n")
     (tmp_path / "always.csv").write_text("1,0\n1,0\n")
     (tmp_path / "long.csv").write_text("client,start,end\n1,0,600\n1,1200,1e9\n")
-    code, out, err = fedswe(monkeypatch, capsys, "availability", "fit", *words)
+    code, out, err = fedswe(monkeypatch, capsys, "availability", "--fit", "out.toml", *words)
     assert (code, out) == (2, "")
     assert says in err
     assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["flash300_charging", "fedscale300_48h"])
-def test_public_traces_are_fitted(name, monkeypatch, capsys):
+def test_public_traces_are_fitted(name, tmp_path, monkeypatch, capsys):
     """All but long outages: the trace ends for many phones before it ends for others."""
     file = TRACES / f"{name}.csv"
     if not file.is_file():
         pytest.skip(f"{file} is not there: set FEDSWE_TRACES to a folder with the traces")
     edge = ["--end", 45 * 3600] if name == "fedscale300_48h" else ["--start", 300]
-    code, text, _ = fedswe(monkeypatch, capsys, "availability", "fit", file, *edge, "--json")
+    code, text, _ = fedswe(monkeypatch, capsys, "availability", file, *edge, "--json", "--fit", tmp_path / "x.toml")
     assert code == 0
     found = json.loads(text)
     missed = {row["statistic"] for row in found["statistics"] if not row["met"]}

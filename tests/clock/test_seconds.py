@@ -275,7 +275,7 @@ def test_the_command_line(monkeypatch, capsys):
     assert "simulated seconds; " in out
     assert " selected, " in out
     assert "of the clients' time wasted" in out
-    code, out, _ = command(monkeypatch, capsys, "availability", "describe", "run", "--json")
+    code, out, _ = command(monkeypatch, capsys, "availability", "run", "--json")
     assert code == 0
     lasted = fedswe.load("run").history.last["simulated_seconds"]
     assert json.loads(out)["rounds"] == math.ceil(lasted / 600)  # of what the run saw

@@ -66,7 +66,7 @@ def test_a_file_may_name_the_devices_of_a_log(tmp_path):
         ("client,upload\n0,1\n1,2\n", "lacks 2 of 4 clients, first 2: add a row for each"),
         ("client,upload\n0,1\n0,2\n", "line 3: the client '0' has two rows"),
         ("client,upload\n0,1\n00,2\n", "line 3: the client '0' has two rows"),
-        ("client,upload\n0,1,2\n", "line 2 has 3 columns, not 2 as the header"),
+        ("client,upload\n0,1,2\n", "rows with more or fewer columns than the header"),
         ("client,upload\n0,-1\n", "line 2: upload must be 0 or a positive number, not '-1'"),
         ("client,upload\n0,nan\n", "line 2: upload must be 0 or a positive number, not 'nan'"),
         ("client,upload\n0,inf\n", "line 2: upload must be 0 or a positive number, not 'inf'"),
@@ -75,7 +75,7 @@ def test_a_file_may_name_the_devices_of_a_log(tmp_path):
         ("client,upload\n0,1\n1,1\n2,1\n3,1\n4,1\n", "has a client '4', but the clients are 0 to 3"),
         ("client,upload\n-1,1\n", "has a client '-1'"),
         ("client,upload\n0,\xff1\n", "not UTF-8 text"),
-        ("client,upload\n0," + "1" * 200_000 + "\n", "cannot be read"),
+        ("client,upload\n0," + "1" * 200_000 + "\n", "must be 0 or a positive number"),
     ],
 )
 def test_mistakes_in_a_file_are_one_line(tmp_path, text, message):

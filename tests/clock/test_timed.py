@@ -235,7 +235,7 @@ def test_a_timeline_continues_from_its_state():
 def test_laps_that_are_not_exact_in_binary_lose_nobody():
     """A lap of 0.3 s begins at 0.8999999999999999: the client that is there from its beginning on is found there."""
     log = Intervals.from_array([(0, 0.0, 0.1), (1, 0.05, 0.3)], round_seconds=0.3, start=0, mapping="id", wrap=True)
-    sessions = log.schedule(Population(2), 0).sessions()
+    sessions = sessions_of(log.schedule(Population(2), 0), 1.0)
     now = 0.0
     for _ in range(200):
         now = sessions.opening(now, 2)

@@ -14,19 +14,18 @@ from fedswe.analysis.report import Report, Rows, short
 from fedswe.analysis.scenario import Scenario
 from fedswe.analysis.violations import remarks, violations
 from fedswe.availability import DailyMarkov, Intervals
-from fedswe.availability.log_statistics import LogStatistics, log_statistics
 from fedswe.availability.schedule import Bools, Floats
 from fedswe.availability.statistics import (
     DAY,
     ECHO_LEVELS,
     QUANTILES,
+    LogStatistics,
     Record,
     Runs,
     Statistics,
     beta_with,
     gini,
     quantile,
-    statistics,
 )
 from fedswe.clock import Seconds
 from fedswe.errors import require
@@ -92,7 +91,7 @@ def of_log(
     available, observed = model.runs(devices, 0)
     require(bool(available.count.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
     origin = model.begins()
-    found = log_statistics(log, origin, origin + rounds * round_seconds, devices)
+    found = LogStatistics(log, origin, origin + rounds * round_seconds, devices)
     population = available.per_round / devices
     usual = float(np.quantile(population, 0.99))
     for share, where, option in ((found.at_start, "beginning", "--start"), (found.at_end, "end", "--end")):
@@ -141,7 +140,7 @@ def of_table(name: str, available: Bools) -> Described:
 # what it says --------------------------------------------------------------------------------------------------
 def describe(given: Described, confidence: float = 0.95) -> Report:
     check_confidence(confidence)
-    found = statistics(given.record)
+    found = Statistics(given.record)
     share = found.share if given.seconds is None else given.seconds.share
     values: dict[str, Any] = {
         "name": given.name,

@@ -13,7 +13,7 @@ from fedswe.analysis.description import Described
 from fedswe.analysis.report import Rows, short
 from fedswe.availability import DailyMarkov
 from fedswe.availability.daily_fit import check_fit, edges, fit, generated, rhythm
-from fedswe.availability.statistics import DAY, QUANTILES, Record, Statistics, gini, quantile, statistics
+from fedswe.availability.statistics import DAY, QUANTILES, Record, Statistics, gini, quantile
 
 CLIENTS = 1000  # generated to check a fit
 _SEED = 20_000  # of the check; the fit draws with other seeds
@@ -109,7 +109,7 @@ _STATISTICS: list[tuple[str, Callable[[Statistics], float], float, float]] = [
 
 
 def compared(trace: Record, copy: Record, round_seconds: float) -> list[Compared]:
-    ours, theirs = statistics(trace), statistics(copy)
+    ours, theirs = Statistics(trace), Statistics(copy)
     rows = []
     for what, measure, absolute, relative in _STATISTICS:
         value = measure(ours)
@@ -133,7 +133,7 @@ def _verdict(trace: Record, copy: Record, rows: list[Compared], round_seconds: f
             f"{at_edges[1]:.0%} of those generated: devices may have been observed for a part of the time only. Say "
             "when with --observed; else the model takes the rest as long outages"
         )
-    sessions = int(statistics(trace).sessions.sum())
+    sessions = int(Statistics(trace).sessions.sum())
     if min(trace.m, sessions) < _FEW:
         notes.append(f"{trace.m} clients with {sessions} sessions in all are few: take the parameters as a guess")
     if trace.rounds * round_seconds < _DAYS * DAY:

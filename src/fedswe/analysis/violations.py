@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedswe.availability.log_statistics import LogStatistics
 from fedswe.availability.schedule import Floats
-from fedswe.availability.statistics import DAY, Statistics
+from fedswe.availability.statistics import DAY, LogStatistics, Statistics
 
 _CORRELATED = 0.1  # of a client with itself in later rounds
 _TOGETHER = 0.02  # mean of two clients

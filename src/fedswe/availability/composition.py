@@ -34,7 +34,10 @@ class Composed(Availability, ABC):
         return self.base.clients()
 
     def dependence(self) -> Dependence:
-        return self.base.dependence()
+        return "clients"
+
+    def cycle(self) -> int | None:
+        return self.base.cycle()
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,6 @@ class Outages(Composed):
             least <= self.length < np.inf,
             f"length must be at least {least:g} rounds for a share of {self.share:g}, not {self.length:g}",
         )
-
-    def dependence(self) -> Dependence:
-        return "clients"
-
-    def cycle(self) -> int | None:
-        return self.base.cycle()
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         base, region = self.base.schedule(who, seed), np.arange(who.m) % self.regions
@@ -104,6 +101,12 @@ class JoinLeave(Composed):
         stays = self.stay_rounds == 0 or 1 <= self.stay_rounds < math.inf
         require(stays, f"stay_rounds must be 0 (none leaves) or at least 1, not {self.stay_rounds:g}")
 
+    def dependence(self) -> Dependence:
+        return self.base.dependence()
+
+    def cycle(self) -> int | None:
+        return None
+
     def schedule(self, who: Population, seed: int) -> Schedule:
         base, client = self.base.schedule(who, seed), np.arange(who.m)
         first, when, how_long = (keys.uniform(seed, f"join and leave/{k}", client).numpy() for k in range(3))
@@ -139,9 +142,6 @@ class Sampled(Composed):
         super().__post_init__()
         require(self.number >= 1, f"number must be at least 1, not {self.number}")
 
-    def dependence(self) -> Dependence:
-        return "clients"
-
     def cycle(self) -> int | None:
         return 1 if isinstance(self.base, Always) else None
 
@@ -173,12 +173,6 @@ class UniformControl(Composed):
     """
 
     title: ClassVar[str] = "as many clients as another model has, drawn uniformly from all"
-
-    def dependence(self) -> Dependence:
-        return "clients"
-
-    def cycle(self) -> int | None:
-        return self.base.cycle()
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         base, control = self.base.schedule(who, seed), keys.stream_key(seed, "uniform control")

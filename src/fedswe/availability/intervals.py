@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.availability.log import Log
 from fedswe.availability.model import Population
 from fedswe.availability.recording import Recorded
 from fedswe.availability.schedule import Bools, Floats, Schedule
-from fedswe.availability.sessions import LogSessions, RoundTimes
 from fedswe.availability.statistics import Runs
 from fedswe.core import keys
 from fedswe.errors import FedsweError, require
+
+if TYPE_CHECKING:
+    from fedswe.availability.logs import Log
 
 Integers = npt.NDArray[np.int64]
 During = Literal["start", "middle", "whole"]
@@ -62,7 +62,7 @@ class Intervals(Recorded):
 
         `keys` are parameters such as round_seconds=600.
         """
-        from fedswe.availability.interval_log import from_memory
+        from fedswe.availability.logs import from_memory
 
         content = from_memory(log, "the log of Intervals.from_array")
         return cls._holding(content.digest(), content, keys)
@@ -91,7 +91,7 @@ class Intervals(Recorded):
         return self._window(self.log())[0]
 
     def log(self) -> Log:
-        from fedswe.availability.interval_log import read
+        from fedswe.availability.logs import read
 
         log: Log = self._content() if self.digest else read(self.file, self.observed_file)
         return log
@@ -109,7 +109,10 @@ class Intervals(Recorded):
             f"{log.name}: from availability.start to the end are {end - origin:g} s, less than a round of "
             f"{self.round_seconds:g} s: lower availability.round_seconds",
         )
-        require((end - origin) / self.round_seconds < 1e9, f"{log.name} has over 1e9 rounds: raise round_seconds")
+        require(
+            (end - origin) / self.round_seconds < 1e9,
+            f"{log.name} has over 1e9 rounds: raise availability.round_seconds",
+        )
         return origin, int(times.ended_by(np.array([end]))[0])
 
     def _time(self, key: str, given: float | str, log: Log, default: float) -> float:
@@ -131,7 +134,17 @@ class Intervals(Recorded):
     def _devices(self, log: Log, m: int, seed: int) -> Integers:
         """The device of each client; numbers from log.devices on are devices that were never online."""
         if self.mapping == "id":
-            return _by_id(log, m)
+            ids = log.ids
+            if ids is None:
+                raise FedsweError(f'availability.mapping = "id" needs whole numbers as ids in {log.name}')
+            require(
+                bool(((ids >= 0) & (ids < m)).all()),
+                f'availability.mapping = "id": {log.name} has ids from {ids.min()} to {ids.max()}, '
+                f"the {m} clients have 0 to {m - 1}",
+            )
+            device = np.full(m, log.devices)
+            device[ids] = np.arange(log.devices)
+            return device
         n = self.devices or log.devices
         require(n >= log.devices, f"availability.devices = {n}, but {log.name} names {log.devices} devices")
         require(
@@ -144,80 +157,69 @@ class Intervals(Recorded):
         return keys.generator(seed, "devices").choice(n, m, replace=self.mapping == "with_replacement")
 
 
-def _by_id(log: Log, m: int) -> Integers:
-    """Client i is the device with the id i."""
-    if log.ids is None:
-        raise FedsweError(f'availability.mapping = "id" needs whole numbers as ids in {log.name}')
-    require(
-        bool(((log.ids >= 0) & (log.ids < m)).all()),
-        f'availability.mapping = "id": {log.name} has ids from {log.ids.min()} to {log.ids.max()}, '
-        f"the {m} clients have 0 to {m - 1}",
-    )
-    device = np.full(m, log.devices)
-    device[log.ids] = np.arange(log.devices)
-    return device
+@dataclass(frozen=True)
+class RoundTimes:
+    """Round t begins at origin + t * length, in floating-point arithmetic as it is written here."""
+
+    origin: float
+    length: float
+
+    def begin(self, t: npt.NDArray[Any]) -> Floats:
+        return np.asarray(self.origin + t * self.length)
+
+    def first_from(self, time: Floats) -> npt.NDArray[Any]:
+        """The first round that begins at this time or later."""
+        t = np.ceil((time - self.origin) / self.length)
+        t -= self.begin(t - 1) >= time  # the quotient is rounded
+        t += self.begin(t) < time
+        return t
+
+    def first_middle_from(self, time: Floats) -> npt.NDArray[Any]:
+        """The first round whose middle is at this time or later."""
+        return RoundTimes(self.origin + self.length / 2, self.length).first_from(time)
+
+    def ended_by(self, time: Floats) -> npt.NDArray[Any]:
+        """The number of rounds that have ended at this time."""
+        t = self.first_from(time)
+        return t - (self.begin(t) > time)
 
 
 class Online:
-    """The rounds in which each client is available, as intervals of rounds.
-
-    Clients lie one after the other on a line, length + 1 places each: round t of client i is at i (length + 1) + t. One
-    sorted search then finds the interval of every client.
-    """
+    """The rounds of a log in which the devices of the clients are online."""
 
     def __init__(self, log: Log, device: Integers, times: RoundTimes, length: int, during: During, wrap: bool) -> None:
         self.m, self.length, self.rounds = len(device), length, None if wrap else length
-        self._home = np.arange(self.m) * (length + 1)
-        self._sessions = partial(LogSessions, log, device, times, length, wrap)
-        self._during = during
+        self.log, self.device, self.times, self.during = log, device, times, during
         chosen, count = log.of_devices(device)
         began = times.first_middle_from if during == "middle" else times.first_from
         ended = times.ended_by if during == "whole" else began
-        first = began(log.start[chosen]).clip(0, length)
-        after = ended(log.end[chosen]).clip(0, length)
+        first, after = began(log.start[chosen]).clip(0, length), ended(log.end[chosen]).clip(0, length)
         kept = after > first
-        home = np.repeat(self._home, count)[kept]
-        # An empty interval before and after all others, so that every place has one at or before it, and one after it.
-        ends = (-1, self.m * (length + 1))
-        self._first = np.concatenate([ends[:1], home + first[kept].astype(np.int64), ends[1:]])
-        self._after = np.concatenate([ends[:1], home + after[kept].astype(np.int64), ends[1:]])
-        # The last interval found for each client: where it begins and ends, and where the next one begins.
+        client = np.repeat(np.arange(self.m), count)[kept]
+        first, after = first[kept].astype(np.int64), after[kept].astype(np.int64)
+        # Intervals that are apart in the log may touch in rounds.
+        apart = (client[1:] != client[:-1]) | (first[1:] != after[:-1])
+        begins, ends = np.append(True, apart)[: len(client)], np.append(apart, True)[: len(client)]
+        self.runs = Runs(self.m, length, client[begins], first[begins], after[ends])
+        self._home = np.arange(self.m) * (length + 1)
+        # The last run found for each client: where it begins and ends, and where the next one begins.
         self._found = (np.full(self.m, -1), np.full(self.m, -1), np.full(self.m, -1))
 
     def prob(self, t: int) -> Floats:
         return np.full(self.m, np.nan)
 
-    def sessions(self) -> LogSessions:
-        """The same in seconds."""
-        require(
-            self._during == "start",
-            f'availability.during = "{self._during}" is for rounds of one length: leave it out with clock.name = '
-            '"seconds", where clients are available in their intervals',
-        )
-        return self._sessions()
-
-    @cached_property
-    def runs(self) -> Runs:
-        """The rounds of the log in which each client is available."""
-        first, after = self._first[1:-1], self._after[1:-1]
-        # Intervals that are apart in the log may touch in rounds.
-        joined = np.concatenate([[False], first[1:] == after[:-1]])[: len(first)]
-        begins, ends = ~joined, ~np.concatenate([joined[1:], [False]])[: len(first)]
-        client = first[begins] // (self.length + 1)
-        return Runs(self.m, self.length, client, first[begins] - self._home[client], after[ends] - self._home[client])
-
     def sample(self, t: int) -> Bools:
+        begins, ends, _ = self.runs.line
         place = self._home + t % self.length
         # From one round to the next few clients change, and a search costs far more than a look.
         begin, after, following = (part.copy() for part in self._found)
         other = np.flatnonzero((begin > place) | (following <= place))
-        found = np.searchsorted(self._first, place[other], side="right") - 1  # the last that begins there or before
-        begin[other], after[other], following[other] = self._first[found], self._after[found], self._first[found + 1]
+        found = np.searchsorted(begins, place[other], side="right") - 1  # the last that begins there or before
+        begin[other], after[other], following[other] = begins[found], ends[found], begins[found + 1]
         self._found = begin, after, following
         return np.asarray(after > place)
 
     def available_rounds(self, first: int, after: int) -> Floats:
         """In how many of the rounds `first` to `after` - 1 of the log each client is available."""
-        everybody = np.arange(self.m)
-        rounds = self.runs.within(everybody, np.full(self.m, first), np.full(self.m, after))
-        return rounds.astype(np.float64)
+        ends = np.full(self.m, first), np.full(self.m, after)
+        return self.runs.within(np.arange(self.m), *ends).astype(np.float64)

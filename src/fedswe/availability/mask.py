@@ -14,7 +14,7 @@ from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import require
 
 if TYPE_CHECKING:
-    from fedswe.availability.round_table import Table
+    from fedswe.availability.formats import Table
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Mask(Recorded):
         `probabilities` has a row for each round, or one for all. `keys` are parameters such as prob="estimate"; with
         orient="clients", rows and columns of both are exchanged.
         """
-        from fedswe.availability.round_table import from_array
+        from fedswe.availability.formats import table_of
 
         orient = keys.pop("orient", "")
-        mask = from_array(array, "the array of Mask.from_array", orient)
+        mask = table_of(array, "the array of Mask.from_array", orient)
         named = "probabilities of Mask.from_array"
-        prob = None if probabilities is None else from_array(probabilities, named, orient)
+        prob = None if probabilities is None else table_of(probabilities, named, orient)
         require(prob is None or keys.get("prob") != "estimate", 'probabilities and prob="estimate" exclude each other')
         content = Tables(mask, prob)
         content.check()
@@ -76,10 +76,10 @@ class Mask(Recorded):
         if self.digest:
             found: Tables = self._content()
             return found
-        from fedswe.availability.round_table import read
+        from fedswe.availability.formats import read_table
 
         mask, prob = (
-            read(file, f"availability.{name}file", key, f"availability.{name}key", self.orient) if file else None
+            read_table(file, f"availability.{name}file", key, f"availability.{name}key", self.orient) if file else None
             for name, file, key in (("", self.file, self.key), ("prob_", self.prob_file, self.prob_key))
         )
         assert mask is not None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.availability.log import Log
+from fedswe.availability.intervals import Online, RoundTimes
 from fedswe.availability.recording import Estimated
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import require
@@ -18,33 +17,6 @@ Integers = npt.NDArray[np.int64]
 
 _MOST_SLOTS = 100_000  # of one round: beyond it, the settings are a mistake
 _LOOK_AHEAD = 10_000  # slots without enough clients, after which there is no other round
-
-
-@dataclass(frozen=True)
-class RoundTimes:
-    """Round t begins at origin + t * length, in floating-point arithmetic as it is written here."""
-
-    origin: float
-    length: float
-
-    def begin(self, t: npt.NDArray[Any]) -> Floats:
-        return np.asarray(self.origin + t * self.length)
-
-    def first_from(self, time: Floats) -> npt.NDArray[Any]:
-        """The first round that begins at this time or later."""
-        t = np.ceil((time - self.origin) / self.length)
-        t -= self.begin(t - 1) >= time  # the quotient is rounded
-        t += self.begin(t) < time
-        return t
-
-    def first_middle_from(self, time: Floats) -> npt.NDArray[Any]:
-        """The first round whose middle is at this time or later."""
-        return RoundTimes(self.origin + self.length / 2, self.length).first_from(time)
-
-    def ended_by(self, time: Floats) -> npt.NDArray[Any]:
-        """The number of rounds that have ended at this time."""
-        t = self.first_from(time)
-        return t - (self.begin(t) > time)
 
 
 class Sessions(Protocol):
@@ -68,18 +40,17 @@ class Sessions(Protocol):
         """The round of the schedule whose probabilities hold now."""
 
 
-@runtime_checkable
-class HasSessions(Protocol):
-    """A schedule that knows more than rounds."""
-
-    def sessions(self) -> Sessions:
-        """Its availability in seconds."""
-
-
 def sessions_of(schedule: Schedule, slot_seconds: float) -> Sessions:
     """Those of a log; the rounds of any other schedule become slots of so many seconds."""
     record = schedule.record if isinstance(schedule, Estimated) else schedule
-    return record.sessions() if isinstance(record, HasSessions) else Slots(schedule, slot_seconds)
+    if not isinstance(record, Online):
+        return Slots(schedule, slot_seconds)
+    require(
+        record.during == "start",
+        f'availability.during = "{record.during}" is for rounds of one length: leave it out with clock.name = '
+        '"seconds", where clients are available in their intervals',
+    )
+    return LogSessions(record)
 
 
 class Slots:
@@ -140,12 +111,13 @@ class LogSessions:
     floating-point arithmetic as it is written here, so that a time that was given is found again.
     """
 
-    def __init__(self, log: Log, device: Integers, times: RoundTimes, rounds: int, wrap: bool) -> None:
-        self.m, self._times, self._rounds, self._wrap = len(device), times, rounds, wrap
-        self._lap = rounds * times.length
-        self.end = math.inf if wrap else self._lap
-        self._log, self._device = log, device
-        place, count = log.of_devices(device)
+    def __init__(self, online: Online) -> None:
+        log, times = online.log, online.times
+        self.m, self._times, self._rounds, self._wrap = online.m, times, online.length, online.rounds is None
+        self._lap = online.length * times.length
+        self.end = math.inf if self._wrap else self._lap
+        self.devices: list[Any] | None = [*map([*log.names, None].__getitem__, np.minimum(online.device, log.devices))]
+        place, count = log.of_devices(online.device)
         start, end = ((x[place] - times.origin).clip(0, self._lap) for x in (log.start, log.end))
         kept = end > start
         self._owner = np.repeat(np.arange(self.m), count)[kept]
@@ -163,11 +135,6 @@ class LogSessions:
         self._ends = np.sort(self._end)
         begun, ended = (np.searchsorted(times, self._starts, side="right") for times in (self._starts, self._ends))
         self._count = begun - ended
-
-    @property
-    def devices(self) -> list[Any] | None:
-        names = self._log.names
-        return [names[k] if k < len(names) else None for k in self._device.tolist()]
 
     def until(self, now: float, horizon: float, clients: Integers) -> Floats:
         base, following = self._laps(now)

@@ -10,11 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.schedule import Bools, Floats
+
+if TYPE_CHECKING:
+    from fedswe.availability.logs import Log
 
 Integers = npt.NDArray[np.int64]
 
@@ -22,6 +26,8 @@ DAY = 86_400.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 ECHO_LEVELS = (0.5, 0.95, 0.99, 1.0)
 _BLOCK = 1 << 22  # windows at once
+_HOUR = 3600.0
+SHORT = 60.0  # seconds: a session below it is a device that goes on and off
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +51,16 @@ class Runs:
     @classmethod
     def drawn(cls, sample: Callable[[int], Bools], m: int, rounds: int) -> Runs:
         """Of rows that are asked for one after the other."""
-        before = np.zeros(m, dtype=bool)
-        begun: list[tuple[Integers, int]] = []
-        ended: list[tuple[Integers, int]] = []
+        before = nobody = np.zeros(m, dtype=bool)
+        changed = []
         for t in range(rounds + 1):
-            row = sample(t) if t < rounds else np.zeros(m, dtype=bool)
-            changed = np.flatnonzero(row != before)
-            begun.append((changed[row[changed]], t))
-            ended.append((changed[~row[changed]], t))
-            before = row.copy()
-        (client, first), (other, after) = (_ordered(edges) for edges in (begun, ended))
-        assert np.array_equal(client, other)
-        return cls(m, rounds, client, first, after)
+            row = sample(t).copy() if t < rounds else nobody
+            changed.append(np.flatnonzero(row != before))
+            before = row
+        client = np.concatenate(changed)
+        order = np.argsort(client, kind="stable")  # of each client, beginnings and ends take turns
+        edges = np.repeat(np.arange(rounds + 1), [len(clients) for clients in changed])[order]
+        return cls(m, rounds, client[order][::2], edges[::2], edges[1::2])
 
     def until(self, rounds: int) -> Runs:
         """The same in the first rounds only."""
@@ -79,20 +83,19 @@ class Runs:
         return np.cumsum(edges)[: self.rounds]
 
     @cached_property
-    def _line(self) -> tuple[Integers, Integers, Integers]:
-        """Clients one after the other on a line: where each run begins; before all runs and after each of them, where
-        the last one ends, and the places in runs so far."""
-        home = self.client * (self.rounds + 1)
-        total = np.concatenate([[0], np.cumsum(self.length)])
-        return home + self.first, np.concatenate([[0], home + self.after]), total
+    def line(self) -> tuple[Integers, Integers, Integers]:
+        """Clients one after the other on a line, rounds + 1 places each: where each run begins and ends, between an
+        empty run before all others and one after them; and the places in runs before each."""
+        home, far = self.client * (self.rounds + 1), self.m * (self.rounds + 1)
+        total = np.concatenate([[0, 0], np.cumsum(self.length)])
+        return np.concatenate([[-1], home + self.first, [far]]), np.concatenate([[-1], home + self.after, [far]]), total
 
     def before(self, client: Integers, t: Integers) -> Integers:
         """How many rounds of the runs of all clients up to this one, in order, come before its round t."""
-        begin, end, total = self._line
+        begin, end, total = self.line
         place = client * (self.rounds + 1) + t
-        last = np.searchsorted(begin, place, side="right")  # runs that begin at or before the place
-        inside = end[last] - place
-        return np.asarray(total[last] - np.maximum(inside, 0))
+        last = np.searchsorted(begin, place, side="right") - 1  # the last run that begins at the place or before
+        return np.asarray(total[last + 1] - np.maximum(end[last] - place, 0))
 
     def within(self, client: Integers, first: Integers, after: Integers) -> Integers:
         """How many of a client's rounds `first` to `after` - 1 are in its runs."""
@@ -108,14 +111,6 @@ class Runs:
         """For each client, the sum over its rounds of a number that belongs to the round."""
         total = np.concatenate([[0.0], np.cumsum(of_round)])
         return np.bincount(self.client, total[self.after] - total[self.first], minlength=self.m).astype(np.float64)
-
-
-def _ordered(edges: list[tuple[Integers, int]]) -> tuple[Integers, Integers]:
-    """Clients and rounds of edges that were found round by round, in order of client and round."""
-    client = np.concatenate([who for who, _ in edges])
-    t = np.repeat(np.array([t for _, t in edges]), [len(who) for who, _ in edges])
-    order = np.argsort(client, kind="stable")
-    return client[order], t[order]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,26 +147,41 @@ class Record:
         return self.available.m
 
 
-@dataclass(frozen=True, eq=False)
 class Statistics:
     """What a record says. Lengths are in rounds; an echo is t - tau_i of an available client, from tau = -1 on."""
 
-    clients: int
-    rounds: int
-    share: Floats  # [clients], of the observed rounds in which each is available; NaN if it was never observed
-    population: Floats  # [rounds], share of the observed clients that are available; NaN if none is observed
-    stays: float  # P(available | available in the round before)
-    returns: float  # P(available | not available in the round before)
-    echoes: Integers  # [largest echo + 1], number of reports with each echo
-    sessions: Integers  # [longest + 1], number of runs of available rounds with each length
-    outages: Integers  # [longest + 1], number of runs of unavailable rounds between two sessions
-    correlation: Floats  # [len(lags)], of a client's availability with its own, so many rounds later
-    lags: tuple[int, ...]
-    pairwise: float  # mean correlation of two clients in the same round
-    weight: Floats  # [clients], the weight that FedAvg over active clients gives each: mean of 1{i in A} / |A|
-    windows: tuple[int, ...]
-    smallest: Floats  # [len(windows)], delta(P): the smallest share of a window in which a client is available, or NaN
-    judged_on: Integers  # [len(windows)], the fewest observed rounds of a window that counts
+    def __init__(self, record: Record) -> None:
+        runs, seen = record.available, record.seen
+        day = None if record.round_seconds is None else round(DAY / record.round_seconds)
+        self.clients, self.rounds, self.share, self.population = (
+            record.m,
+            record.rounds,
+            record.share,
+            record.population,
+        )
+        # P(available | available in the round before), P(available | not available in the round before)
+        self.stays, self.returns = transitions(runs, seen)
+        # [largest + 1], numbers of reports with each echo, of sessions with each length, of outages between sessions
+        self.echoes, self.outages = _gaps(runs, seen)
+        self.sessions = np.bincount(runs.length)
+        # [len(lags)], of a client's availability with its own, so many rounds later
+        self.lags = tuple(sorted({lag for lag in (1, 6, day) if lag is not None and 1 <= lag <= self.rounds // 2}))
+        known = np.nan_to_num(self.share)
+        self.correlation = np.array([_correlation(runs, seen, known, lag) for lag in self.lags])
+        available_in = runs.per_round.astype(np.float64)
+        # The mean correlation of two clients in the same round.
+        self.pairwise = math.nan if record.observed else _pairwise(available_in, self.share, self.rounds)
+        # [clients], the weight that FedAvg over active clients gives each: mean of 1{i in A} / |A|
+        fair = np.divide(1.0, available_in, out=np.zeros(self.rounds), where=available_in > 0)
+        weight = runs.sums(fair)
+        self.weight = weight / weight.sum() if weight.any() else weight
+        # delta(P), the smallest share of a window in which a client is available, or NaN; and the fewest observed
+        # rounds of a window that counts. P: powers of two up to half of the record, a day, a week, the whole record.
+        windows = {2**power for power in range(self.rounds.bit_length()) if 2 * 2**power <= self.rounds}
+        windows |= {window for window in (day, day and 7 * day) if window and 2 * window <= self.rounds}
+        self.windows = tuple(sorted(windows | {self.rounds}))
+        deltas = [_smallest_share(runs, seen, window) for window in self.windows]
+        self.smallest, self.judged_on = (np.array(column) for column in zip(*deltas, strict=True))
 
     @property
     def ever(self) -> Bools:
@@ -192,17 +202,14 @@ class Statistics:
 
     @property
     def echo_mean(self) -> float:
-        return mean_length(self.echoes)
+        total = self.echoes.sum()
+        return float(np.arange(len(self.echoes)) @ self.echoes / total) if total else math.nan
 
 
 def quantile(counts: Integers, level: float) -> int:
     """The smallest value that this share of the counted values does not exceed."""
     total = np.cumsum(counts)
     return int(np.searchsorted(total, math.ceil(level * total[-1] - 1e-9), side="left")) if total[-1] else 0
-
-
-def mean_length(counts: Integers) -> float:
-    return float(np.arange(len(counts)) @ counts / counts.sum()) if counts.sum() else math.nan
 
 
 def gini(share: Floats) -> float:
@@ -218,48 +225,8 @@ def beta_with(mean: float, variance: float) -> tuple[float, float] | None:
     return (mean * scale, (1 - mean) * scale) if scale > 0 else None
 
 
-def statistics(given: Record) -> Statistics:
-    runs, m, rounds = given.available, given.m, given.rounds
-    seen, share = given.seen, given.share
-    day = None if given.round_seconds is None else round(DAY / given.round_seconds)
-    lags = tuple(sorted({lag for lag in (1, 6, day) if lag is not None and 1 <= lag <= rounds // 2}))
-    windows = _windows(rounds, day)
-    available_in = runs.per_round.astype(np.float64)
-    fair = np.divide(1.0, available_in, out=np.zeros(rounds), where=available_in > 0)  # FedAvg: 1 / |A|
-    weight = runs.sums(fair)
-    stays, returns = transitions(runs, seen)
-    echoes, outages = _gaps(runs, seen)
-    served = weight.sum()  # rounds with a client
-    deltas = [_smallest_share(runs, seen, window) for window in windows]
-    return Statistics(
-        clients=m,
-        rounds=rounds,
-        share=share,
-        population=given.population,
-        stays=stays,
-        returns=returns,
-        echoes=echoes,
-        sessions=np.bincount(runs.length),
-        outages=outages,
-        correlation=np.array([_correlation(runs, seen, np.nan_to_num(share), lag) for lag in lags]),
-        lags=lags,
-        pairwise=math.nan if given.observed else _pairwise(available_in, share, rounds),
-        weight=weight / served if served else weight,
-        windows=windows,
-        smallest=np.array([share for share, _ in deltas]),
-        judged_on=np.array([count for _, count in deltas]),
-    )
-
-
 def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else math.nan
-
-
-def _windows(rounds: int, day: int | None) -> tuple[int, ...]:
-    """Powers of two up to half of the record, a day, a week, and the whole record."""
-    found = {2**power for power in range(rounds.bit_length()) if 2 * 2**power <= rounds}
-    found |= {window for window in (day, day and 7 * day) if window and 2 * window <= rounds}
-    return tuple(sorted(found | {rounds}))
 
 
 def transitions(runs: Runs, seen: Runs) -> tuple[float, float]:
@@ -326,3 +293,56 @@ def _pairwise(available_in: Floats, share: Floats, rounds: int) -> float:
     excess = float(((available_in - share.sum()) ** 2).sum() - spread.sum())
     between = float(np.sqrt(spread).sum() ** 2 - spread.sum())
     return excess / between if between > 1e-9 * rounds else math.nan
+
+
+# of a log, in seconds -------------------------------------------------------------------------------------
+class LogStatistics:
+    """Of the time from `start` to `end`; what lies outside is cut off.
+
+    `devices` may exceed those that the log names: the others were never available.
+    """
+
+    def __init__(self, log: Log, start: float, end: float, devices: int) -> None:
+        self.start, self.end = start, end
+        device, first, after, window = _between(log, start, end)
+        everything = np.arange(devices), np.full(devices, start), np.full(devices, end)
+        seen = everything if log.observed is None else _between(log.observed, start, end)[:3]
+        observed = np.bincount(seen[0], seen[2] - seen[1], minlength=devices)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # [devices], of the observed time in which each is available, and sessions per observed day; NaN if not seen
+            self.share = np.bincount(device, after - first, minlength=devices) / observed
+            self.per_day = np.bincount(device, minlength=devices) * DAY / observed
+            # [24], share of the observed time in which devices are available, by hour of the day
+            self.by_hour = _by_hour(first, after) / _by_hour(*seen[1:])
+        same = (device[1:] == device[:-1]) & (window[1:] == window[:-1])  # an outage that was observed
+        # Seconds, of all devices; and of the devices with two sessions.
+        self.sessions, self.outages = after - first, (first[1:] - after[:-1])[same]
+        longest = np.full(devices, -1.0)
+        np.maximum.at(longest, device[1:][same], self.outages)
+        self.longest_outage = longest[longest >= 0]
+        # The shares of the devices that are available at the very beginning and at the very end.
+        self.at_start, self.at_end = float((first <= start).sum() / devices), float((after >= end).sum() / devices)
+
+    @property
+    def short(self) -> float:
+        """The share of sessions below a minute."""
+        return float((self.sessions < SHORT).mean()) if self.sessions.size else 0.0
+
+
+def _between(log: Log, start: float, end: float) -> tuple[Integers, Floats, Floats, Integers]:
+    """Device, start, end and observation of the intervals, cut to the time from `start` to `end`."""
+    window = log.device if log.window is None else log.window
+    first, after = log.start.clip(start, end), log.end.clip(start, end)
+    kept = after > first
+    return log.device[kept], first[kept], after[kept], window[kept]
+
+
+def _by_hour(first: Floats, after: Floats) -> Floats:
+    """The seconds of the intervals in each hour of the day, counted from midnight of the log's clock."""
+    return np.diff([_before(after, hour).sum() - _before(first, hour).sum() for hour in range(25)])
+
+
+def _before(time: Floats, hour: int) -> Floats:
+    """The seconds from time 0 on that lie in the first `hour` hours of a day."""
+    days = np.floor(time / DAY)
+    return np.asarray(days * hour * _HOUR + np.minimum(time - days * DAY, hour * _HOUR))

@@ -24,7 +24,6 @@ from fedswe.errors import FedsweError, require, suggestion, warn
 GROUPS = {
     "data": "List, download and verify the official files of the data sets.",
     "theory": "The paper's quantities for your clients: connectivity, staleness, bias. See docs/theory.md.",
-    "availability": "Describe a trace, a model or a run; fit a generator; convert traces. See docs/your-devices.md.",
     "flower": "Look at the store of a federation in Flower, and change it. See docs/flower.md.",
 }
 COMMANDS = {
@@ -46,9 +45,7 @@ COMMANDS = {
     "theory.mixing": "fedswe.cli.theory:mixing",
     "theory.rates": "fedswe.cli.theory:rates",
     "theory.bias": "fedswe.cli.theory:bias",
-    "availability.describe": "fedswe.cli.availability:describe_command",
-    "availability.fit": "fedswe.cli.availability:fit_command",
-    "availability.convert": "fedswe.cli.availability:convert_command",
+    "availability": "fedswe.cli.availability:availability_command",
     "flower.status": "fedswe.cli.flower:status_command",
     "flower.rollback": "fedswe.cli.flower:rollback_command",
     "flower.remove": "fedswe.cli.flower:remove_command",

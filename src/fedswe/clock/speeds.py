@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedswe.availability.schedule import Floats
-from fedswe.availability.text_file import open_text, reason
 from fedswe.core import keys
 from fedswe.errors import FedsweError, require
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 KEY = "clock.speed_file"
 COLUMNS = ("step_seconds", "download", "upload")
@@ -39,11 +41,11 @@ class Speeds:
 
     def with_file(self, path: str, devices: Sequence[Any] | None) -> Speeds:
         """The same with the columns of a file, which has a row for each client, or for each device of the clients."""
-        by, rows, columns = _read(path)
-        m = len(self.step_seconds)
+        table = _read(path)
+        by, m = table.index.name, len(self.step_seconds)
         if by == "client":
             wanted: list[Any] = [str(i) for i in range(m)]
-            unknown = next((name for name in rows if name not in set(wanted)), None)
+            unknown = next((name for name in table.index if name not in set(wanted)), None)
             require(unknown is None, f"{KEY}: {path} has a client {unknown!r}, but the clients are 0 to {m - 1}")
         else:
             if devices is None:
@@ -52,42 +54,37 @@ class Speeds:
                     "0, 1, ... in a column client"
                 )
             wanted = [None if device is None else _plain(str(device)) for device in devices]
-        missing = [name for name in wanted if name is not None and name not in rows]
+        missing = [name for name in wanted if name is not None and name not in table.index]
         require(
             not missing,
             f"{KEY}: {path} lacks {len(missing)} of {m} {by}s, first {next(iter(missing), '')}: add a row for each",
         )
-        # A device that was never online does nothing, so any number will do.
-        table = np.array([rows[name] if name is not None else [0.0] * len(columns) for name in wanted])
-        return replace(self, **{column: table[:, j] for j, column in enumerate(columns)})
+        found = table.reindex(wanted, fill_value=0.0)  # a device that was never online does nothing: any number will do
+        return replace(self, **{column: found[column].to_numpy() for column in found})
 
 
-def _read(path: str) -> tuple[str, dict[str, list[float]], list[str]]:
-    """Whether rows are for clients or devices; the numbers by name; and which of the columns they are."""
-    text = open_text(path, KEY)
-    rows: dict[str, list[float]] = {}
-    try:
-        lines = text.lines()
-        header = [cell.lower() for cell in next(lines, (0, []))[1]]
-        by = [name for name in header if name in ("client", "device")]
-        columns = [name for name in header if name in COLUMNS]
-        require(
-            len(by) == 1 and columns and len(set(columns)) == len(columns),
-            f"{KEY}: {path} must have a header with client or device, and any of {', '.join(COLUMNS)}",
-        )
-        places = [header.index(name) for name in columns]
-        for number, cells in lines:
-            where = f"{KEY}: {path}: line {number}"
-            require(len(cells) == len(header), f"{where} has {len(cells)} columns, not {len(header)} as the header")
-            name = _plain(cells[header.index(by[0])])
-            require(name not in rows, f"{where}: the {by[0]} {name[:40]!r} has two rows")
-            rows[name] = [_number(cells[place], where, header[place]) for place in places]
-    except FedsweError:
-        raise
-    except (ValueError, OSError) as error:
-        raise FedsweError(f"{KEY}: {path} cannot be read ({reason(error)})") from None
-    require(rows, f"{KEY}: {path} has no rows")
-    return by[0], rows, columns
+def _read(path: str) -> DataFrame:
+    """The columns of the file that are speeds, by client or device."""
+    from fedswe.availability.formats import read_text
+
+    header, frame = read_text(path, KEY, lambda first: True)
+    header = [cell.lower() for cell in header]
+    by, columns = ([name for name in header if name in known] for known in (("client", "device"), COLUMNS))
+    require(
+        len(by) == 1 and columns and len(set(columns)) == len(columns),
+        f"{KEY}: {path} must have a header with client or device, and any of {', '.join(COLUMNS)}",
+    )
+    require(len(frame), f"{KEY}: {path} has no rows")
+    require(frame.shape[1] == len(header), f"{KEY}: {path} has rows with more or fewer columns than the header")
+    frame = frame.set_axis(header, axis=1)
+    names, values = frame[by[0]].map(_plain), frame[columns].map(_number)
+    for line in names.index[names.duplicated()][:1]:
+        raise FedsweError(f"{KEY}: {path}: line {line}: the {by[0]} {names[line][:40]!r} has two rows")
+    for column in columns:
+        for line in values.index[~values[column].between(0, math.inf, inclusive="left")][:1]:
+            wrong = f"{column} must be 0 or a positive number, not {frame[column][line][:40]!r}"
+            raise FedsweError(f"{KEY}: {path}: line {line}: {wrong}")
+    return values.set_axis(names.rename(by[0]))
 
 
 def _plain(name: str) -> str:
@@ -95,10 +92,8 @@ def _plain(name: str) -> str:
     return str(int(name)) if name.isascii() and name.isdigit() and len(name) < 19 else name
 
 
-def _number(cell: str, where: str, column: str) -> float:
+def _number(cell: str) -> float:
     try:
-        value = float(cell)
+        return float(cell)
     except ValueError:
-        value = math.nan
-    require(0 <= value < math.inf, f"{where}: {column} must be 0 or a positive number, not {cell[:40]!r}")
-    return value
+        return math.nan

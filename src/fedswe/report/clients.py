@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fedswe.analysis.description import of_scenario, slots_of_run
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
-from fedswe.availability.statistics import Record, statistics
+from fedswe.availability.statistics import Record, Statistics
 from fedswe.errors import FedsweError, first_line, printable, require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import populate
@@ -160,7 +160,7 @@ def _attendance(clients: Clients) -> HeatMap:
 
 def _missed(clients: Clients) -> Bars:
     """How many rounds a client had missed when it was available again."""
-    echoes = statistics(clients.record).echoes
+    echoes = Statistics(clients.record).echoes
     counts = echoes[1:] if len(echoes) > 1 else np.zeros(1, dtype=np.int64)
     if len(counts) <= _SINGLE:
         labels, values = [str(r) for r in range(len(counts))], counts.tolist()

@@ -1,0 +1,380 @@
+"""Tables and traces in files: text, Parquet and numpy, FedScale's pickle and FLASH's JSON.
+
+FedScale has {id: {active: [s], inactive: [s], finish_time, ...}}: a device is available from active[k] to inactive[k],
+and observed from 0 to finish_time. FLASH has {id: {guid, model, messages: "time\\tevent\\n..."}}: a device is available
+while it is locked, charged and on Wi-Fi, and observed from its first message to its last. FLASH drops an interval that
+is still open at the last message; here it ends there.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import pickle
+import pickletools
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from fedswe.availability.schedule import Bools, Floats
+from fedswe.errors import FedsweError, require, warn
+
+Orient = Literal["", "rounds", "clients"]
+
+
+def existing(path: str, key: str) -> Path:
+    require(Path(path).is_file(), f"{key}: there is no file {path}")
+    return Path(path)
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in a few words."""
+    if isinstance(error, UnicodeError):
+        return "not UTF-8 text"
+    text = getattr(error, "strerror", None) or str(error)
+    return next(iter(text.splitlines()), type(error).__name__)
+
+
+# text and Parquet ----------------------------------------------------------------------------------------
+def read_text(path: str, key: str, is_header: Callable[[list[str]], bool]) -> tuple[list[str], pd.DataFrame]:
+    """The header, empty if there is none, and the cells below it as texts: numbers are then Python's to the last bit.
+
+    Cells are separated by ; tab , or white space. Blank lines and lines that begin with # are left out; the index has
+    the numbers of the lines, and the name "line {}".
+    """
+    file = existing(path, key)
+    numbers: list[int] = []
+    try:
+        with file.open("rb") as stream:
+            marked = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        text = file.read_text("utf-16" if marked else "utf-8-sig").split("\n")
+        numbers = [n for n, line in enumerate(text, 1) if line.strip() and not line.lstrip().startswith("#")]
+        lines = [text[n - 1] for n in numbers]
+        # Where cells have decimal commas, or timestamps have spaces, the separator is another one.
+        separator = next((mark for mark in ";\t," if lines and mark in lines[0]), r"\s+")
+        first = [cell.strip() for cell in _cells(lines[:1], separator).to_numpy().ravel()]
+        header = first if is_header(first) else []
+        numbers, lines = (numbers[1:], lines[1:]) if header else (numbers, lines)
+        frame = _cells(lines, separator)
+    except (OSError, ValueError) as error:  # pandas counts the lines that it was given
+        why = re.sub(r"(?<=line )\d+", lambda found: str(numbers[int(found[0]) - 1]), reason(error))
+        raise FedsweError(f"{key}: {path} cannot be read as a table ({why})") from None
+    require(len(frame) == len(numbers), f"{key}: {path} has a cell with several lines")
+    return header, frame.set_axis(pd.Index(numbers, name="line {}"))
+
+
+def _cells(lines: list[str], separator: str) -> pd.DataFrame:
+    options: dict[str, Any] = {"header": None, "dtype": object, "keep_default_na": False, "skipinitialspace": True}
+    return pd.read_csv(io.StringIO("\n".join(lines)), sep=separator, **options) if lines else pd.DataFrame()
+
+
+def is_parquet(path: str) -> bool:
+    return path.lower().endswith((".parquet", ".pq"))
+
+
+def read_parquet(path: str, key: str) -> pd.DataFrame:
+    existing(path, key)
+    try:
+        return pd.read_parquet(path)
+    except ImportError:
+        raise FedsweError(f"{key}: {path} is a Parquet file, which pyarrow reads: pip install pyarrow") from None
+    except (OSError, ValueError, TypeError, NotImplementedError) as error:
+        raise FedsweError(f"{key}: {path} cannot be read as Parquet ({reason(error)})") from None
+
+
+# tables with a row per round and a column per client ---------------------------------------------------------
+_TRUTH = {"true": 1.0, "false": 0.0}
+_INDEX_NAMES = {"", "index", "round", "t", "time", "unnamed: 0"}
+_DATE = re.compile(r"\d+[-/.]\d+[-/.]\d+|\d:\d\d")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Numbers, and where they were written; the index `place` has a name such as "line {}"."""
+
+    values: Floats
+    name: str
+    place: pd.Index
+    clients_in_rows: bool = False
+
+    def oriented(self, orient: Orient) -> Table:
+        return Table(self.values.T.copy(), self.name, self.place, True) if orient == "clients" else self
+
+    def require_everywhere(self, legal: Bools, rule: str) -> None:
+        """Refuse the table, with the first value that is not legal and its place."""
+        if not legal.all():
+            row, column = (int(i) for i in np.argwhere(~legal)[0])
+            place = str(self.place.name).format(self.place[column if self.clients_in_rows else row])
+            raise FedsweError(f"{self.name} {rule}, found {self.values[row, column]:g} ({place})")
+
+    def require_clients(self, m: int) -> None:
+        rows, found = self.values.shape
+        turned = '; set availability.orient = "clients" if its rows are clients' if rows == m else ""
+        require(found == m, f"{self.name} has {found} columns for {m} clients: give one column per client{turned}")
+
+
+def table_of(array: Any, name: str, orient: Orient = "") -> Table:
+    """A table from a numpy array, a torch tensor, nested lists or a data frame."""
+    if isinstance(array, pd.DataFrame):
+        _require_rounds(array.columns, array.index, name, orient)
+    if hasattr(array, "to_numpy"):
+        array = array.to_numpy()
+    elif hasattr(array, "detach"):  # a tensor, perhaps on a GPU
+        array = array.detach().cpu().double().numpy()
+    try:
+        values = np.array(array, dtype=None if np.iscomplexobj(array) else np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise FedsweError(f"{name} is not a table of numbers, rows of equal length ({reason(error)})") from None
+    require(not np.iscomplexobj(values), f"{name} holds complex numbers")
+    require(
+        values.ndim == 2,
+        f"{name} must have two dimensions, a row per round and a column per client, not the shape {values.shape}",
+    )
+    require(values.size, f"{name} is empty")
+    return Table(values, name, pd.RangeIndex(len(values), name="row {}, counted from 0")).oriented(orient)
+
+
+def read_table(path: str, key: str, array: str, array_key: str, orient: Orient) -> Table:
+    """A table from a text file, .npy, .npz or Parquet, named by the configuration key `key`.
+
+    `array` names the array of an .npz file with several; it is given by `array_key`.
+    """
+    if path.lower().endswith((".npy", ".npz")):
+        return table_of(_numpy_file(path, key, array, array_key), f"{key}: {path}", orient)
+    if is_parquet(path):
+        return table_of(read_parquet(path, key), f"{key}: {path}", orient)
+    header, frame = read_text(path, key, _is_header)
+    require(len(frame), f"{key}: {path} is empty")
+    names, width = frame[0], frame.shape[1]
+    # Below a header, the first column may also hold names of the rows, such as dates.
+    named = header and (header[0].lower() in _INDEX_NAMES or width == len(header) + 1 or _number(names.iloc[0]) is None)
+    index = bool(named) or (width > 1 and _counts([_number(cell) for cell in names]))
+    require(width > index, f"{key}: {path} is empty")
+    if header and index:
+        _require_rounds(header[len(header) - width + 1 :], names, path, orient)
+    return Table(_values(frame.iloc[:, int(index) :], f"{key}: {path}"), path, frame.index).oriented(orient)
+
+
+def _numpy_file(path: str, key: str, array: str, array_key: str) -> Any:
+    existing(path, key)
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            names = loaded.files
+            chosen = array or (names[0] if len(names) == 1 else "")
+            if chosen in names:
+                return loaded[chosen]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        # numpy takes any other file for pickled objects, and advises to load them.
+        why = "not a numpy file, or one with Python objects" if "pickle" in str(error) else reason(error)
+        raise FedsweError(f"{key}: {path} cannot be read as a numpy file ({why})") from None
+    wanted = f"has no array {chosen}" if chosen else "has several arrays"
+    raise FedsweError(f"{key}: {path} {wanted}: choose one of {', '.join(names)} with {array_key}")
+
+
+def _require_rounds(header: Sequence[Any], names: Sequence[Any], name: str, orient: Orient) -> None:
+    """Refuse a table whose columns are counted as rounds are, while its rows have names as clients have."""
+    if orient or not _counts([_number(str(cell)) for cell in header]):
+        return
+    first = next((str(cell) for cell in names if _number(str(cell)) is None and not _DATE.search(str(cell))), None)
+    require(
+        first is None,
+        f"{name}: the columns are counted and a row is called {str(first)[:40]!r}: set availability.orient = "
+        '"clients" if the rows are clients, "rounds" if they are rounds',
+    )
+
+
+def _values(cells: pd.DataFrame, name: str) -> Floats:
+    """Numbers and truth values; anything else is refused."""
+    with suppress(ValueError):
+        return np.asarray(cells.to_numpy(object).astype(np.float64))
+    for line, row in cells.iterrows():
+        wrong = next((cell for cell in row if _number(cell) is None), None)
+        require(wrong is None, f"{name}: line {line}: {str(wrong)[:40]!r} is not a number")
+    return np.asarray(cells.map(_number), dtype=np.float64)
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether no cell can be a value: names, numbers of clients, or 0, 1, 2, ... as data frames write them."""
+    numbers = [_number(cell) for cell in cells]
+    if numbers and numbers[0] is None and _counts(numbers[1:]):
+        return True
+    cells, numbers = (cells[1:], numbers[1:]) if cells and not cells[0] else (cells, numbers)
+    names = bool(cells) and len(set(cells)) == len(cells)
+    return _counts(numbers) or (names and all(n is None or (n > 1 and n.is_integer()) for n in numbers))
+
+
+def _counts(numbers: Sequence[float | None]) -> bool:
+    """Whether the numbers are 0, 1, 2, ... or 1, 2, ...: with a 2 among them they are no values."""
+    first, n = next(iter(numbers), None), len(numbers)
+    return first in (0, 1) and first + n > 2 and list(numbers) == list(range(int(first), int(first) + n))
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return _TRUTH[cell.lower()] if cell.lower() in _TRUTH else float(cell)
+    except ValueError:
+        return None
+
+
+# traces of others --------------------------------------------------------------------------------------------
+LONGEST = 50_000_000  # intervals of a trace; a small pickle can name the same list millions of times
+
+Spans = dict[Any, tuple[list[float], list[float]]]  # device -> starts, ends
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The intervals of a file, and those in which each device was observed: client, start, end."""
+
+    available: pd.DataFrame
+    observed: pd.DataFrame
+    dated: bool  # whether the times are seconds since 1970
+
+
+def read_trace(path: str) -> Trace | None:
+    """The trace of FedScale or FLASH in a file, recognised by its first bytes; None for a table."""
+    try:
+        with open(path, "rb") as stream:
+            head = stream.read(4096)
+    except OSError as error:
+        raise FedsweError(f"cannot read {path}: {error.strerror}") from None
+    if head[:1] == b"\x80" or head.startswith((b"(dp", b"}")):  # pickles of protocol 2 and later, 0, 1
+        return _fedscale(path)
+    return _flash(path) if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{" else None
+
+
+def _trace(available: Spans, observed: Spans, dated: bool, path: str) -> Trace:
+    return Trace(_frame(available, path), _frame(observed, path), dated)
+
+
+def _frame(spans: Spans, path: str) -> pd.DataFrame:
+    """Columns client, start and end, device by device."""
+    count = [len(start) for start, _ in spans.values()]
+    require(sum(count) > 0, f"{path}: no device is ever available")
+    require(sum(count) <= LONGEST, f"{path} has more than {LONGEST:,} intervals")
+    for device in spans:
+        good = not isinstance(device, str) or (device and device.isprintable())
+        require(good, f"{path}: ids need printable characters, not {str(device)[:40]!r}")
+    client = np.repeat(pd.Index(list(spans)).to_numpy(), count)
+    start, end = (np.fromiter(chain.from_iterable(times), np.float64) for times in zip(*spans.values(), strict=True))
+    return pd.DataFrame({"client": client, "start": start, "end": end}, index=pd.Index(client, name="device {!r}"))
+
+
+def _fedscale(path: str) -> Trace:
+    try:
+        devices = _plain_pickle(Path(path).read_bytes())
+    except ValueError as error:
+        raise FedsweError(f"{path} cannot be read as FedScale's trace ({reason(error)[:120]})") from None
+    require(isinstance(devices, dict) and devices, f"{path} holds no dictionary of devices, as FedScale's trace does")
+    kinds = {type(device) for device in devices}
+    require(kinds == {int} or kinds == {str}, f"{path}: ids must all be whole numbers, or all be texts")
+    available, observed = {}, {}
+    for device, entry in devices.items():
+        where, fields = f"{path}: device {str(device)[:40]!r}", ("active", "inactive", "finish_time")
+        known = isinstance(entry, dict) and all(name in entry for name in fields)
+        require(known, f"{where} needs {', '.join(fields)}")
+        active, inactive, finish = (entry[name] for name in fields)
+        require(_seconds(active) and _seconds(inactive), f"{where}: active and inactive must be lists of seconds")
+        require(_seconds([finish]) and finish > 0, f"{where}: finish_time must be a positive number of seconds")
+        inactive = [*inactive, finish] if len(inactive) == len(active) - 1 else inactive
+        require(len(inactive) == len(active), f"{where}: {len(active)} times in active, {len(inactive)} in inactive")
+        available[device], observed[device] = (active, inactive), ([0.0], [finish])
+    return _trace(available, observed, False, path)
+
+
+def _seconds(values: Any) -> bool:
+    return type(values) is list and all(type(value) in (int, float) and abs(value) < 1e300 for value in values)
+
+
+_MEMO = {"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"}
+_PLAIN = re.compile(
+    "(BIN)?INT[12]?|LONG[14]?|(BIN)?FLOAT|(SHORT_)?(BIN)?(STRING|UNICODE)8?|(EMPTY_)?(LIST|DICT)|APPENDS?|SETITEMS?|NONE|"
+    "NEW(TRUE|FALSE)|MARK|STOP|PROTO|FRAME"
+)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Nothing can be named, so nothing can be called; operations that could name something are refused before."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise ValueError(f"it names {module}.{name}")
+
+
+def _plain_pickle(content: bytes) -> Any:
+    """The value of a pickle of numbers, texts, lists and dictionaries; ValueError if it is damaged or holds more.
+
+    An unpickler can also be made to crash by nested keys, or to allocate without end by a place in its memo.
+    """
+    for operation, value, _ in pickletools.genops(content):
+        if operation.name not in _MEMO and not _PLAIN.fullmatch(operation.name):
+            raise ValueError(f"it holds more than numbers, texts, lists and dictionaries ({operation.name})")
+        if isinstance(value, int) and abs(value) >= (len(content) if operation.name in _MEMO else 2**63):
+            raise ValueError("it holds a number above 2^63, or is damaged")
+    try:
+        return _Unpickler(io.BytesIO(content)).load()
+    except Exception as error:  # a damaged pickle raises nearly anything
+        raise ValueError(f"it is damaged ({type(error).__name__})") from None
+
+
+_EVENTS: dict[str, dict[str, float]] = {  # each sets a part of the state; a device is available when all are 1
+    "charged": {"battery_charged_on": 1, "battery_charged_off": 0},
+    "wifi": {"wifi": 1, "2g": 0, "3g": 0, "4g": 0, "5g": 0, "unknown": 0},
+    "locked": {"screen_lock": 1, "screen_unlock": 0},
+}
+_KNOWN = {"screen_on", "screen_off", "battery_low", "battery_okay", "phone_on", "phone_off"}.union(*_EVENTS.values())
+
+
+def _flash(path: str) -> Trace:
+    try:
+        devices = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise FedsweError(f"{path} cannot be read as JSON ({str(error)[:80]})") from None
+    available, observed, wrong = {}, {}, []
+    for device, entry in devices.items():
+        messages = entry.get("messages") if isinstance(entry, dict) else None
+        require(isinstance(messages, str), f"{path}: device {device[:40]!r} has no messages, as FLASH's traces have")
+        try:
+            available[device], observed[device] = _spans(messages)
+        except ValueError as error:
+            wrong.append(f"{device[:40]!r}: {error}")
+    require(observed, f"{path}: no device has messages that can be read ({wrong[0] if wrong else 'it is empty'})")
+    if wrong:
+        warn(f"{path}: {len(wrong)} of {len(devices)} devices cannot be read and are left out, first {wrong[0]}")
+    return _trace(available, observed, True, path)
+
+
+def _spans(messages: str) -> tuple[tuple[list[float], list[float]], tuple[list[float], list[float]]]:
+    """Starts and ends of the intervals in which a device is available, and its first and its last message."""
+    rows = [line.split("\t") for line in messages.splitlines() if line.strip()]
+    if not rows or any(len(row) != 2 for row in rows):
+        raise ValueError("a message is not a time, a tab and an event")
+    moments = pd.to_datetime([row[0].strip() for row in rows], utc=True, format="ISO8601", errors="coerce")
+    if moments.hasnans:
+        raise ValueError(f"the time {rows[int(moments.isna().argmax())][0][:40]!r} cannot be read")
+    events = pd.Series([row[1].strip().lower() for row in rows], seconds_since_1970(moments)).sort_index(kind="stable")
+    unknown = events[~events.isin(_KNOWN) & ~events.str.endswith("%")]
+    if len(unknown):
+        raise ValueError(f"the event {unknown.iloc[0][:40]!r} is not known")
+    there = pd.DataFrame({part: events.map(value) for part, value in _EVENTS.items()}).ffill().eq(1).all(axis=1)
+    was = there.shift(fill_value=False)
+    first, last = events.index[[0, -1]]
+    if last <= first:
+        raise ValueError("all messages have the same time")
+    end = events.index[~there & was].tolist() + [last] * bool(there.iloc[-1])
+    return (events.index[there & ~was].tolist(), end), ([first], [last])
+
+
+def seconds_since_1970(moments: Any) -> Floats:
+    return np.asarray(pd.DatetimeIndex(moments).as_unit("us").asi8 / 1e6)
