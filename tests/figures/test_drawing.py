@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedswe
-from fedswe.comparison.table import Comparison, ComparisonRow
+from fedswe.comparison.table import Comparison
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.figures import plot
 from fedswe.figures.measured import measured_runs
@@ -168,12 +168,12 @@ def test_the_figure_of_a_comparison_says_what_its_table_says(tmp_path):
     """All scores of a model that diverged, and none of the other model."""
     runs = [with_scores(write_run(tmp_path / "3", 3), server_test_loss=[1e6]), write_run(tmp_path / "4", 4)]
     histories = [run.history for run in measured_runs(runs)]
-    row = ComparisonRow("fedswe", "server", 0.1, (3, 4), histories)
+    kept = {("fedswe", 0.1, seed): history for seed, history in zip((3, 4), histories, strict=True)}
+    comparison = Comparison(kept, {("fedswe", "server"): 0.1}, (3, 4))
     for score in ("test_loss", "test_accuracy"):
-        assert row.diverged(score) == 1
+        assert comparison.of_seeds("fedswe", "server", score)["diverged"].sum() == 1
         assert said(plot(runs, y=score, kind="final").axes[0]) == ["server: 1 of 2 diverged"]
         assert [said(axes) for axes in plot(runs, y=score).axes] == [["fedswe\n1 of 2 diverged"], []]
-    comparison = Comparison([], [row])
     assert said(plot(comparison, kind="final").axes[0]) == ["server: 1 of 2 diverged"]
 
 
