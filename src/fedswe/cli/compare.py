@@ -18,7 +18,6 @@ from rich.table import Table
 from fedswe import registry
 from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.cli.watch import Live, show_live
 from fedswe.errors import FedsweError, warn
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def compare_command(
     on: On = "local",
     out: Out = None,
     as_json: Json = False,
-    live: Live = False,
 ) -> None:
     """Run several algorithms on the same clients and the same availability, and print a table."""
     from fedswe.comparison.compare import compare, labelled
@@ -60,8 +58,6 @@ def compare_command(
     rates, chosen_seeds = numbers(tune, "--tune"), whole_numbers(seeds, "--seeds")
     with directory(out, "compare") as place, _continuable(place, out):
         with ExitStack() as shown:
-            if live:
-                show_live(shown, place)
             watch = None if as_json else shown.enter_context(RoundProgress())
             result = compare(
                 experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
