@@ -60,7 +60,8 @@ def read_reported(path: Path) -> Bools | None:
         return None
     if not rounds or not 0 < m <= _MOST:
         return None
-    return np.unpackbits(np.frombuffer(b"".join(rounds), np.uint8).reshape(len(rounds), -1), axis=1, count=m) == 1
+    bits = np.frombuffer(b"".join(rounds), np.uint8).reshape(len(rounds), -1)
+    return np.unpackbits(bits, axis=1, count=m).astype(bool)
 
 
 def _bytes(m: int) -> int:
