@@ -114,7 +114,7 @@ def _publish(gym: Gym, as_json: bool) -> None:
         print_json(to_json(gym.scale, found, whole.rules))
         return
     _print(whole, found)
-    console.print(f"results   {page}, {gym.store.path}/*.csv")
+    console.print(f"results   {page}, {gym.store.path}/measurements.parquet")
 
 
 def _print(gym: Gym, found: list[SettingResult]) -> None:
