@@ -35,5 +35,5 @@ if __name__ == "__main__":
         type(a).__name__: fedswe.Experiment(rounds=rounds, algorithm=a, availability=phones, task=task)
         for a in (FedSWE(), FedAvg())
     }
-    for row in fedswe.compare(runs, seeds=(3,), jobs=1).rows:
-        print(f"{row.label:8}{row.model:13}test accuracy {row.score('test_accuracy')[0]:.3f}")
+    for _, row in fedswe.compare(runs, seeds=(3,), jobs=1).summary.iterrows():
+        print(f"{row.algorithm:8}{row.model:13}test accuracy {row.test_accuracy_mean:.3f}")

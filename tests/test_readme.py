@@ -65,10 +65,9 @@ def test_a_row_of_its_table_measured_again():
     (rate,) = {stored()["fedswe", model]["local_lr"] for model in ("server", "client_mean")}
     value = load(ROOT / "examples" / "digits.toml", [f"local.lr={rate}"])
     result = fedswe.compare(value, ["fedswe"], seeds=[3, 4, 6])
-    assert [row.model for row in result.rows] == ["server", "client_mean"]
-    for row in result.rows:
-        mean, _ = row.score("test_accuracy")
-        assert 100 * mean == pytest.approx(accuracy(stored()["fedswe", row.model]), abs=0.3)
+    assert result.summary["model"].tolist() == ["server", "client_mean"]
+    for row in result.summary.itertuples():
+        assert 100 * row.test_accuracy_mean == pytest.approx(accuracy(stored()["fedswe", row.model]), abs=0.3)
 
 
 def test_what_it_says_of_its_table():

@@ -187,7 +187,7 @@ def _page(selection: Selection, judged: Judged, noted: list[str], spreads: list[
     yield RULE.rstrip()
     yield ""
     yield "Margins are in points of test accuracy unless they say otherwise; behind the name of a method stands the"
-    yield "model that it is judged by. All are in [claims-margins.csv](claims-margins.csv); below is the margin that"
+    yield "model that it is judged by. All are in `claims-margins.csv`; below is the margin that"
     yield "decides each place, with the least to spare."
     yield from ("", "Pooled standard deviations over seeds, in points:", "", *spreads) if spreads else ()
     yield from ("", f"**No meaning**: {selection.scale.warning}.") if selection.scale.warning else ()

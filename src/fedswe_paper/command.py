@@ -18,10 +18,10 @@ from fedswe_paper.scale import SCALES
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
     from fedswe.grid.executor import Executor
-    from fedswe.grid.store import ResultStore
     from fedswe_paper.cell import PaperCell
     from fedswe_paper.measurements import Measurements
     from fedswe_paper.recipe import Recipe
+    from fedswe_paper.results import CampaignStore
     from fedswe_paper.selection import Selection
 
 Only = Literal["", "status", "report"]
@@ -199,14 +199,13 @@ def reproduce_command(
     as_json: bool = False,
 ) -> None:
     """Run, and write the reports."""
-    from fedswe.grid.store import ResultStore
     from fedswe_paper.cell import BOUNDED
     from fedswe_paper.measurements import Measurements
     from fedswe_paper.publish import publish
-    from fedswe_paper.results import load_repeated, load_runs, publishing
+    from fedswe_paper.results import CampaignStore, load_runs, publishing
 
     recipes = [_recipe(name) for name in names if name not in SUMMARIES]
-    store = ResultStore(out)
+    store = CampaignStore(out)
     whole = replace(
         asked, datasets=asked.datasets if asked.scale.stand_in else (), dynamics=(), algorithms=(), seeds=(), rounds=0
     )
@@ -223,8 +222,8 @@ def reproduce_command(
     if only == "" and cells:
         _run(cells, store, where)
     with publishing(out):  # reads after it has waited: the last report has everything
-        stored = out, asked.scale_name, asked.profile
-        measured = Measurements(load_runs(*stored), load_repeated(*stored, BOUNDED))
+        grid = f"{asked.scale_name}-{asked.profile}"
+        measured = Measurements(load_runs(out, grid), load_runs(out, f"{grid}-{BOUNDED}"))
         for recipe in recipes:
             console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}")
         if "claims" in names:
@@ -254,7 +253,7 @@ def _recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
+def _run(cells: list[PaperCell], store: CampaignStore, where: Machine) -> None:
     from fedswe.grid.runner import run_cells
 
     named = [cell.grid_cell(where.device, where.precision, where.bounded) for cell in cells]
@@ -274,7 +273,7 @@ def _run(cells: list[PaperCell], store: ResultStore, where: Machine) -> None:
         console.print(f"runs      {len(elsewhere)} are being run by another process; run the command again later")
 
 
-def _print_status(cells: list[PaperCell], store: ResultStore, bounded: bool, as_json: bool) -> None:
+def _print_status(cells: list[PaperCell], store: CampaignStore, bounded: bool, as_json: bool) -> None:
     grid = {cell: cell.grid_cell(bounded=bounded) for cell in cells}
     done = [cell for cell in cells if store.finished(grid[cell])]
     left = [cell for cell in cells if cell not in set(done)]

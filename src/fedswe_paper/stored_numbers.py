@@ -26,9 +26,9 @@ from fedswe_paper.decisions.statistics import swing
 from fedswe_paper.measurements import Measurements, first_round_of
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
-from fedswe_paper.recipes import fair
+from fedswe_paper.recipes import fair, speedup
 from fedswe_paper.recipes.slowdown import first_round
-from fedswe_paper.results import FINER, FinishedRun, load_repeated, load_runs
+from fedswe_paper.results import FINER, FinishedRun, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
 
@@ -143,13 +143,13 @@ class StoredNumbers:
     # runs ---------------------------------------------------------------------------------------------------
     @cached_property
     def _repeated(self) -> dict[str, Measurements]:
-        return {how: Measurements(load_repeated(self.out, "full", "released", how)) for how in _REPEATED.values()}
+        return {how: Measurements(load_runs(self.out, f"full-released-{how}")) for how in _REPEATED.values()}
 
     def measurements(self, scale: str, profile: str, seeds: Seeds = ()) -> Measurements:
         """The runs of these seeds; of all seeds if none are named."""
         kind = (scale, profile)
         if kind not in self._runs:
-            self._runs[kind] = load_runs(self.out, *kind)
+            self._runs[kind] = load_runs(self.out, "-".join(kind))
         if (*kind, seeds) not in self._measured:
             runs = (run for run in self._runs[kind] if not seeds or run.cell.seed in seeds)
             self._measured[*kind, seeds] = Measurements(runs)
@@ -329,12 +329,10 @@ class StoredNumbers:
     # exact --------------------------------------------------------------------------------------------------------
     def speedup(self, what: str, p: str, target: str) -> dict[int, float]:
         """Share of the linear speed-up in percent, by the number of clients or of local steps."""
-        with (self.out / "full-released" / "speedup.csv").open(newline="") as text:
-            rows = list(csv.DictReader(text))
         wanted = (what, float(p), float(target))
-        found = [row for row in rows if (row["what"], float(row["p"]), float(row["target"])) == wanted]
-        require(bool(found), f"speedup.csv has no rows of {what}, p = {p}, target {target}")
-        return {int(row["size"]): 100 * float(row["efficiency"]) for row in found}
+        found = [line for line in speedup.lines() if (line.what, line.p, line.target) == wanted]
+        require(bool(found), f"there is no speed-up of {what}, p = {p}, target {target}")
+        return {size: 100 * round(share, 4) for size, share in zip(found[0].sizes, found[0].efficiency, strict=True)}
 
     def digits_rounds(self, what: str) -> dict[int, float]:
         """Rounds on the digits at the best rate: by clients, with 2 local steps, or by local steps, with 8 clients."""

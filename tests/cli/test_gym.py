@@ -1,11 +1,12 @@
 """`fedswe gym` at the smallest scale, as a user runs it."""
 
-import csv
 import json
 import subprocess
 
 import pytest
 
+from fedswe.gym.store import FILE
+from fedswe.results.parquet import append, select
 from tests.cli.command import fedswe, process
 
 WORDS = ("gym", "--scale", "ci", "--availability", "sine", "--jobs", "1")
@@ -36,7 +37,7 @@ def measured(tmp_path_factory):
 
 
 def test_a_gym_writes_tables_and_a_page(measured):
-    rows = list(csv.DictReader((measured / "ci" / "digits-sine.csv").read_text().splitlines()))
+    rows = select(measured / "ci" / FILE, setting="digits-sine").to_dict("records")
     runs = {(r["rate"], r["seed"]) for r in rows}
     assert len(runs) >= 6
     assert {r["rule"] for r in rows} == {"fedavg"}
@@ -49,14 +50,13 @@ def test_a_gym_writes_tables_and_a_page(measured):
 def test_finished_runs_are_not_repeated_and_an_own_rule_is_added(measured, monkeypatch, capsys, tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
-    before = (measured / "ci" / "digits-sine.csv").read_text().splitlines()
+    before = set(select(measured / "ci" / FILE).astype(object).itertuples(index=False))
     words = ("gym", "add", "./mine.py:Half", *WORDS[1:], "--rules", "fedavg", "--out", measured, "--json")
     code, out, err = fedswe(monkeypatch, capsys, *words)
     assert code == 0, err
     values = json.loads(out)
     assert {s["rule"] for s in values["standings"] if not s["missing"]} == {"fedavg", "./mine.py:Half"}
-    after = (measured / "ci" / "digits-sine.csv").read_text().splitlines()
-    assert set(before) <= set(after)
+    assert before <= set(select(measured / "ci" / FILE).astype(object).itertuples(index=False))
     text = (measured / "LEADERBOARD-ci.md").read_text()
     assert "| `fedau` |  | not completely measured in digits-sine |" in text
     assert "`./mine.py:Half`" in text
@@ -113,14 +113,11 @@ def test_mistakes_are_one_line(words, message, monkeypatch, capsys, tmp_path):
 def test_results_of_other_settings_are_refused(measured, monkeypatch, capsys, tmp_path):
     place = tmp_path / "ci"
     place.mkdir()
-    text = (measured / "ci" / "digits-sine.csv").read_text().splitlines()
-    other = next(line for line in text if line.startswith("fedavg")).replace(
-        ",,cpu fp32", "x,,cpu fp32"
-    )  # the digest before the two last columns
-    place.joinpath("digits-sine.csv").write_text(f"{text[0]}\n{other}\n")
+    rows = select(measured / "ci" / FILE, rule="fedavg").astype(object)
+    append(place / FILE, rows.assign(settings=rows["settings"] + "x"), ["rate", "seed"])
     code, _, err = fedswe(monkeypatch, capsys, *WORDS, "--rules", "fedavg", "--out", tmp_path)
     assert code == 2
-    assert "was measured with other settings: delete it, or choose another --out" in err
+    assert "was measured with other settings: delete the file, or choose another --out" in err
 
 
 @pytest.mark.filterwarnings("always::fedswe.errors.FedsweWarning")

@@ -287,12 +287,12 @@ def test_comparisons_and_their_figures(monkeypatch, capsys):
     code, out, err = command(monkeypatch, capsys, "compare", *given, *words)
     assert (code, err) == (0, "")
     found = fedswe.compare(load(None, given), ["fedswe:k=5", "fedavg"], seeds=[3, 4], out="both", jobs=1)
-    longest = [int(run.history.last["round"]) for run in found.runs]
+    longest = [int(history.last["round"]) for history in found.histories.values()]
     assert f"of {min(longest)} to {max(longest)} rounds" in " ".join(out.split())
-    row = found.rows[0]
-    rounds, seconds = row.to_target("test_accuracy", 0.2)
-    assert rounds == [history.rounds_to("server_test_accuracy", 0.2) for history in row.histories]
-    assert seconds == [history.seconds_to("server_test_accuracy", 0.2) for history in row.histories]
+    _, rounds, seconds = list(found.to_target(0.2)[0].values())[1:]
+    histories = [history for (label, _, _), history in found.histories.items() if label == "fedswe:k=5"]
+    assert rounds == [history.rounds_to("server_test_accuracy", 0.2) for history in histories]
+    assert seconds == [history.seconds_to("server_test_accuracy", 0.2) for history in histories]
     assert "simulated seconds" in out
     assert f"{np.mean(rounds):.1f}" in out
     assert f"{np.mean(seconds):.0f}" in out

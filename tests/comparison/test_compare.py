@@ -88,13 +88,13 @@ def test_the_table_has_every_score_of_every_run_and_the_summary_comes_from_it(tm
         assert float(line["train_loss_std"]) == pytest.approx(np.std(means, ddof=1), rel=1e-4)
 
 
-def test_the_table_as_a_data_frame():
-    pandas = pytest.importorskip("pandas")
+def test_the_table_has_the_other_columns_too():
     found = package.compare(load(None, QUICK), ["fedavg"], seeds=[3, 4], jobs=1)
-    frame = found.to_pandas()
-    final = frame[(frame["score"] == "train_loss") & (frame["round"] == 6) & frame["chosen"] & ~frame["tuning"]]
-    assert sorted(final["seed"]) == [3, 3, 4, 4]
-    assert isinstance(frame, pandas.DataFrame)
+    final = found.table[(found.table["round"] == 6) & found.table["chosen"] & ~found.table["tuning"]]
+    assert final[final["score"] == "train_loss"][["seed", "model"]].to_numpy().tolist() == [
+        [seed, model] for seed in (3, 4) for model in ("server", "client_mean")
+    ]
+    assert final[final["score"] == "available"]["model"].tolist() == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_rates_are_chosen_by_the_score_that_the_user_names(tmp_path, monkeypatch
     with pytest.raises(FedsweError, match="--tune-by needs --tune"):
         package.compare(base, ["fedavg"], tune_by="min:gap")
     # the model grows from 0 towards 1, faster with the larger rate, and the gap with it
-    chosen = {by: package.compare(base, tune_by=by, **options).rows[0].rate for by in ("min:gap", "max:gap")}
+    chosen = {by: package.compare(base, tune_by=by, **options).summary["local_lr"][0] for by in ("min:gap", "max:gap")}
     assert chosen == {"min:gap": 0.01, "max:gap": 0.5}
     with pytest.warns(FedsweWarning, match="chosen by test_loss: the test data are then no longer unseen"):
-        assert package.compare(base, tune_by="test_loss", **options).rows[0].rate == 0.01
+        assert package.compare(base, tune_by="test_loss", **options).summary["local_lr"][0] == 0.01
 
 
 def test_a_rate_with_which_the_model_diverged_is_not_chosen(tmp_path, monkeypatch):
@@ -206,10 +206,10 @@ def test_a_rate_with_which_the_model_diverged_is_not_chosen(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     words = ["task.name=exploding:Own", "task.kind=loss", "availability.name=always", "rounds=3", "local.steps=9"]
     found = package.compare(load(None, words), ["fedavg"], seeds=[3], rates=[3.0, 0.01, 0.5], tune_by="max:gap", jobs=1)
-    tuning = {run.rate: run.history.last["server_gap"] for run in found.runs if run.tuning}
+    tuning = {rate: history.last["server_gap"] for (_, rate, seed), history in found.histories.items() if seed == 1}
     assert np.isfinite(tuning[3.0])
     assert tuning[3.0] > 1e6 > tuning[0.5]
-    assert {row.rate for row in found.rows} == {0.5}
+    assert set(found.chosen.values()) == {0.5}
 
 
 def test_rates_that_agree_to_six_digits_are_different_runs(tmp_path):
@@ -217,7 +217,7 @@ def test_rates_that_agree_to_six_digits_are_different_runs(tmp_path):
     found = package.compare(load(None, QUICK), ["fedavg"], seeds=[3], rates=rates, out=tmp_path / "a", jobs=1)
     names = {path.name for path in (tmp_path / "a" / "runs").iterdir() if path.name.endswith("seed1")}
     assert names == {f"fedavg-lr{rate}-seed1" for rate in ("0.1", "0.10000001", "1")}
-    assert [run.rate for run in found.runs if run.tuning] == rates
+    assert [rate for _, rate, seed in found.histories if seed == 1] == rates
 
 
 def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
@@ -257,4 +257,4 @@ def test_a_rate_at_the_edge_of_the_grid_is_said():
     experiment = load(None, ["rounds=3", "task.clients=5", "task.alpha=1"])
     with pytest.warns(FedsweWarning, match=r"the largest \(0.002\) for fedavg: add larger rates"):
         found = package.compare(experiment, ["fedavg"], seeds=[1], rates=[0.001, 0.002], tuning_seed=2, jobs=1)
-    assert {row.rate for row in found.rows} == {0.002}
+    assert set(found.chosen.values()) == {0.002}

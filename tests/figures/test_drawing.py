@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedswe
-from fedswe.comparison.table import Comparison, ComparisonRow
+from fedswe.comparison.table import Comparison
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.figures import plot
 from fedswe.figures.measured import measured_runs
@@ -16,7 +16,7 @@ from tests.figures.runs import write_run
 
 
 def names(axes):
-    return {text.get_text() for text in axes.texts if text.get_position()[0] > 1} - {""}
+    return {line.get_label() for line in axes.get_lines()}
 
 
 def caption(figure):
@@ -168,12 +168,12 @@ def test_the_figure_of_a_comparison_says_what_its_table_says(tmp_path):
     """All scores of a model that diverged, and none of the other model."""
     runs = [with_scores(write_run(tmp_path / "3", 3), server_test_loss=[1e6]), write_run(tmp_path / "4", 4)]
     histories = [run.history for run in measured_runs(runs)]
-    row = ComparisonRow("fedswe", "server", 0.1, (3, 4), histories)
+    kept = {("fedswe", 0.1, seed): history for seed, history in zip((3, 4), histories, strict=True)}
+    comparison = Comparison(kept, {("fedswe", "server"): 0.1}, (3, 4))
     for score in ("test_loss", "test_accuracy"):
-        assert row.diverged(score) == 1
+        assert comparison.of_seeds("fedswe", "server", score)["diverged"].sum() == 1
         assert said(plot(runs, y=score, kind="final").axes[0]) == ["server: 1 of 2 diverged"]
-        assert [said(axes) for axes in plot(runs, y=score).axes] == [["fedswe\n1 of 2 diverged"], []]
-    comparison = Comparison([], [row])
+        assert [said(axes) for axes in plot(runs, y=score).axes] == [["fedswe: 1 of 2 diverged"], []]
     assert said(plot(comparison, kind="final").axes[0]) == ["server: 1 of 2 diverged"]
 
 
@@ -187,7 +187,7 @@ def test_a_curve_ends_where_a_seed_diverged(value, tmp_path):
         figure = plot(runs, y=score)
         np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [*mean, math.nan, math.nan])
         assert np.isfinite(figure.axes[1].get_lines()[0].get_ydata()).all()  # the other model did not diverge
-        assert names(figure.axes[0]) == {"fedswe\n1 of 2 diverged"}
+        assert said(figure.axes[0]) == ["fedswe: 1 of 2 diverged"]
         assert names(figure.axes[1]) == {"fedswe"}
         assert "A curve ends where one of its seeds diverged." in caption(figure)
     (axes,) = plot(runs, y="available").axes  # does not depend on the model

@@ -9,16 +9,15 @@ import pytest
 
 from fedswe.grid.local import InProcess
 from fedswe.grid.runner import run_cells
-from fedswe.grid.store import ResultStore
 from fedswe_paper.cell import BOUNDED
 from fedswe_paper.decisions.statistics import arrival
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.fair import tried, tuned
-from fedswe_paper.results import load_repeated, load_runs
+from fedswe_paper.results import CampaignStore
 from fedswe_paper.selection import Selection
 from tests.paper.handmade import FULL, Story, as_printed, told, world
-from tests.paper.test_store import put
+from tests.paper.test_store import kept, put
 
 K100 = FULL.cell("cifar10", "periodic-static", ("fedswe", 100.0))
 LOST = Story(62.0, nan_from=15000, reached={40: 300}, consensus=(2.0, 1.0))
@@ -94,16 +93,16 @@ def test_the_chart_over_k_has_a_gap_and_the_curve_ends():
 
 
 def test_runs_with_bounded_gradients_are_shown_and_never_judged(tmp_path):
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     ci = Selection("ci", "released")
     cell = ci.cell("digits", "periodic-static", ("fedswe", 100.0))
     put(store, cell, Story(55.0))
     run_cells([replace(cell, seed=3).grid_cell(bounded=True)], store, InProcess())
-    kept = tmp_path / "cells" / "ci-released-guarded"
-    assert "clip = 10.0" in (kept / "digits-periodic-static-fedswe-k100-seed3.toml").read_text()
+    guarded = tmp_path / "cells" / "ci-released-guarded"
+    assert "clip = 10.0" in (guarded / "digits-periodic-static-fedswe-k100-seed3.toml").read_text()
     plain = tmp_path / "cells" / "ci-released" / "digits-periodic-static-fedswe-k100-seed3.csv"
-    (kept / plain.name).write_text(plain.read_text())  # the scores of the story
-    (twin,) = load_repeated(tmp_path, "ci", "released", BOUNDED)
+    (guarded / plain.name).write_text(plain.read_text())  # the scores of the story
+    (twin,) = kept(tmp_path, f"ci-released-{BOUNDED}")
     assert (twin.bound, twin.score("test_accuracy")) == (10.0, pytest.approx(55.0))
 
     lost = told(cell, Story(50.0, nan_from=15))
@@ -118,7 +117,7 @@ def test_runs_with_bounded_gradients_are_shown_and_never_judged(tmp_path):
     ]
     assert any("in no verdict" in note for note in shown.notes)
     assert math.isnan(measured.score(cell, "test_accuracy").mean)
-    assert load_runs(tmp_path, "ci", "released")[0].bound == 0
+    assert kept(tmp_path, "ci-released")[0].bound == 0
 
 
 def test_a_table_with_uneven_seeds_also_has_the_common_ones():

@@ -12,8 +12,8 @@ import pytest
 
 from fedswe.grid.local import InProcess
 from fedswe.grid.runner import run_cells
-from fedswe.grid.store import ResultStore
 from fedswe_paper.recipes import RECIPES
+from fedswe_paper.results import CampaignStore, load_runs
 from fedswe_paper.selection import Selection
 from tests.cli.command import process
 from tests.cli.test_resume import die_at, wait_for
@@ -25,18 +25,15 @@ def cells_of(**asked):
 
 
 def finished(store):
-    """Name -> (the history but for its seconds, when it was written)."""
-    return {
-        path.stem: (
-            [line.rsplit(",", 1)[0] for line in path.read_text().splitlines()],
-            path.stat().st_mtime_ns,
-        )
-        for path in (store.path / "cells" / "ci-released").glob("*.csv")
-    }
+    """Name -> its history, also of those that a report has put into the file of their scale."""
+    found = {path.stem: path.read_text() for path in (store.path / "cells" / "ci-released").glob("*.csv")}
+    merged = {run.cell.name: run.history.to_csv(digits=6) for run in load_runs(store.path, "ci-released")}
+    return found | merged
 
 
 def numbers(store):
-    return {name: history for name, (history, _) in finished(store).items()}
+    """Name -> the lines of its history but for the seconds: of two runs these would differ."""
+    return {name: [line.rsplit(",", 1)[0] for line in text.splitlines()] for name, text in finished(store).items()}
 
 
 def left_over(store):
@@ -49,7 +46,7 @@ FEW = cells_of(dynamics=("sine",), algorithms=("fedswe",), rounds=6)
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    store = ResultStore(tmp_path_factory.mktemp("few"))
+    store = CampaignStore(tmp_path_factory.mktemp("few"))
     run_cells(FEW, store, InProcess())
     return numbers(store)
 
@@ -73,7 +70,7 @@ def test_killed_at_every_file_operation(tmp_path, undisturbed):
     """Before, between and after the steps of starting, saving and keeping: what had ended is not run again."""
     kept = set()
     for moment in count(2, 2):
-        store = ResultStore(tmp_path / str(moment))
+        store = CampaignStore(tmp_path / str(moment))
 
         def grid(store=store, moment=moment):
             die_at(moment)
@@ -95,7 +92,7 @@ def test_killed_at_every_file_operation(tmp_path, undisturbed):
 
 
 def test_a_stack_resumed_from_its_checkpoints_ends_with_the_same_bits(tmp_path, undisturbed):
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
 
     def grid():
         every_round = InProcess(checkpoint_seconds=0.0)
@@ -111,7 +108,7 @@ def test_a_stack_resumed_from_its_checkpoints_ends_with_the_same_bits(tmp_path, 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_end_it_saves_the_round_it_is_in(tmp_path, undisturbed, number):
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     seen = []
 
     def watch(done, total):
@@ -139,14 +136,14 @@ def test_asked_again_later_it_ends_at_once(tmp_path, number):
             os.kill(os.getpid(), number)
 
         signal.signal(number, signal.SIG_DFL)  # pytest's own raises
-        run_cells(FEW, ResultStore(tmp_path), InProcess(), watch)
+        run_cells(FEW, CampaignStore(tmp_path), InProcess(), watch)
 
     assert in_a_process(grid)
     assert not list(tmp_path.rglob("checkpoint*"))  # not even the round it was in
 
 
 def test_work_of_another_precision_is_not_continued(tmp_path, undisturbed):
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
 
     def grid():
         every_round = InProcess(checkpoint_seconds=0.0)
@@ -164,7 +161,7 @@ def test_work_of_another_precision_is_not_continued(tmp_path, undisturbed):
 
 def test_cells_another_process_lets_go_are_run_too(tmp_path, undisturbed):
     """Somebody holds a cell when the grid starts, and dies before it ends."""
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     children = [claimed_by_child(store.lock_file(FEW[0]))]
 
     def watch(done, total):
@@ -186,7 +183,7 @@ MANY = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=30)
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    store = ResultStore(tmp_path_factory.mktemp("many"))
+    store = CampaignStore(tmp_path_factory.mktemp("many"))
     run_cells(MANY, store, InProcess())
     return numbers(store)
 
@@ -214,7 +211,7 @@ def kill(running):
 
 def test_a_killed_grid_resumes(tmp_path, whole):
     """SIGKILL of the command at its first claim, and when some cells are finished; then it is left to end."""
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     words = [*WORDS, "--out", tmp_path, "--jobs", "1"]
     running = process(*words, **QUIET)
     wait_for(lambda: list(tmp_path.glob("work/*/*/config.toml")))
@@ -236,7 +233,7 @@ def test_a_killed_grid_resumes(tmp_path, whole):
 
 def test_processes_of_a_killed_grid_end_with_it(tmp_path):
     """Else they would go on unseen, and hold their cells."""
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     running = process(*WORDS, "--rounds", "100000", "--out", tmp_path, "--jobs", "2", **QUIET)
     cells = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=100_000)
     wait_for(lambda: len(store.running(cells)) == len(cells))
@@ -254,7 +251,7 @@ def rounds_begun(history):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_processes_that_are_asked_to_end_save_the_round_they_are_in(tmp_path, number):
     """SIGINT as a terminal sends it, to the whole group; SIGTERM as a scheduler does, to the command alone."""
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     words = [*WORDS, "--rounds", "100000", "--out", tmp_path, "--jobs", "2"]
     running = process(*words, **QUIET, start_new_session=True)
     cells = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=100_000)
@@ -270,7 +267,7 @@ def test_processes_that_are_asked_to_end_save_the_round_they_are_in(tmp_path, nu
 
 def test_two_processes_share_a_directory(tmp_path, whole):
     """Neither runs what the other has run, both end well, and the later report has everything."""
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     words = [*WORDS, "--out", tmp_path, "--jobs", "1"]
     both = [process(*words, **QUIET) for _ in range(2)]
     first_seen = {}

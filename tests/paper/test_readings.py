@@ -7,7 +7,6 @@ import pytest
 from fedswe.errors import FedsweError
 from fedswe.grid.local import InProcess
 from fedswe.grid.runner import run_cells
-from fedswe.grid.store import ResultStore
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import PROFILES
@@ -15,12 +14,12 @@ from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import label
-from fedswe_paper.results import load_runs
+from fedswe_paper.results import CampaignStore
 from fedswe_paper.selection import Selection
 from tests.algorithms import ALGORITHMS
 from tests.paper.handmade import FULL, Story, told
 from tests.paper.test_cells import flat
-from tests.paper.test_store import put
+from tests.paper.test_store import kept, put
 
 CI = Selection("ci", "released")
 F3AST = FULL.cell("cifar10", "sine", ("f3ast", 0.0))
@@ -75,18 +74,18 @@ def test_tables_say_how_a_method_is_read():
 
 
 def test_a_kept_reading_is_found_again_apart_from_the_default(tmp_path):
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     seated = put(store, SEATED, Story(51.0))
     assert store.finished(seated.grid_cell())
     assert not store.finished(replace(seated, reading="").grid_cell())
     put(store, F3AST, Story(62.0))
-    measured = Measurements(load_runs(store.path, "full", "released"))
+    measured = Measurements(kept(store.path, "full-released"))
     assert measured.scores(SEATED, "test_accuracy") == pytest.approx({3: 51.0})
     assert measured.scores(F3AST, "test_accuracy") == pytest.approx({3: 62.0})
 
 
 def test_a_run_with_ten_seats_does_not_pass_for_the_default(tmp_path):
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     put(store, SEATED, Story(51.0))
     for path in (tmp_path / "cells" / "full-released").iterdir():
         path.rename(path.with_name(path.name.replace("-seats10", "")))
@@ -164,9 +163,9 @@ def test_the_readings_of_one_method():
 
 
 def test_the_recipe_runs(tmp_path):
-    store = ResultStore(tmp_path)
+    store = CampaignStore(tmp_path)
     run_cells([cell.grid_cell() for cell in READ.cells(CI)], store, InProcess())
-    lines = {line.keys[1:]: line for line in rows_of(CI, load_runs(store.path, "ci", "released")).lines}
+    lines = {line.keys[1:]: line for line in rows_of(CI, kept(store.path, "ci-released")).lines}
     assert len(lines) == 27 + 2 * 14
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)
     assert lines["sine", "F3AST, rates from 0.3", "0.05"].ours != lines["sine", "F3AST", "0.05"].ours

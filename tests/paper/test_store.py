@@ -9,13 +9,12 @@ import pytest
 
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
-from fedswe.grid.store import ResultStore
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import RunDirectory
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES, motivating
 from fedswe_paper.recipes.labels import remarks
-from fedswe_paper.results import load_runs
+from fedswe_paper.results import CampaignStore, load_runs, merge
 from fedswe_paper.selection import Selection
 from tests.paper.handmade import Story, told
 
@@ -35,9 +34,15 @@ def put(store, cell, story, seed=3):
     return run.cell
 
 
+def kept(out, grid):
+    """The runs of a grid, those that have just ended among them."""
+    merge(out)
+    return load_runs(out, grid)
+
+
 @pytest.fixture
 def store(tmp_path):
-    return ResultStore(tmp_path)
+    return CampaignStore(tmp_path)
 
 
 def test_a_kept_cell_is_read_back(store):
@@ -45,10 +50,10 @@ def test_a_kept_cell_is_read_back(store):
     assert store.finished(cell.grid_cell())
     assert not store.work(cell.grid_cell()).exists()
     assert not store.finished(CI.cell("digits", "sine", ("mifa", 0.0)).grid_cell())
-    (run,) = load_runs(store.path, "ci", "released")
+    (run,) = kept(store.path, "ci-released")
     assert run.cell == cell
     assert run.score("test_accuracy") == pytest.approx(71.25)
-    assert load_runs(store.path, "ci", "paper") == []
+    assert kept(store.path, "ci-paper") == []
 
 
 def test_the_longest_runs_count(store):
@@ -56,11 +61,9 @@ def test_the_longest_runs_count(store):
         put(store, CELL, Story(50.0 + seed), seed)
     put(store, CI.cell("digits", "sine", ("mifa", 0.0)), Story(10.0))
     longer = Selection("ci", "released", rounds=40).cell("digits", "sine", ("fedavg", 0.0))
-    assert Measurements(load_runs(store.path, "ci", "released")).scores(CELL, "test_accuracy") == pytest.approx(
-        {3: 53, 4: 54}
-    )
+    assert Measurements(kept(store.path, "ci-released")).scores(CELL, "test_accuracy") == pytest.approx({3: 53, 4: 54})
     put(store, longer, Story(90.0))
-    measured = Measurements(load_runs(store.path, "ci", "released"))
+    measured = Measurements(kept(store.path, "ci-released"))
     assert measured.scores(CELL, "test_accuracy") == pytest.approx({3: 90})
     assert [run.cell.rounds for run in measured.of(CELL)] == [40]
 
@@ -73,7 +76,7 @@ def test_a_run_stopped_just_before_the_end_counts(store):
     for seed in (3, 4):
         put(store, length(398), Story(70.0), seed)
     put(store, length(390), Story(60.0), seed=6)
-    measured = Measurements(load_runs(store.path, "ci", "released"))
+    measured = Measurements(kept(store.path, "ci-released"))
     assert measured.scores(CELL, "test_accuracy") == pytest.approx({3: 70, 4: 80})
     assert [run.cell.seed for run in measured.of(CELL)] == [4]  # of one length, for curves
     assert remarks([CELL], measured) == [
@@ -84,7 +87,7 @@ def test_a_run_stopped_just_before_the_end_counts(store):
 @pytest.mark.parametrize(("rounds", "every", "aliased"), [(20, 5, False), (500, 10, True)])
 def test_curves_in_turns_of_groups_say_in_which_phase_they_are_judged(store, rounds, every, aliased):
     put(store, Selection("ci", "released", rounds=rounds).cell("digits", "periodic-static", ("mifa", 0.0)), Story(60.0))
-    (note,) = RECIPES["fig7"].report(CI, Measurements(load_runs(store.path, "ci", "released"))).notes
+    (note,) = RECIPES["fig7"].report(CI, Measurements(kept(store.path, "ci-released"))).notes
     assert note.startswith(f"digits: judged every {every} rounds, in the last 10 every 1")
     assert ("same phase" in note) == aliased
 
@@ -95,7 +98,7 @@ def test_a_figure_shows_all_seeds_of_every_point(store):
         line = motivating.line(CI, "digits", p, 0.5)
         for seed in seeds:
             put(store, line, Story(10.0 * seed), seed)
-    (chart,) = RECIPES["fig3"].report(CI, Measurements(load_runs(store.path, "ci", "released"))).charts.values()
+    (chart,) = RECIPES["fig3"].report(CI, Measurements(kept(store.path, "ci-released"))).charts.values()
     rows = [row for row in csv.DictReader(io.StringIO(chart.data)) if row["y_name"].startswith("test")]
     assert [(row["x"], row["seeds"], float(row["mean"])) for row in rows] == [
         ("0.1", "3", pytest.approx(130 / 3)),
@@ -105,7 +108,7 @@ def test_a_figure_shows_all_seeds_of_every_point(store):
 
 def test_rounds_that_were_never_enough_are_infinite(store):
     put(store, CELL, Story(50.0, reached={30: 4}))
-    measured = Measurements(load_runs(store.path, "ci", "released"))
+    measured = Measurements(kept(store.path, "ci-released"))
     assert measured.rounds_to(CELL, 0.3) == {3: 4}
     assert measured.rounds_to(CELL, 0.6) == {3: float("inf")}
 
@@ -124,7 +127,7 @@ def test_other_settings_are_refused_with_what_differs(store):
     with pytest.raises(FedsweError, match=r"measured with other settings \(crop = 2 there, crop = 0 now\): delete it"):
         store.finished(cell.grid_cell())
     with pytest.raises(FedsweError, match="measured with other settings"):  # reports do not mix them in either
-        load_runs(store.path, "ci", "released")
+        kept(store.path, "ci-released")
 
 
 def test_where_and_how_fast_it_was_measured_does_not_matter(store):
@@ -140,7 +143,7 @@ def test_a_damaged_description_says_what_to_delete(store, content):
     cell = put(store, CELL, Story(50.0))
     path = files_of(store)[".toml"]
     path.unlink() if content is None else path.write_text(content)
-    for look in (lambda: store.finished(cell.grid_cell()), lambda: load_runs(store.path, "ci", "released")):
+    for look in (lambda: store.finished(cell.grid_cell()), lambda: kept(store.path, "ci-released")):
         with pytest.raises(FedsweError, match="is damaged: delete") as raised:
             look()
         assert "\n" not in str(raised.value)
@@ -160,7 +163,7 @@ def test_a_damaged_history_says_what_to_delete(store, damage):
     path = files_of(store)[".csv"]
     path.write_text(damage(path.read_text()))
     with pytest.raises(FedsweError, match="is damaged: delete both"):
-        load_runs(store.path, "ci", "released")
+        kept(store.path, "ci-released")
 
 
 def test_a_description_without_history_is_not_finished(store):
@@ -210,6 +213,6 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(FedsweError, match=r"cannot write .*choose another place"),
-        ResultStore(tmp_path / "file").claim(CELL.grid_cell()),
+        CampaignStore(tmp_path / "file").claim(CELL.grid_cell()),
     ):
         pass

@@ -1,7 +1,6 @@
 """Numbers of stored runs: which runs a description names, pairing by seed, and runs that diverged."""
 
 import math
-import shutil
 import statistics
 import tomllib
 from dataclasses import asdict, replace
@@ -14,6 +13,7 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
 from fedswe.results.history import History
 from fedswe.results.table import quantile
+from fedswe_paper.results import merge
 from fedswe_paper.stored_numbers import Number, StoredNumbers, level, line_of, listed, paired, pairs, span, table
 
 STORED = Path(__file__).parents[2] / "experiments" / "results"
@@ -36,6 +36,7 @@ def store(out: Path, text: str, seeds: dict[int, float], loss: float = 1.0, roun
         config = tomllib.loads(dump(cell.experiment()))
         (folder / f"{cell.name}.toml").write_text(tomli_w.dumps({"cell": asdict(cell), "config": config}))
         (folder / f"{cell.name}.csv").write_text(history.to_csv())
+    merge(out)
 
 
 def test_words_name_a_line():
@@ -130,23 +131,14 @@ def test_runs_of_different_lengths_are_not_subtracted(tmp_path):
     assert there.score("svhn periodic-static k1", [3]).mean == pytest.approx(60.0)
 
 
-def test_bounded_runs_are_apart_from_the_others(tmp_path):
-    name = "cifar10-periodic-static-fedswe-k100-rounds5000-seed3"
-    for kind in ("full-released", "full-released-guarded"):
-        (tmp_path / "cells" / kind).mkdir(parents=True)
-        for end in ("csv", "toml"):
-            shutil.copy(STORED / "cells" / kind / f"{name}.{end}", tmp_path / "cells" / kind)
-    stored = StoredNumbers(tmp_path)
+def test_bounded_runs_are_apart_from_the_others():
+    stored = StoredNumbers(STORED)
     assert stored.diverged("cifar10 periodic-static k100", [3]) == [3]
     assert stored.diverged("cifar10 periodic-static k100 bounded", [3]) == []
 
 
-def test_a_run_has_numbers_before_it_diverged(tmp_path):
-    name = "cifar10-periodic-static-fedswe-k100-rounds5000-seed3"
-    (tmp_path / "cells" / "full-released").mkdir(parents=True)
-    for end in ("csv", "toml"):
-        shutil.copy(STORED / "cells" / "full-released" / f"{name}.{end}", tmp_path / "cells" / "full-released")
-    stored, text = StoredNumbers(tmp_path), "cifar10 periodic-static k100"
+def test_a_run_has_numbers_before_it_diverged():
+    stored, text = StoredNumbers(STORED), "cifar10 periodic-static k100"
     last = stored.last_finite(text)
     assert 3000 < last < 5000
     assert 10 < stored.at(text, 3000) < 100
@@ -193,17 +185,6 @@ def test_the_consensus_error_of_the_first_tenth():
     history = stored.runs(line, [4])[4].history
     early = [history["consensus_clients"][history["round"] == t].item() for t in range(100, 1001, 100)]
     assert stored.consensus_at_first(line, [4])[4] == pytest.approx(sum(early) / 10)
-
-
-def test_the_share_of_the_linear_speed_up(tmp_path):
-    (tmp_path / "full-released").mkdir()
-    (tmp_path / "full-released" / "speedup.csv").write_text(
-        "what,p,target,size,rounds,efficiency\nclients,0.5,0.003,2,10,1.0\nclients,0.5,0.003,4,6,0.83\n"
-    )
-    stored = StoredNumbers(tmp_path)
-    assert stored.speedup("clients", ".5", ".003") == pytest.approx({2: 100, 4: 83})
-    with pytest.raises(FedsweError, match="no rows of clients, p = 1"):
-        stored.speedup("clients", "1", ".003")
 
 
 def test_rounds_on_the_digits_are_those_of_the_best_rate(tmp_path):

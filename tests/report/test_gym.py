@@ -1,5 +1,8 @@
 """The report on a gym has the numbers of its leaderboard."""
 
+import io
+
+import pandas as pd
 import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
@@ -8,9 +11,13 @@ from fedswe.gym.measured import to_csv
 from fedswe.gym.rules import rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import results, standings
+from fedswe.gym.store import FILE
 from fedswe.report.build import report_on
 from fedswe.report.charts import Curves, Intervals
+from fedswe.results.parquet import append, select
 from tests.gym.rows import row
+
+KEY = ["setting", "rule", "rate", "seed"]
 
 
 @pytest.fixture
@@ -32,7 +39,8 @@ def gym(tmp_path):
             for seed in scale.seeds
             for output in ("server", "client_mean", "ema", "ema_client_mean")
         ]  # fmt: skip
-        (tmp_path / "ci" / f"{setting.name}.csv").write_text(to_csv(rows))
+        texts = pd.read_csv(io.StringIO(to_csv(rows)), dtype=str, keep_default_na=False)
+        append(tmp_path / "ci" / FILE, texts.assign(setting=setting.name), KEY)
     return found
 
 
@@ -54,15 +62,15 @@ def test_standings_and_settings(gym, part):
 
 
 def test_measurements_of_other_settings_are_refused(gym):
-    file = next((gym.out / "ci").glob("*.csv"))
-    file.write_text(file.read_text().replace(gym.settings[0].digest(gym.outputs), "0" * 12))
+    rows = select(gym.out / "ci" / FILE, setting=gym.settings[0].name)
+    append(gym.out / "ci" / FILE, rows.assign(settings="0" * 12), KEY)
     with pytest.raises(FedsweError, match="measured with other settings"):
         report_on([gym.out / "ci"])
 
 
 def test_a_rule_that_is_not_there_is_left_out(gym):
-    file = next((gym.out / "ci").glob("*.csv"))
-    file.write_text(file.read_text().replace("fedau,", "./nowhere.py:Rule,"))
+    rows = select(gym.out / "ci" / FILE, rule="fedau")
+    append(gym.out / "ci" / FILE, rows.assign(rule="./nowhere.py:Rule"), KEY)
     with pytest.warns(FedsweWarning, match=r"left out of the page: .* there is no file"):
         report = report_on([gym.out / "ci"])
     assert "nowhere" not in str(report)

@@ -10,12 +10,23 @@ from fedswe.errors import FedsweError
 from fedswe.report.build import report_on
 from fedswe.report.charts import Curves
 from fedswe.report.html import to_html
+from fedswe_paper.command import Machine, reproduce_command
+from fedswe_paper.selection import Selection
 
 STORED = Path(__file__).parents[2] / "experiments" / "results"
 
 
-def test_claims_tables_and_figures():
-    folder = STORED / "small-released"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The reports of the runs at small scale."""
+    out = tmp_path_factory.mktemp("reproduction")
+    (out / "small.parquet").symlink_to(STORED / "small.parquet")
+    names = ["main-table", "fig3", "fig6", "fig8", "claims"]
+    reproduce_command(names, Selection("small", "released"), Machine(), out, "report")
+    return out / "small-released"
+
+
+def test_claims_tables_and_figures(folder):
     report = report_on([folder])
     assert [section.title for section in report.sections] == [
         "Claims, small-released", "Tables, small-released", "Figures, small-released"
@@ -33,11 +44,11 @@ def test_claims_tables_and_figures():
     ]
 
 
-def test_curves_are_those_of_the_file():
-    charts = {block.title: block for block in report_on([STORED / "small-released"]).sections[2].blocks}
+def test_curves_are_those_of_the_file(folder):
+    charts = {block.title: block for block in report_on([folder]).sections[2].blocks}
     assert all(isinstance(chart, Curves) for chart in charts.values())
     for name in ("fig8-by-k", "fig6-consensus"):  # mean and band, the second of logarithms
-        with (STORED / "small-released" / f"{name}.csv").open(newline="") as lines:
+        with (folder / f"{name}.csv").open(newline="") as lines:
             rows = [row for row in csv.DictReader(lines) if row["mean"]]
         drawn = charts[name].json()
         first = drawn["views"][rows[0]["panel"]]["series"][0]
@@ -47,8 +58,8 @@ def test_curves_are_those_of_the_file():
             assert shown == pytest.approx([float(row[part]) for row in mine], rel=1e-4)
 
 
-def test_train_and_test_accuracy_of_a_panel_are_two_charts():
-    charts = {block.title: block for block in report_on([STORED / "small-released"]).sections[2].blocks}
+def test_train_and_test_accuracy_of_a_panel_are_two_charts(folder):
+    charts = {block.title: block for block in report_on([folder]).sections[2].blocks}
     views = charts["fig3-accuracy"].json()["views"]
     panel = "FedAvg, fashion_mnist"
     assert list(views) == [f"{panel}, train accuracy, %", f"{panel}, test accuracy, %"]

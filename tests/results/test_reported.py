@@ -1,11 +1,10 @@
 """Who reported in every round: the record of a run, also of one that was stopped and resumed."""
 
-import numpy as np
 import pytest
 
 from fedswe.experiment import runner
 from fedswe.experiment.configuration import load
-from fedswe.results.reported import FILE, clients_in, reported_in
+from fedswe.results.reported import FILE, read_reported
 
 SETTINGS = [
     "rounds=9", "availability.p=0.5", "task.name=quadratic", "task.centers=[0,1,2,3,4,5,6,7,8,9,10]",
@@ -13,15 +12,9 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-def recorded(folder):
-    title, *lines = (folder / FILE).read_bytes().splitlines()
-    m = clients_in(title)
-    return np.array([reported_in(line, m) for line in lines])
-
-
 def test_all_rounds_of_a_run(tmp_path):
     result = runner.run(load(None, SETTINGS), tmp_path / "run")
-    found = recorded(tmp_path / "run")
+    found = read_reported(tmp_path / "run" / FILE)
     assert found.shape == (9, 11)
     rounds = result.history["round"].astype(int)[1:]
     assert found.sum(1)[rounds - 1].tolist() == result.history["reported"][1:].tolist()
@@ -56,14 +49,15 @@ def test_a_run_whose_record_is_missing_is_resumed_without_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "title",
-    [b"", b"clients", b"clients 0", b"clients -3", b"clients 2001", b"clients 9999999999999999", b"x 3",
-     b"clients 00000000119999999", b"clients 000000001" + b"0" * 5000],
+    "content",
+    [b"", b"clients", b"clients 11", b"clients 0\nff\n", b"clients -3\nff\n", b"clients 9999999999999999\nff\n",
+     b"x 3\nff\n", b"clients 11\nzzzz\n", b"clients 11\n\xff\xff\xff\xff\n"],
 )  # fmt: skip
-def test_a_damaged_title_is_no_number(title):
-    assert clients_in(title) is None
+def test_a_damaged_record_is_none(content, tmp_path):
+    (tmp_path / FILE).write_bytes(content)
+    assert read_reported(tmp_path / FILE) is None
 
 
-@pytest.mark.parametrize("line", [b"", b"ff", b"ffffff", b"zzzz", b"\xff\xff\xff\xff"])
-def test_a_damaged_line_is_no_round(line):
-    assert reported_in(line, 11) is None
+def test_a_torn_last_line_is_no_round(tmp_path):
+    (tmp_path / FILE).write_text("clients 11\n0020\nff")
+    assert read_reported(tmp_path / FILE).tolist() == [[i == 10 for i in range(11)]]

@@ -18,11 +18,10 @@ from rich.table import Table
 from fedswe import registry
 from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.cli.watch import Live, show_live
 from fedswe.errors import FedsweError, warn
 
 if TYPE_CHECKING:
-    from fedswe.comparison.table import Comparison, ComparisonRow
+    from fedswe.comparison.table import Comparison
 
 
 def compare_command(
@@ -44,7 +43,6 @@ def compare_command(
     on: On = "local",
     out: Out = None,
     as_json: Json = False,
-    live: Live = False,
 ) -> None:
     """Run several algorithms on the same clients and the same availability, and print a table."""
     from fedswe.comparison.compare import compare, labelled
@@ -60,8 +58,6 @@ def compare_command(
     rates, chosen_seeds = numbers(tune, "--tune"), whole_numbers(seeds, "--seeds")
     with directory(out, "compare") as place, _continuable(place, out):
         with ExitStack() as shown:
-            if live:
-                show_live(shown, place)
             watch = None if as_json else shown.enter_context(RoundProgress())
             result = compare(
                 experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
@@ -72,10 +68,10 @@ def compare_command(
             draw_comparison(place)
             report = _report(place)
         if as_json:
-            reached = {} if target is None else {"target": target, "to_target": _to_target(result, target)}
+            reached = {} if target is None else {"target": target, "to_target": result.to_target(target)}
             print_json({**result.to_json(), **reached, "directory": str(place)})
             return
-        _print(result, chosen_seeds, rates, tune_by)
+        _print(result, rates, tune_by)
         if target is not None and result.headline is not None:
             _print_target(result, target)
         console.print(
@@ -125,7 +121,7 @@ def _continuable(place: Path, out: Path | None) -> Iterator[None]:
         raise
 
 
-def _print(result: Comparison, seeds: list[int], rates: list[float], tune_by: str) -> None:
+def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
     from fedswe.results.table import TAIL
 
     score = result.headline
@@ -135,54 +131,48 @@ def _print(result: Comparison, seeds: list[int], rates: list[float], tune_by: st
     percent = score == "test_accuracy"
     table = Table(title=f"{score.replace('_', ' ')}{', %' if percent else ''}", title_justify="left")
     table.add_column("algorithm", no_wrap=True)
-    models = list(dict.fromkeys(row.model for row in result.rows))
-    for model in models:
+    best = {model: result.best(model) for model in result.models}
+    for model in result.models:
         table.add_column(model.replace("_", " "), justify="right", no_wrap=True)
         if rates:
             table.add_column("local lr", justify="right", style="dim", no_wrap=True)
-    best = {model: result.best(model) for model in models}
-    for label in dict.fromkeys(row.label for row in result.rows):
+    for label, of_label in result.summary.groupby("algorithm", sort=False):
         cells = []
-        for row in result.rows:
-            if row.label == label:
-                text = _score(row, score, percent)
-                cells.append(f"[bold]{text}[/bold]" if label == best[row.model] else text)
-                if rates:
-                    cells.append(f"{row.rate:g}")
-        table.add_row(escape(label), *cells)
+        for row in of_label.to_dict("records"):
+            lost = int(result.of_seeds(row["algorithm"], row["model"], score)["diverged"].sum())
+            text = _score(row[f"{score}_mean"], row[f"{score}_std"], row["seeds"], lost, percent)
+            cells.append(f"[bold]{text}[/bold]" if label == best[row["model"]] else text)
+            cells += [f"{row['local_lr']:g}"] if rates else []
+        table.add_row(escape(str(label)), *cells)
     # No label and no number is cut off: a narrow terminal breaks the lines of the table instead.
     width = Measurement.get(console, console.options.update(max_width=1000), table).maximum
     Console(width=max(width, console.width)).print(table)
-    by = tune_by or "training loss"
-    ended = sorted(int(history.last["round"]) for row in result.rows for history in row.histories)
+    ended = sorted(int(run.last["round"]) for (_, _, seed), run in result.histories.items() if seed in result.seeds)
     rounds = " to ".join(dict.fromkeys(map(str, (ended[0], ended[-1]))))  # simulated time may end some runs early
     console.print(
-        ("mean ± std over seeds" if len(seeds) > 1 else "mean for seed")
-        + f" {', '.join(map(str, seeds))} of the last {min(TAIL, ended[-1])} of {rounds} rounds"
-        + (f"; local rate chosen from {', '.join(f'{r:g}' for r in rates)} by {by} on another seed" if rates else "")
+        ("mean ± std over seeds" if len(result.seeds) > 1 else "mean for seed")
+        + f" {', '.join(map(str, result.seeds))} of the last {min(TAIL, ended[-1])} of {rounds} rounds"
+        + (f"; local rate chosen from {', '.join(f'{r:g}' for r in rates)}" if rates else "")
+        + (f" by {tune_by or 'training loss'} on another seed" if rates else "")
     )
 
 
-def _to_target(result: Comparison, target: float) -> list[dict[str, Any]]:
-    """For each algorithm and model, the rounds and simulated seconds of each seed."""
-    if result.headline is None:
-        return []
-    found = []
-    for row in result.rows:
-        rounds, seconds = row.to_target(result.headline, target)
-        found.append({"algorithm": row.label, "model": row.model, "rounds": rounds, "simulated_seconds": seconds})
-    return found
+def _score(mean: float, std: float, seeds: int, diverged: int, percent: bool) -> str:
+    if diverged:
+        return "diverged" if diverged == seeds else f"{diverged} of {seeds} diverged"
+    parts = (f"{100 * mean:.1f}", f"{100 * std:.1f}") if percent else (f"{mean:.4g}", f"{std:.2g}")
+    return " ± ".join(parts if seeds > 1 else parts[:1])
 
 
 def _print_target(result: Comparison, target: float) -> None:
-    found = _to_target(result, target)
+    found = result.to_target(target)
     timed = any(row["simulated_seconds"] for row in found)
-    columns = ("algorithm", "model", "rounds", *(["simulated seconds"] if timed else []))
     rows = [
         (row["algorithm"], row["model"].replace("_", " "), _mean(row["rounds"], ".1f"))
         + ((_mean(row["simulated_seconds"], ".0f"),) if timed else ())
         for row in found
     ]
+    columns = ("algorithm", "model", "rounds", *(["simulated seconds"] if timed else []))
     print_table(f"until {str(result.headline).replace('_', ' ')} {target:g}, mean over seeds", columns, rows)
 
 
@@ -192,11 +182,3 @@ def _mean(values: list[float | None], form: str) -> str:
     if len(reached) < len(values):
         return "not reached" if not reached else f"{len(reached)} of {len(values)} seeds"
     return format(sum(reached) / len(reached), form)
-
-
-def _score(row: ComparisonRow, score: str, percent: bool) -> str:
-    mean, std = row.score(score)
-    if diverged := row.diverged(score):
-        return "diverged" if diverged == len(row.seeds) else f"{diverged} of {len(row.seeds)} diverged"
-    parts = (f"{100 * mean:.1f}", f"{100 * std:.1f}") if percent else (f"{mean:.4g}", f"{std:.2g}")
-    return " ± ".join(parts if len(row.seeds) > 1 else parts[:1])

@@ -12,7 +12,6 @@ import typer
 
 from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, precision_named
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.cli.watch import Live, show_live
 from fedswe.errors import FedsweError, require, suggestion, warn
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
@@ -39,7 +38,6 @@ def gym_command(
     out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = OUT,
     report: Annotated[bool, typer.Option("--report", help="Run nothing; write the page of what is there")] = False,
     as_json: Json = False,
-    live: Live = False,
 ) -> None:
     """Measure rules on many kinds of unavailability with the same tuning for all, and write the leaderboard."""
     from fedswe.comparison.labels import split_labels
@@ -47,7 +45,6 @@ def gym_command(
     from fedswe.gym.settings import SCALES, ScaleName
 
     require(scale in SCALES, f"unknown scale {scale!r}: {suggestion(scale, SCALES)}")
-    require(not (live and report), "--report runs nothing that a page could follow: leave out --live")
     own = _added(words or [])
     known = RULES[scale]
     chosen = split_labels(rules)
@@ -65,8 +62,6 @@ def gym_command(
 
         gym = replace(gym, track=tuple(_words(track)))
         with ExitStack() as opened:
-            if live:
-                show_live(opened, gym.store.path)
             watch = None if as_json else opened.enter_context(RoundProgress())
             gym.run(opened.enter_context(executor(on, jobs, device)), watch)
     _publish(gym, as_json)
@@ -119,7 +114,7 @@ def _publish(gym: Gym, as_json: bool) -> None:
         print_json(to_json(gym.scale, found, whole.rules))
         return
     _print(whole, found)
-    console.print(f"results   {page}, {gym.store.path}/*.csv")
+    console.print(f"results   {page}, {gym.store.path}/measurements.parquet")
 
 
 def _print(gym: Gym, found: list[SettingResult]) -> None:

@@ -15,7 +15,6 @@ import typer
 
 from fedswe.cli.arguments import Out, Settings, directory, split
 from fedswe.cli.console import RoundProgress, console
-from fedswe.cli.watch import Live, show_live
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ def run_command(
     out: Out = None,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this directory")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the directory of the results")] = False,
-    live: Live = False,
 ) -> None:
     """Run one experiment."""
     from fedswe.experiment import runner
@@ -48,8 +46,6 @@ def run_command(
             parts = {section: table.get(section, {}).get("name", name) for section, name in DEFAULT.items()}
             names = [_in_a_folder(name) for section, name in parts.items() if section != "clock"]
             place = opened.enter_context(directory(out, "-".join(names)))
-        if live:
-            show_live(opened, place)
         with _resumable(place), _Watch(value.rounds, quiet) as watch:
             if resume is not None:
                 result = runner.resume(place, watch, value.track)

@@ -1,56 +1,34 @@
-"""The command `fedswe watch`: a page in the browser that follows runs and grids."""
+"""The command `fedswe watch`: the report in the browser, while runs go on."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from importlib.util import find_spec
+import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedswe.cli.console import console, stderr
-from fedswe.errors import require, warn
-
-Live = Annotated[bool, typer.Option("--live", help="Show a page in the browser that follows this, until it ends")]
+from fedswe.cli.console import console
+from fedswe.errors import require
 
 
 def watch_command(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[DIR]...", help="Where runs, comparisons and grids are; default: runs"),
+        typer.Argument(metavar="[DIR]...", help="Runs, comparisons, gyms, or folders of these; default: runs"),
     ] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: 8765, or any that is free")] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser")] = False,
 ) -> None:
-    """Follow runs, comparisons and grids on a page in the browser, on this machine."""
-    need_live()
-    from fedswe.live.serve import address, listen, serve
+    """Show the report in the browser, on this machine only, and keep it up to date while runs go on."""
+    from fedswe.report.server import ReportServer
 
     roots = directories or [Path("runs")]
     for root in roots:
         require(not root.is_file(), f"{root} is a file: name a directory")
-        if not root.is_dir():
-            warn(f"there is no directory {root} yet: the page waits for it")
-    listening = listen(port)
-    listening.listen()  # a browser that is opened now waits until the server is there
-    console.print(f"live      {address(listening)} (Ctrl-C ends it)")
-    if open_:
-        import webbrowser
-
-        webbrowser.open(address(listening))
-    serve(roots, listening)
-
-
-def need_live() -> None:
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
-    require(not missing, f"the live page needs {', '.join(missing)}: pip install 'fedswe[live]'")
-
-
-def show_live(opened: ExitStack, directory: Path) -> None:
-    """Serve a page that follows a directory until the stack is closed, and print its address."""
-    need_live()
-    from fedswe.live.beside import served_beside
-
-    where = opened.enter_context(served_beside(directory))
-    stderr.print(f"live      {where} (until this command ends; later: fedswe watch {directory})")
+    with ReportServer(roots, port) as server:
+        console.print(f"watch     {server.address} (Ctrl-C ends it)")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return

@@ -14,7 +14,7 @@ from typing import Any
 
 from fedswe import registry
 from fedswe.comparison.labels import file_name, label_of, parse_label, run_name
-from fedswe.comparison.table import ComparedRun, Comparison, ComparisonRow, has_diverged, tail_score
+from fedswe.comparison.table import Comparison, Histories, Run
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.value import typed
 from fedswe.errors import FedsweError, require, warn
@@ -26,6 +26,7 @@ from fedswe.grid.runner import Watch, executor, run_cells
 from fedswe.grid.store import RunStore
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
+from fedswe.results.table import has_diverged, more_is_better, tail_score
 from fedswe.tracking.tracker import check_trackers
 
 _WRITTEN = (".shared-", ".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
@@ -83,14 +84,14 @@ def _experiments(
     if isinstance(base, Mapping):
         require(algorithms is None, "compare: give one experiment and a list of algorithms, or experiments by label")
         return dict(base)
-    found: dict[str, Experiment] = {}
+    table, found = tomllib.loads(dump(base)), dict[str, Experiment]()
     for item in registry.names("algorithm") if algorithms is None else algorithms:
         if isinstance(item, Algorithm):
-            label, algorithm = label_of("algorithm", item), item
+            label, made = label_of("algorithm", item), replace(base, algorithm=item)
         else:
-            label, algorithm = item, labelled(tomllib.loads(dump(base)), item).algorithm
+            label, made = item, replace(base, algorithm=labelled(table, item).algorithm)
         require(label not in found, f"compare: algorithms has {label} twice")
-        found[label] = replace(base, algorithm=algorithm)
+        found[label] = made
     return found
 
 
@@ -124,12 +125,9 @@ class _Criterion:
         if colon:
             require(way in ("max", "min"), f"--tune-by must be a score, max:SCORE or min:SCORE, not {text!r}")
             return cls(score, way == "max")
-        highest = score.endswith("accuracy")
-        require(
-            highest or score.endswith(("loss", "error", "distance")),
-            f"--tune-by {score}: is more or less better? Write max:{score} or min:{score}",
-        )
-        return cls(score, highest)
+        highest = more_is_better(score)
+        require(highest is not None, f"--tune-by {score}: is more or less better? Write max:{score} or min:{score}")
+        return cls(score, bool(highest))
 
     def check(self, scores: Sequence[str], asked: bool) -> None:
         require(scores, "this task has no scores to choose rates by: leave out --tune, and set local.lr")
@@ -201,65 +199,38 @@ class _Plan:
     def run(self, store: RunStore, workers: Executor, watch: Watch | None) -> Comparison:
         models = list(next(iter(self.algorithms.values())).evaluate.outputs())
         chosen = {(label, model): e.local.lr for label, e in self.algorithms.items() for model in models}
-        progress, trials, runs = _Progress(watch), self._trials(), list[ComparedRun]()
-        if trials:
-            later = sum(e.rounds for e in self.algorithms.values()) * len(self.seeds)
-            _run_all(list(trials.values()), store, workers, progress.part(later))
-            tried = {key: store.history(cell) for key, cell in trials.items()}
-            runs += [ComparedRun(label, self.tuning_seed, rate, True, h) for (label, rate), h in tried.items()]
+        rounds = sum(e.rounds for e in self.algorithms.values())
+        before, later = rounds * len(self.rates), rounds * len(self.seeds)
+        tried = Histories()
+        if self.rates:
+            tried = _run_all(self._trials(), store, workers, watch and (lambda done, to_do: watch(done, to_do + later)))
             for label, model in chosen:
-                chosen[label, model] = self._criterion.best(
-                    {rate: tried[label, rate] for rate in self.rates}, model, models
-                )
+                of_rate = {rate: tried[label, rate, self.tuning_seed] for rate in self.rates}
+                chosen[label, model] = self._criterion.best(of_rate, model, models)
             self._warn_at_the_edge(chosen)
         cells = {
             (label, rate, seed): _cell(label, self.algorithms[label], rate, seed)
             for (label, _), rate in chosen.items()
             for seed in self.seeds
         }
-        _run_all(list(cells.values()), store, workers, progress.part(0))
-        histories = {key: store.history(cell) for key, cell in cells.items()}
-        runs += [ComparedRun(label, seed, rate, False, h) for (label, rate, seed), h in histories.items()]
-        rows = [
-            ComparisonRow(
-                label, model, rate, self.seeds, [histories[label, rate, seed] for seed in self.seeds], tuple(models)
-            )
-            for (label, model), rate in chosen.items()
-        ]
-        return Comparison(runs, rows)
+        both = watch and (lambda done, to_do: watch(before + done, before + to_do))
+        return Comparison(tried | _run_all(cells, store, workers, both), chosen, self.seeds)
 
-    def _trials(self) -> dict[tuple[str, float], Cell]:
+    def _trials(self) -> dict[Run, Cell]:
         return {
-            (label, rate): _cell(label, e, rate, self.tuning_seed)
+            (label, rate, self.tuning_seed): _cell(label, e, rate, self.tuning_seed)
             for label, e in self.algorithms.items()
             for rate in self.rates
         }
 
 
-class _Progress:
-    """The rounds of several grids as one count."""
-
-    def __init__(self, watch: Watch | None) -> None:
-        self._watch, self._done = watch, 0
-
-    def part(self, later: int) -> Watch:
-        """The watch of the next grid; `later` rounds follow it."""
-        before = self._done
-
-        def watch(done: int, total: int) -> None:
-            self._done = before + done
-            if self._watch is not None:
-                self._watch(before + done, before + total + later)
-
-        return watch
-
-
-def _run_all(cells: Sequence[Cell], store: RunStore, workers: Executor, watch: Watch) -> None:
+def _run_all(cells: Mapping[Run, Cell], store: RunStore, workers: Executor, watch: Watch | None) -> Histories:
     """Run the cells, and wait for those that another process runs."""
-    run_cells(cells, store, workers, watch)
-    while not all(store.finished(cell) for cell in cells):
+    run_cells(list(cells.values()), store, workers, watch)
+    while not all(store.finished(cell) for cell in cells.values()):
         time.sleep(0.5)
-        run_cells(cells, store, workers, watch)
+        run_cells(list(cells.values()), store, workers, watch)
+    return {key: store.history(cell) for key, cell in cells.items()}
 
 
 def _cell(label: str, experiment: Experiment, rate: float, seed: int) -> Cell:

@@ -1,191 +1,157 @@
-"""The result of a comparison as tables: every score of every run, and mean and standard deviation over seeds."""
+"""The result of a comparison: every score of every run as one table, and mean and standard deviation over seeds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fedswe.comparison.labels import number_text
-from fedswe.plotting import csv_text
-from fedswe.results.history import History, divergence, written
-from fedswe.results.table import TAIL, headline
+from fedswe.results.history import History, written
+from fedswe.results.table import TAIL, has_diverged, headline, long, more_is_better, owner, tail_score
 
-COLUMNS = ("algorithm", "seed", "local_lr", "tuning", "chosen", "round", "model", "score", "value")
-
-
-def tail_score(history: History, column: str) -> float:
-    """A score at the end of a run: its mean over the last rounds."""
-    with np.errstate(over="ignore", invalid="ignore"):  # scores of a diverged run may exceed any number
-        return history.tail_mean(column, TAIL)
+Run = tuple[str, float, int]  # label, local rate, seed
+Histories = dict[Run, History]
+_KEYS = ["algorithm", "model", "local_lr"]
 
 
-def has_diverged(history: History, prefix: str, column: str, models: Iterable[str] = ()) -> bool:
-    """Whether columns that begin with `prefix`, and are of no other model, show that a model diverged, or this column
-    is not finite at the end.
-
-    Such a run is in no mean.
-    """
-    return bool(divergence(history, prefix, models)) or not math.isfinite(tail_score(history, column))
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """One run of a comparison."""
-
-    label: str  # of the algorithm
-    seed: int
-    rate: float  # local.lr
-    tuning: bool  # it was run to choose a rate, and is not reported
-    history: History
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """An algorithm, evaluated at one model, over seeds, with the rate that was chosen for the two."""
-
-    label: str
-    model: str
-    rate: float
-    seeds: tuple[int, ...]
-    histories: list[History]  # one per seed
-    models: tuple[str, ...] = ()  # all that the runs evaluated
-
-    @property
-    def scores(self) -> list[str]:
-        """The names of the scores of the model."""
-        prefix = f"{self.model}_"
-        return [c.removeprefix(prefix) for c in self.histories[0].columns if c.startswith(prefix)]
-
-    def by_seed(self, score: str) -> list[float]:
-        """A score of each seed, averaged over the last rounds."""
-        return [tail_score(history, f"{self.model}_{score}") for history in self.histories]
-
-    def to_target(self, score: str, target: float) -> tuple[list[float | None], list[float | None]]:
-        """For each seed the round, and the simulated seconds, after which the score first reached a target.
-
-        None where it never did; without seconds where the runs have no simulated time.
-        """
-        column = f"{self.model}_{score}"
-        timed = [history for history in self.histories if "simulated_seconds" in history.columns]
-        rounds = [history.rounds_to(column, target) for history in self.histories]
-        return rounds, [history.seconds_to(column, target) for history in timed]
-
-    def diverged(self, score: str) -> int:
-        """In how many runs the model diverged, or the score is not finite."""
-        prefix = f"{self.model}_"
-        return sum(has_diverged(history, prefix, f"{prefix}{score}", self.models) for history in self.histories)
-
-    def score(self, name: str) -> tuple[float, float]:
-        """Mean and standard deviation over seeds; NaN is the deviation of one, and both if a run diverged."""
-        values = self.by_seed(name)
-        if self.diverged(name):
-            return math.nan, math.nan
-        return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
-    runs: list[ComparedRun]
-    rows: list[ComparisonRow]
+    histories: Histories
+    chosen: Mapping[tuple[str, str], float]  # the local rate of a label and an evaluated model
+    seeds: tuple[int, ...]  # runs with other seeds served to choose a rate, and are not reported
 
-    @property
-    def scores(self) -> list[str]:
-        """The scores that all models have: another column may also begin with the name of a model."""
-        return [name for name in self.rows[0].scores if all(name in row.scores for row in self.rows)]
-
-    @property
-    def headline(self) -> str | None:
-        """The score to read first, of those that all models have."""
-        return headline(self.scores)
-
-    def best(self, model: str) -> str | None:
-        """The label with the best headline score; None where nothing says whether more or less is better."""
-        score = self.headline
-        if score is None or not score.endswith(("accuracy", "loss")):
-            return None
-        means = {row.label: row.score(score)[0] for row in self.rows if row.model == model}
-        finite = {label: mean for label, mean in means.items() if math.isfinite(mean)}
-        pick = max if score.endswith("accuracy") else min
-        return pick(finite, key=finite.__getitem__) if finite else None
-
-    # every score of every run ----------------------------------------------------------------------------------------
-    def table(self) -> list[dict[str, Any]]:
+    @cached_property
+    def table(self) -> pd.DataFrame:
         """A row per algorithm, seed, local rate, round, model and score.
 
         `tuning` marks the runs that only served to choose a rate, `chosen` the rate that was chosen for the algorithm
         and the model. Means and standard deviations are those of the rows that are chosen and not tuning.
         """
-        chosen = {(row.label, row.model): row.rate for row in self.rows}
-        models, scores = list(dict.fromkeys(model for _, model in chosen)), self.scores
-        return [
-            dict(zip(COLUMNS, (run.label, run.seed, run.rate, run.tuning, run.rate == chosen[run.label, model],
-                               int(row["round"]), model, score, row[f"{model}_{score}"]), strict=True))
-            for run in self.runs
-            for row in run.history.rows
-            for model in models
-            for score in scores
-        ]  # fmt: skip
+        pairs = {(label, model, rate) for (label, of), rate in self.chosen.items() for model in (of, "")}
+        runs = (
+            ({"algorithm": label, "seed": seed, "local_lr": rate, "tuning": seed not in self.seeds}, history)
+            for (label, rate, seed), history in self.histories.items()
+        )
+        table = long(runs, self.models)
+        table.insert(4, "chosen", [key in pairs for key in table[_KEYS].itertuples(index=False, name=None)])
+        return table
 
+    @cached_property
+    def finals(self) -> pd.DataFrame:
+        """A row per reported run, model and score: the mean over the last rounds, and whether the run diverged.
+
+        Diverged is a run of which columns of the model say so, or whose score is not finite.
+        """
+        rows = []
+        for (label, model), rate in self.chosen.items():
+            for seed in self.seeds:
+                history = self.histories[label, rate, seed]
+                for column in (c for c in history.columns if owner(c, self.models) == model):
+                    lost = has_diverged(history, f"{model}_", column, self.models)
+                    score = column.removeprefix(f"{model}_")
+                    rows.append((label, model, rate, seed, score, tail_score(history, column), lost))
+        return pd.DataFrame(rows, columns=[*_KEYS, "seed", "score", "value", "diverged"])
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """A row per algorithm and model: how many runs diverged, mean and standard deviation of each score over seeds.
+
+        NaN is the deviation of one seed, and both if a run diverged.
+        """
+        rows: list[dict[str, Any]] = []
+        for (label, model), rate in self.chosen.items():
+            found = {score: self.of_seeds(label, model, score) for score in self.scores}
+            lost = [int(of["diverged"].sum()) for of in found.values()]
+            rows.append({"algorithm": label, "model": model, "local_lr": rate, "seeds": len(self.seeds)})
+            rows[-1]["diverged"] = max(lost, default=0)
+            for score, of in found.items():
+                rows[-1] |= {f"{score}_{part}": value for part, value in _spread(of).items()}
+        return pd.DataFrame(rows)
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys(model for _, model in self.chosen))
+
+    @property
+    def scores(self) -> list[str]:
+        """The scores that all algorithms have for all models."""
+        rows = self.finals.groupby("score", sort=False)["seed"].size()
+        return [str(score) for score in rows.index[rows == len(self.chosen) * len(self.seeds)]]
+
+    @property
+    def headline(self) -> str | None:
+        """The score to read first, of those that all have."""
+        return headline(self.scores)
+
+    def of_seeds(self, label: str, model: str, score: str) -> pd.DataFrame:
+        """The rows of `finals` of a score, one per seed."""
+        finals = self.finals
+        return finals[(finals["algorithm"] == label) & (finals["model"] == model) & (finals["score"] == score)]
+
+    def best(self, model: str) -> str | None:
+        """The label with the best headline score; None where nothing says whether more or less is better."""
+        more = more_is_better(self.headline or "")
+        if more is None:
+            return None
+        means = self.summary[self.summary["model"] == model].set_index("algorithm")[f"{self.headline}_mean"].dropna()
+        return str(means.idxmax() if more else means.idxmin()) if len(means) else None
+
+    def to_target(self, target: float) -> list[dict[str, Any]]:
+        """For each algorithm and model and each seed, the round after which the headline score first reached a target.
+
+        None where it never did. Also the simulated seconds, of runs that have them.
+        """
+        found = []
+        for (label, model), rate in self.chosen.items() if self.headline else ():
+            column, runs = f"{model}_{self.headline}", [self.histories[label, rate, seed] for seed in self.seeds]
+            seconds = [run.seconds_to(column, target) for run in runs if "simulated_seconds" in run.columns]
+            rounds = [run.rounds_to(column, target) for run in runs]
+            found.append({"algorithm": label, "model": model, "rounds": rounds, "simulated_seconds": seconds})
+        return found
+
+    # as text -----------------------------------------------------------------------------------------------------
     def to_csv(self) -> str:
-        """The table as CSV, numbers with all digits."""
-        return csv_text(COLUMNS, (map(_text, row.values()) for row in self.table()))
+        """The table of the scores that all models have, numbers with all digits."""
+        found = self.table[(self.table["model"] != "") & self.table["score"].isin(self.scores)]
+        texts = {name: found[name].map(written) for name in ("local_lr", "value")}
+        texts |= {name: found[name].map({True: "true", False: "false"}) for name in ("tuning", "chosen")}
+        return str(found.assign(**texts).to_csv(index=False, lineterminator="\n"))
 
-    def to_pandas(self) -> Any:
-        """The table as a data frame of pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.table(), columns=list(COLUMNS))
-
-    # over seeds --------------------------------------------------------------------------------------------------
     def summary_csv(self) -> str:
-        """A line per algorithm and model: mean and standard deviation over seeds of the last rounds of each score."""
-        names = self.scores
-        spread = [f"{name}_{part}" for name in names for part in ("mean", "std")]
-        return csv_text(
-            ["algorithm", "model", "local_lr", "seeds", "diverged", *spread],
-            (
-                [
-                    row.label, row.model, number_text(row.rate), len(row.seeds),
-                    max(map(row.diverged, names), default=0),
-                    *(f"{value:.6g}" for name in names for value in row.score(name)),
-                ]
-                for row in self.rows
-            ),
-        )  # fmt: skip
+        """The summary, numbers with six digits."""
+        text = self.summary.assign(local_lr=self.summary["local_lr"].map(number_text))
+        return str(text.to_csv(index=False, float_format="%.6g", na_rep="nan", lineterminator="\n"))
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as plain values; null stands for numbers that are not finite."""
-        return {
-            "headline": self.headline,
-            "tail": TAIL,
-            "rows": [
-                {
-                    "algorithm": row.label,
-                    "model": row.model,
-                    "local_lr": row.rate,
-                    "diverged": max(map(row.diverged, row.scores), default=0),
-                    "scores": {
-                        name: dict(zip(("mean", "std"), map(_finite, row.score(name)), strict=True))
-                        for name in row.scores
-                    },
-                    "seeds": {
-                        str(seed): dict(zip(row.scores, map(_finite, values), strict=True))
-                        for seed, *values in zip(row.seeds, *map(row.by_seed, row.scores), strict=True)
-                    },
-                }
-                for row in self.rows
-            ],
-        }
+        """The summary as plain values, of all scores; null stands for numbers that are not finite."""
+        rows = []
+        for (label, model), rate in self.chosen.items():
+            of = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
+            scores = {str(score): found for score, found in of.groupby("score", sort=False)}
+            seeds = {
+                str(seed): {score: _finite(value) for score, value in zip(found["score"], found["value"], strict=True)}
+                for seed, found in of.groupby("seed", sort=False)
+            }
+            rows.append({
+                "algorithm": label, "model": model, "local_lr": rate,
+                "diverged": max((int(found["diverged"].sum()) for found in scores.values()), default=0),
+                "scores": {n: {part: _finite(v) for part, v in _spread(f).items()} for n, f in scores.items()},
+                "seeds": seeds or {str(seed): {} for seed in self.seeds},
+            })  # fmt: skip
+        return {"headline": self.headline, "tail": TAIL, "rows": rows}
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return written(value) if isinstance(value, int | float) else str(value)
+def _spread(of_seeds: pd.DataFrame) -> dict[str, float]:
+    values = of_seeds["value"].tolist()
+    if of_seeds["diverged"].any():
+        return {"mean": math.nan, "std": math.nan}
+    return {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=1)) if len(values) > 1 else math.nan}
 
 
 def _finite(value: float) -> float | None:

@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.clock.timed import COLUMNS
-from fedswe.comparison.table import has_diverged, tail_score
 from fedswe.errors import require, suggestion
 from fedswe.figures.groups import Group, groups_of
 from fedswe.figures.measured import MeasuredRun
 from fedswe.figures.traffic import bytes_sent, is_exact
 from fedswe.plotting import Panel, Series, spread
 from fedswe.results.history import History, Tally, divergence
-from fedswe.results.table import headline
+from fedswe.results.table import has_diverged, headline, tail_score
 
 Abscissa = Literal["rounds", "seconds", "simulated", "bytes"]
 Column = Callable[[MeasuredRun], npt.NDArray[np.float64]]

@@ -61,10 +61,11 @@ def measured_runs(sources: Iterable[Any]) -> list[MeasuredRun]:
 
 # from Python -------------------------------------------------------------------------------------------------
 def _of_comparison(comparison: Comparison) -> Iterator[MeasuredRun]:
-    for row in comparison.rows:
-        for seed, history in zip(row.seeds, row.histories, strict=True):
-            config = {"seed": seed, "algorithm": {"name": row.label}, "local": {"lr": row.rate}}
-            yield MeasuredRun(f"the run of {row.label}", config, history, (row.model,), {}, row.label)
+    for (label, model), rate in comparison.chosen.items():
+        for seed in comparison.seeds:
+            config = {"seed": seed, "algorithm": {"name": label}, "local": {"lr": rate}}
+            history = comparison.histories[label, rate, seed]
+            yield MeasuredRun(f"the run of {label}", config, history, (model,), {}, label)
 
 
 def _of_result(result: Any) -> MeasuredRun:

@@ -179,7 +179,7 @@ class ResultStore(WorkStore):
     def finished(self, cell: Cell) -> bool:
         if not self._result(cell).is_file():
             return False
-        _refuse_other_settings(self._result(cell), description(self._result(cell)), cell.experiment)
+        refuse_other_settings(self._result(cell), description(self._result(cell)), cell.experiment)
         if self.work(cell).exists():  # a process was killed right after it stored the result
             self.discard(cell)
         return True
@@ -219,7 +219,7 @@ def read_result(result: Path, expected: Experiment, table: dict[str, Any]) -> Hi
         require(ended == rounds or (ended < rounds and expected.clock.may_end_early), "the end is missing")
     except (OSError, KeyError, IndexError, TypeError, ValueError):
         raise damaged(result) from None
-    _refuse_other_settings(result, table, expected)
+    refuse_other_settings(result, table, expected)
     return history
 
 
@@ -227,7 +227,7 @@ def damaged(result: Path) -> FedsweError:
     return FedsweError(f"{result} or its .toml is damaged: delete both to run the cell again")
 
 
-def _refuse_other_settings(result: Path, table: dict[str, Any], expected: Experiment) -> None:
+def refuse_other_settings(result: Path, table: dict[str, Any], expected: Experiment) -> None:
     there, now = _settings(experiment(table["config"])), _settings(expected)
     if there != now:
         lines = zip(there.split("\n"), now.split("\n"), strict=False)

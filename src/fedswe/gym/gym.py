@@ -77,7 +77,7 @@ class Gym:
                 device, precision = others.pop().split()
                 given = f"--device {device} --precision {precision}"
                 raise FedsweError(
-                    f"{self.store.path}/{setting.name}.csv was measured with {given}: give these, or another --out"
+                    f"{setting.name} in {self.store.path} was measured with {given}: give these, or another --out"
                 )
 
     def _next(self) -> list[Cell]:

@@ -94,9 +94,12 @@ def to_csv(rows: Iterable[Measured]) -> str:
 
 
 def from_csv(text: str, where: object) -> list[Measured]:
+    return from_rows(list(csv.DictReader(io.StringIO(text))), where)
+
+
+def from_rows(rows: list[dict[str, str]], where: object) -> list[Measured]:
     try:
-        rows = list(csv.DictReader(io.StringIO(text)))
-        require(not rows or list(rows[0]) in (_COLUMNS, _NEEDED), "other columns")
+        require(not rows or set(rows[0]) in (set(_COLUMNS), set(_NEEDED)), "other columns")
         return [_read(row) for row in rows]
     except (FedsweError, ValueError, TypeError, KeyError, csv.Error) as error:
         raise FedsweError(f"{where} is damaged ({error}): delete it to measure again") from None

@@ -1,6 +1,6 @@
 """The directory of one scale of a gym.
 
-SETTING.csv            the measurements of a setting: a row per rule, rate, seed and served model
+measurements.parquet   a row per setting, rule, rate, seed and served model, in the words of measured.py
 work/SETTING/RUN.csv   those of one run, until they are put into the table of its setting
 work/SETTING/RUN/      the run directory while the run is going on
 """
@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import pandas as pd
+
 from fedswe.errors import require
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import WorkStore
-from fedswe.gym.measured import Measured, from_csv, measure, to_csv
+from fedswe.gym.measured import Measured, from_rows, measure, to_csv
 from fedswe.results.files import write_whole
 from fedswe.results.locks import Claim
+from fedswe.results.parquet import append, select
 from fedswe.results.run_directory import RunDirectory
 
 Key = tuple[str, float, int]  # rule, rate, seed
+FILE = "measurements.parquet"
 
 
 @dataclass(frozen=True)
@@ -47,16 +51,16 @@ class GymStore(WorkStore):
 
         Without a digest, which needs the trace of the setting, they must only agree with each other.
         """
-        file = self.path / f"{setting}.csv"
+        file = self.path / FILE
         try:
             changed = file.stat().st_mtime_ns
         except OSError:
             return {}
-        found = _read_table(file, changed)
+        found = _read_table(file, changed, setting)
         digests = {row.settings for rows in found.values() for row in rows}
         require(
             len(digests) <= 1 and (not settings or digests <= {settings}),
-            f"{file} was measured with other settings: delete it, or choose another --out",
+            f"{setting} in {file} was measured with other settings: delete the file, or choose another --out",
         )
         return found
 
@@ -65,14 +69,12 @@ class GymStore(WorkStore):
         folder = self.path / "work" / setting
         if not any(folder.glob("*.csv")):
             return
-        claim = Claim(self.path / "work" / f"{setting}.table.lock", wait=True)
+        claim = Claim(self.path / "work" / "table.lock", wait=True)
         try:
             files = sorted(folder.glob("*.csv"))
-            table = dict(self.table(setting, settings))
-            for file in files:
-                for key, rows in by_run(from_csv(file.read_text(), file)).items():
-                    table[key] = rows
-            write_whole(self.path / f"{setting}.csv", to_csv(row for key in sorted(table) for row in table[key]))
+            rows = pd.concat([pd.read_csv(file, dtype=str, keep_default_na=False) for file in files])
+            self.table(setting, settings)  # refuses those of other settings
+            append(self.path / FILE, rows.assign(setting=setting), ["setting", "rule", "rate", "seed"])
             for file in files:
                 file.unlink()
         finally:
@@ -87,5 +89,16 @@ def by_run(rows: list[Measured]) -> dict[Key, list[Measured]]:
 
 
 @lru_cache(maxsize=256)
-def _read_table(file: Path, changed: int) -> dict[Key, list[Measured]]:
-    return by_run(from_csv(file.read_text(), file))
+def _read_table(file: Path, changed: int, setting: str) -> dict[Key, list[Measured]]:
+    rows = _read_file(file, changed).get(setting, [])
+    found = by_run(from_rows(rows, file))
+    return {key: found[key] for key in sorted(found)}
+
+
+@lru_cache(maxsize=4)
+def _read_file(file: Path, changed: int) -> dict[str, list[dict[str, str]]]:
+    """The rows by setting."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for row in select(file).astype(object).to_dict("records"):
+        found.setdefault(row.pop("setting"), []).append(row)
+    return found

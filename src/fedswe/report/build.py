@@ -42,6 +42,11 @@ def report_on(directories: Sequence[Path]) -> Report:
     return Report(_title(directories), summary, sections)
 
 
+def is_known(path: Path) -> bool:
+    """Whether a report can be made of it."""
+    return path.is_dir() and bool(holds_runs(path) or gym.scales_in(path) or reproduction.scales_in(path))
+
+
 def holds_runs(path: Path) -> bool:
     """Whether it is a run or a comparison; the folder `runs` alone may be anything."""
     return (path / "config.toml").is_file() or any(path.glob("runs/*/config.toml"))

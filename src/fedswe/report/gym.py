@@ -11,27 +11,18 @@ from fedswe.gym.gym import Gym
 from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
 from fedswe.gym.settings import SCALES
 from fedswe.gym.standings import Entry, SettingResult, Standing, labels, ranked, results, standings
+from fedswe.gym.store import FILE
 from fedswe.gym.whole import whole_gym
 from fedswe.plotting import Panel, Series
 from fedswe.report.blocks import Block, Section, Table, listed, name_in_text
 from fedswe.report.charts import Curves, Intervals, Key, Switch, View
 from fedswe.results.table import Interval
 
-_HEADER = "rule,rate,seed,output,"
-
 
 def scales_in(path: Path) -> list[Path]:
     """The directory of a scale, or those in the directory of a gym."""
     found = [folder for folder in (path, *(path / name for name in SCALES)) if folder.resolve().name in SCALES]
-    return [folder for folder in found if any(map(_is_table, folder.glob("*.csv")))]
-
-
-def _is_table(file: Path) -> bool:
-    try:
-        with file.open(encoding="utf-8") as lines:
-            return lines.readline().startswith(_HEADER)
-    except (OSError, UnicodeDecodeError):
-        return False
+    return [folder for folder in found if (folder / FILE).is_file()]
 
 
 def gym_sections(path: Path) -> tuple[list[str], list[Section]]:

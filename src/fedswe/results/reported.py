@@ -50,22 +50,18 @@ class ReportedLines:
         self._lines.close()
 
 
-def clients_in(title: bytes) -> int | None:
-    """The number of clients in the first line; None if that is damaged."""
-    word, _, number = title.partition(b" ")
-    known = word == b"clients" and number.isdigit() and len(number) <= len(str(_MOST))
-    return int(number) if known and 0 < int(number) <= _MOST else None
-
-
-def reported_in(line: bytes, m: int) -> Bools | None:
-    """The clients that reported in the round of a line; None if that is damaged."""
+def read_reported(path: Path) -> Bools | None:
+    """Which clients reported, [rounds, clients], of a file that may still grow; None if it is missing or damaged."""
     try:
-        content = bytes.fromhex(line.decode("ascii"))
-    except ValueError:
+        title, *lines = path.read_text("ascii").splitlines()
+        m = int(title.removeprefix("clients "))
+        rounds = [bytes.fromhex(line) for line in lines if len(line) == 2 * _bytes(m)]
+    except (OSError, ValueError):
         return None
-    if len(content) != _bytes(m):
+    if not rounds or not 0 < m <= _MOST:
         return None
-    return np.unpackbits(np.frombuffer(content, np.uint8), count=m).astype(bool)
+    bits = np.frombuffer(b"".join(rounds), np.uint8).reshape(len(rounds), -1)
+    return np.unpackbits(bits, axis=1, count=m).astype(bool)
 
 
 def _bytes(m: int) -> int:

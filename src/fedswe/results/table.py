@@ -36,7 +36,7 @@ def long(runs: Iterable[tuple[Mapping[str, Any], History]], models: Sequence[str
     """The table of runs, each with its settings (its seed is one of them) and its history."""
     parts = []
     for settings, history in runs:
-        part = history.table.melt(id_vars="round", var_name="column", ignore_index=True)
+        part = history.table.melt(id_vars="round", var_name="column").sort_values("round", kind="stable")
         of = {column: owner(column, models) for column in history.columns}
         part["model"] = part["column"].map(of)
         part["score"] = [c.removeprefix(f"{of[c]}_") if of[c] else c for c in part["column"]]
@@ -60,13 +60,21 @@ def more_is_better(score: str) -> bool | None:
 
 
 # one run -------------------------------------------------------------------------------------------------------
-def final(history: History, column: str, prefix: str = "", models: Iterable[str] = ()) -> float:
-    """A column averaged over the last rounds; infinite if columns with this prefix show that the run diverged."""
-    if divergence(history, prefix, models):
-        return math.inf
+def tail_score(history: History, column: str) -> float:
+    """A score at the end of a run: its mean over the last rounds."""
     with np.errstate(over="ignore", invalid="ignore"):  # scores of a diverged run may exceed any number
-        value = history.tail_mean(column, TAIL)
-    return value if math.isfinite(value) else math.inf
+        return history.tail_mean(column, TAIL)
+
+
+def has_diverged(history: History, prefix: str, column: str, models: Iterable[str] = ()) -> bool:
+    """Whether columns with this prefix, and of no other model, show that the run diverged, or this column is not finite
+    at its end."""
+    return bool(divergence(history, prefix, models)) or not math.isfinite(tail_score(history, column))
+
+
+def final(history: History, column: str, prefix: str = "", models: Iterable[str] = ()) -> float:
+    """A column averaged over the last rounds; infinite if the run diverged."""
+    return math.inf if has_diverged(history, prefix, column, models) else tail_score(history, column)
 
 
 def fluctuation(rounds: Sequence[float], values: Sequence[float]) -> float:
