@@ -346,7 +346,7 @@ def _flash(path: str) -> Trace:
         messages = entry.get("messages") if isinstance(entry, dict) else None
         require(isinstance(messages, str), f"{path}: device {device[:40]!r} has no messages, as FLASH's traces have")
         try:
-            available[device], observed[device] = _spans(messages)
+            available[device], observed[device] = _spans(str(messages))
         except ValueError as error:
             wrong.append(f"{device[:40]!r}: {error}")
     require(observed, f"{path}: no device has messages that can be read ({wrong[0] if wrong else 'it is empty'})")

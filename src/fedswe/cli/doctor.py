@@ -97,6 +97,8 @@ def _folders_and_data() -> Iterator[Check]:
         )
     for name, file in trace_files().items():
         fix = (
-            "" if file.is_file() else f"not there: set {TRACES} to its folder (docs/which-rule.md#the-gym); some gym settings need it"
+            ""
+            if file.is_file()
+            else f"not there: set {TRACES} to its folder (docs/which-rule.md); some gym settings need it"
         )
         yield _check(f"trace {name}", str(file), fix)

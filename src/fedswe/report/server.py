@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 
 from fedswe.errors import FedsweError, first_line
-from fedswe.report.blocks import Report, Section, Text
+from fedswe.report.blocks import Report
 from fedswe.report.build import is_known, report_on
 from fedswe.report.html import to_html
 
