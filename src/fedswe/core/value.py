@@ -116,7 +116,8 @@ def _first(error: ValidationError) -> tuple[str, str]:
     """The first field that is wrong, and what it must be; a union reports every alternative that it tried."""
     first, *more = error.errors()
     name = first["loc"][0]
-    wanted = [e["msg"].removeprefix("Input should be ") for e in (first, *more) if e["loc"][0] == name]
+    told = [e["msg"] if e["type"] != "sequence_str" else "a list" for e in (first, *more) if e["loc"][0] == name]
+    wanted = [text.removeprefix("Input should be ") for text in told]
     return str(name), f"must be {' or '.join(dict.fromkeys(wanted))}, not {_shown(first['input'])}"
 
 
