@@ -1,6 +1,5 @@
 """The examples, as a user runs them, and the lines of docs/extending.md."""
 
-import re
 import runpy
 import subprocess
 import sys
@@ -55,8 +54,3 @@ def test_a_function_of_an_example_is_a_task_of_the_command_line(tmp_path):
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert "hidden" in shown.stdout
-
-
-def test_the_fifteen_lines_of_the_documentation_are_not_more():
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "your-own.md").read_text(), re.DOTALL)
-    assert len([line for line in code.splitlines() if line]) <= 15

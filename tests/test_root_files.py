@@ -27,12 +27,6 @@ def test_named_files_and_targets_exist(name):
     assert [target for target in targets if not re.search(rf"^{target}:", MAKE, re.MULTILINE)] == []
 
 
-def test_contributing_fits_one_screen():
-    lines = (ROOT / "CONTRIBUTING.md").read_text().splitlines()
-    assert len(lines) <= 60
-    assert max(map(len, lines)) <= 130
-
-
 def test_every_section_of_the_changes_begins_with_changed_results():
     text = (ROOT / "CHANGELOG.md").read_text()
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]

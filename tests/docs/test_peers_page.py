@@ -4,7 +4,7 @@ import re
 
 from tests.docs.blocks import ROOT
 
-PAGE = (ROOT / "docs" / "peers-compared.md").read_text()
+PAGE = (ROOT / "docs" / "which-rule.md").read_text()
 RESULTS = (ROOT / "benchmarks" / "peers" / "RESULTS.md").read_text()
 
 
@@ -24,9 +24,3 @@ def test_its_speeds_are_measured():
             )
             assert row is not None
             assert row[1] == shown
-
-
-def test_it_counts_the_availability_models():
-    from fedswe.kinds import KINDS
-
-    assert f"[{len(KINDS['availability'].builtin)} models](configuration.md#availability)" in PAGE

@@ -99,7 +99,7 @@ def test_a_task_without_the_score(scores, message):
         (["best"], "best needs other models to choose from"),
         (["best", "best:by=loss"], "best needs other models to choose from"),
         (["server", "best:0"], "over must be at least 1"),
-        (["server", "best:by=test_accuracy"], "by must be one of accuracy, loss"),
+        (["server", "best:by=test_accuracy"], "by must be 'accuracy' or 'loss'"),
     ],
 )
 def test_choices_that_cannot_be_made(models, message):

@@ -1,12 +1,8 @@
 """What a run gives back, from memory and from its directory."""
 
-import csv
 import json
-import re
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from importlib.util import find_spec
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -189,22 +185,3 @@ def test_a_run_with_a_part_in_memory_resumes_when_the_part_is_made_again(tmp_pat
     resumed = fedswe.resume(tmp_path / "a")
     assert resumed.experiment.availability == kept
     assert torch.equal(resumed.models["server"], fedswe.load(tmp_path / "whole").models["server"])
-
-
-def test_the_page_about_results_runs(tmp_path, monkeypatch):
-    root = Path(__file__).parents[2]
-    run, comparison, frames = re.findall(r"```python\n(.*?)```", (root / "docs" / "results.md").read_text(), re.DOTALL)
-    (tmp_path / "examples").symlink_to(root / "examples")
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    exec(run, names)
-    comparison = comparison.replace("rates=[0.1, 1]", "rates=[0.1, 1], jobs=1")
-    exec(comparison, names)
-    assert names["table"].startswith("algorithm,seed,local_lr")
-    if find_spec("pandas"):
-        Path("runs/001-compare").mkdir()
-        Path("runs/001-compare/compare.csv").write_text(names["table"])
-        exec(frames.replace("print(", "means = ("), names)
-        for line in csv.DictReader(names["summary"].splitlines()):
-            mean = names["means"].loc[line["algorithm"], line["model"], "train_loss"]["mean"]
-            assert mean == pytest.approx(float(line["train_loss_mean"]), rel=1e-5)

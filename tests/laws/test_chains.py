@@ -219,11 +219,11 @@ def test_a_chain_resumes_exactly(kind):
         (lambda: FedAvg(chain=(Prox(),)), "Prox has no meaning at the server: put it into local.chain"),
         (lambda: Experiment(algorithm=Scaffold(), local=Local(chain=(Momentum(),))), "local.chain may hold only clip"),
         (lambda: FedSWE(chain=("clip",)), "chain must be an instance of Transform, not 'clip'"),
-        (lambda: Local(chain=Momentum()), "chain must be a list, each an instance of Transform"),
-        (lambda: Clip(0.0), "clip: norm must be positive"),
-        (lambda: Momentum(1.0), "momentum: beta must be in"),
-        (lambda: Adam(beta2=1.5), "adam: beta1 and beta2 must be in"),
-        (lambda: Yogi(eps=0.0), "yogi: eps must be positive"),
+        (lambda: Local(chain=Momentum()), "chain must be"),
+        (lambda: Clip(0.0), "norm must be greater than 0"),
+        (lambda: Momentum(1.0), "beta must be less than 1"),
+        (lambda: Adam(beta2=1.5), "beta2 must be less than 1"),
+        (lambda: Yogi(eps=0.0), "eps must be greater than 0"),
     ],
 )
 def test_chains_that_make_no_sense(make, message):
