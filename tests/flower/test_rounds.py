@@ -165,7 +165,7 @@ def test_an_evaluation_that_was_cut_off_is_made_up_for(grid, tmp_path):
     ("options", "words"),
     [
         ({"rule": "fedswee"}, "did you mean fedswe"),
-        ({"rule": "fedswe:k=-1"}, "k must be 0 or more"),
+        ({"rule": "fedswe:k=-1"}, "k must be greater than or equal to 0"),
         ({"rule": "fedswe:j=1"}, "unknown key rule.j"),
         ({"serve": "best"}, "best has no meaning here"),
         ({"keep_reports": True}, "keep_reports needs a store"),
