@@ -86,10 +86,7 @@ class Layout:
 
 
 def _is_trained(dtype: str) -> bool:
-    try:
-        return np.dtype(dtype).kind in "fc"
-    except TypeError:
-        raise FedsweError(f"initial_arrays: numpy has no dtype {dtype}: use float32") from None
+    return not dtype.startswith(("int", "uint", "bool"))
 
 
 def _view(name: str, array: Array, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Numbers:
