@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedswe.core import keys
+from fedswe.core.value import Count, Natural
 from fedswe.datasets import DATASETS, Images, load
 from fedswe.datasets.images import Pixels
 from fedswe.datasets.locate import folder_of
@@ -21,10 +22,10 @@ from fedswe.tasks.data_set import DataSet
 class ImageTask(ClassificationTask):
     """Images from official files, normalised with fixed statistics. A run never downloads: `fedswe data fetch` does."""
 
-    clients: int = 100  # m
+    clients: Count = 100  # m
     root: str = ""  # folder with the official files; default: the one `fedswe data list` names
-    samples: int = 0  # use at most so many training and so many test images, the same for every seed; 0 = all
-    pool: int = 1  # replace squares of pool x pool pixels by their mean: smaller images
+    samples: Natural = 0  # use at most so many training and so many test images, the same for every seed; 0 = all
+    pool: Count = 1  # replace squares of pool x pool pixels by their mean: smaller images
 
     dataset: ClassVar[str]
 
@@ -32,11 +33,6 @@ class ImageTask(ClassificationTask):
         known = DATASETS[self.dataset]
         images = load(known, folder_of(known, self.root))
         return _labelled(images, known.mean, known.std, self.samples, self.pool)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.samples >= 0, f"samples must be 0 (all) or positive, not {self.samples}")
-        require(self.pool >= 1, f"pool must be at least 1, not {self.pool}")
 
 
 @lru_cache(maxsize=4)

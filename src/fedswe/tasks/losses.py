@@ -42,6 +42,10 @@ class Objective:
         named = metrics_named(["accuracy"] if plain else []) if metrics is None else metrics_named(metrics)
         return cls(per_sample(loss), is_regression(loss), named, plain)
 
+    def labels(self, targets: torch.Tensor) -> bool:
+        """Whether targets are the numbers of classes."""
+        return not targets.is_floating_point() and (self.cross_entropy or (targets.ndim == 1 and not self.regression))
+
     def total(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The sum of the losses of all samples."""
         if self.cross_entropy and targets.ndim == 1:
