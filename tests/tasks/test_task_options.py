@@ -188,7 +188,7 @@ def test_a_label_that_is_no_class_is_refused(label, tmp_path):
     x, y = np.zeros((8, 2)), np.array([0, 1] * 4, dtype=np.asarray(label).dtype)
     y[3] = label
     np.savez(tmp_path / "labels.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    with pytest.raises(FedsweError, match="y_train must hold one class per sample|targets hold NaN or infinity"):
+    with pytest.raises(FedsweError, match=r"one class per sample|NaN or infinity"):
         Npz(file=str(tmp_path / "labels.npz"), clients=2).build(problems.setting())
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from fedswe.core import keys
 from fedswe.core.value import Count, Natural
 from fedswe.datasets import DATASETS, Images, load
-from fedswe.datasets.images import Pixels
-from fedswe.datasets.locate import folder_of
+from fedswe.datasets.readers import Pixels
 from fedswe.errors import require
 from fedswe.tasks.classification import ClassificationTask, model_field
 from fedswe.tasks.data_set import DataSet
@@ -31,7 +30,7 @@ class ImageTask(ClassificationTask):
 
     def load(self) -> DataSet:
         known = DATASETS[self.dataset]
-        images = load(known, folder_of(known, self.root))
+        images = load(known, known.folder(self.root))
         return _labelled(images, known.mean, known.std, self.samples, self.pool)
 
 
