@@ -64,7 +64,7 @@ class Svhn(ImageTask):
     """House numbers: official train and test files (not extra), crops, no flips."""
 
     model: str = model_field("svhn_cnn")
-    crop: int = 4
+    crop: Natural = 4
 
     dataset: ClassVar[str] = "svhn"
     title: ClassVar[str] = DATASETS["svhn"].title
@@ -75,7 +75,7 @@ class Cifar10(ImageTask):
     """Small photographs, crops and flips."""
 
     model: str = model_field("cifar10_cnn")
-    crop: int = 4
+    crop: Natural = 4
     flip: bool = True
 
     dataset: ClassVar[str] = "cifar10"
@@ -87,7 +87,7 @@ class Cinic10(ImageTask):
     """CIFAR-10 extended with ImageNet; train and test (not valid), crops and flips, dropout in the network."""
 
     model: str = model_field("cinic10_cnn")
-    crop: int = 4
+    crop: Natural = 4
     flip: bool = True
 
     dataset: ClassVar[str] = "cinic10"
