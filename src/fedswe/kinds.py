@@ -86,9 +86,9 @@ KINDS = {
         "fedswe.tasks",
         {
             "quadratic": "fedswe.tasks.quadratic:Quadratic",
-            "digits": "fedswe.tasks.digits:Digits",
+            "digits": "fedswe.tasks.classification:Digits",
             "from_data": "fedswe.tasks.from_data:DataTask",
-            "npz": "fedswe.tasks.npz:Npz",
+            "npz": "fedswe.tasks.classification:Npz",
             "svhn": "fedswe.tasks.images:Svhn",
             "cifar10": "fedswe.tasks.images:Cifar10",
             "cinic10": "fedswe.tasks.images:Cinic10",

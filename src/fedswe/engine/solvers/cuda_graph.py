@@ -14,8 +14,7 @@ from fedswe.core.records import Vector
 from fedswe.engine.local_step import phase_end
 from fedswe.engine.solvers import stacked
 from fedswe.engine.work import Stack, rows_at_a_time
-from fedswe.tasks.augment import Augment
-from fedswe.tasks.batches import Batches
+from fedswe.tasks.batches import Augment, Batches
 from fedswe.tasks.problem import Problem
 from fedswe.tasks.supervised_problem import SupervisedProblem
 
