@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
 from fedswe.results.table import quantile
-from fedswe_paper.cell import BOUNDED, RATES, PaperCell
+from fedswe_paper.cell import BOUNDED, PaperCell
 from fedswe_paper.decisions.statistics import swing
 from fedswe_paper.measurements import Measurements, first_round_of
+from fedswe_paper.profile import RATES, READINGS
 from fedswe_paper.published import look_up
-from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import fair, speedup
 from fedswe_paper.recipes.slowdown import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_runs
