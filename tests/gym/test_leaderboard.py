@@ -11,7 +11,7 @@ from fedswe.gym.settings import SCALES
 from fedswe.gym.standings import labels, results
 from fedswe.gym.store import FILE, GymStore
 from fedswe.gym.whole import whole_gym
-from fedswe.results.parquet import select
+from fedswe.results.table import select
 
 KEY = ["setting", "rule", "rate", "seed"]
 GYM = Path(__file__).parents[2] / "experiments" / "gym"
