@@ -1,28 +1,17 @@
-"""The leaderboards are those of the tables, and what the guide says of the full gym is what its leaderboard says."""
+"""What the guide says of the full gym is what its leaderboard says."""
 
 import re
 from pathlib import Path
 
-import pytest
-
 from fedswe.gym.advice import RECOMMENDED
 from fedswe.gym.gym import Gym
-from fedswe.gym.page import markdown
 from fedswe.gym.settings import SCALES
-from fedswe.gym.standings import labels, results
+from fedswe.gym.standings import results
 from fedswe.gym.whole import whole_gym
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "which-rule.md").read_text()
 LEADERBOARD = (ROOT / "experiments" / "gym" / "LEADERBOARD-full.md").read_text()
-
-
-@pytest.mark.parametrize("scale", ["small", "full"])
-def test_a_leaderboard_is_that_of_the_tables_also_without_traces(scale, monkeypatch, tmp_path):
-    monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path))
-    gym = whole_gym(Gym(SCALES[scale], [], [], ROOT / "experiments" / "gym"))
-    page = markdown(gym.scale, results(gym), gym.rules, labels(gym))
-    assert page == (ROOT / "experiments" / "gym" / f"LEADERBOARD-{scale}.md").read_text()
 
 
 def test_the_table_of_regrets():
