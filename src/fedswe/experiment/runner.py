@@ -18,17 +18,16 @@ from fedswe.engine.batched import step_together
 from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require, warn
-from fedswe.experiment.configuration import dump, load_text, refuse_other, settings
+from fedswe.experiment.configuration import dump, load_text, recorded, refuse_changed, refuse_other, settings
 from fedswe.experiment.experiment import Experiment, assemble, changed_parameters
 from fedswe.experiment.result import Result
+from fedswe.registry import instance
 from fedswe.results.history import History, Row, Tally, divergence
 from fedswe.results.lines import Lines
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
 from fedswe.results.reported import ReportedLines
 from fedswe.results.run_directory import Checkpoint, RunDirectory
-from fedswe.short_forms import instance
-from fedswe.sources import recorded, refuse_changed
 from fedswe.tracking.tracker import Status, Tracking, check_trackers
 
 Say = Callable[[str], None]

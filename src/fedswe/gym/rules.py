@@ -13,8 +13,7 @@ from fedswe import registry
 from fedswe.comparison.labels import file_name, parse_label
 from fedswe.core.footprint import Footprint, footprint
 from fedswe.errors import require
-from fedswe.experiment.configuration import experiment, override
-from fedswe.sources import sources
+from fedswe.experiment.configuration import experiment, override, sources
 
 # Served models: every rule may choose among them, on held-out data.
 OUTPUTS = ("server", "client_mean", "ema", "ema:of=client_mean")
