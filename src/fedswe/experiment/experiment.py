@@ -22,7 +22,7 @@ from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.core.transforms import Clip
 from fedswe.core.value import Count, Decay, Natural, Value
-from fedswe.engine.best import NO_HELD_OUT
+from fedswe.engine.outputs import NO_HELD_OUT
 from fedswe.errors import FedsweError, require
 from fedswe.tasks import Digits, Task
 from fedswe.tasks.problem import Problem, Setting
@@ -30,9 +30,8 @@ from fedswe.tasks.problem import Problem, Setting
 if TYPE_CHECKING:
     import torch
 
-    from fedswe.engine import Engine
-    from fedswe.engine.best import Best
-    from fedswe.engine.outputs import Output
+    from fedswe.engine.base import Engine
+    from fedswe.engine.outputs import Best, Output
 
 
 @dataclass(frozen=True)
@@ -160,12 +159,13 @@ def require_held_out(experiment: Experiment) -> None:
 
 def assemble(experiment: Experiment) -> Engine:
     """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
-    from fedswe.engine import ENGINES  # imports torch
+    from fedswe.engine.batched import BatchedEngine  # these import torch
+    from fedswe.engine.loop import LoopEngine
 
     require_held_out(experiment)
     problem, schedule = populate(experiment)
     experiment.clock.check(schedule, experiment.rounds)
-    engine = ENGINES[experiment.engine]
+    engine = {"batched": BatchedEngine, "loop": LoopEngine}[experiment.engine]
     local = experiment.local.over(experiment.rounds)
     timeline = experiment.clock.timeline(schedule, partial(_work, experiment, problem.start), experiment.seed)
     return engine(experiment.algorithm, problem, schedule, local, experiment.seed, timeline)

@@ -16,8 +16,7 @@ from torch.func import grad, vmap
 
 from fedswe.core import keys
 from fedswe.core.local import Precision
-from fedswe.core.records import Vector
-from fedswe.core.transfer import to_device
+from fedswe.core.records import Vector, to_device
 from fedswe.errors import require, warn
 from fedswe.tasks.augment import Augmentation
 from fedswe.tasks.batches import Batch, Batches
