@@ -8,29 +8,40 @@ import math
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from fedswe.results.files import write_whole
-from fedswe_paper.decisions import DECISIONS
-from fedswe_paper.decisions.margin import ENOUGH, STATUSES, Margin, pooled
-from fedswe_paper.decisions.statistics import accuracy, swing
-from fedswe_paper.decisions.verdict import MODELS, ONE_MODEL, Finding, Verdict
+from fedswe_paper.cell import Dynamics
+from fedswe_paper.exact import EXACT
+from fedswe_paper.margin import ENOUGH, STATUSES, Margin, accuracy, pooled, swing
 from fedswe_paper.measurements import Measurements
+from fedswe_paper.predicates import MODELS, PREDICATES, Place
 from fedswe_paper.publish import folder_of
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import remarks, seeds_named
-from fedswe_paper.selection import Selection
+from fedswe_paper.selection import DATASETS, Selection
+from fedswe_paper.verdict import Finding, Verdict, combined
 
 
 @dataclass(frozen=True)
 class Claim:
+    """A row of claims.toml."""
+
     id: str
     asserts: str
     where: str
     recipes: tuple[str, ...]  # that measure it
     note: str = ""
+    says: str = ""  # the predicate that must hold in each place; none: decided exactly, without runs
+    of: dict[str, Any] = field(default_factory=dict)  # what the predicate is told
+    sets: tuple[str, ...] = DATASETS  # data sets it is looked for in; at scales with a stand-in, in that
+    dynamics: tuple[Dynamics, ...] = ()  # with each of these; none: the data set is the place
+    without: tuple[str, ...] = ()  # places where it is not asked
+    somewhere: bool = False  # one place is enough
+    model: str | None = None  # that all methods are judged by; None: each by the profile's
     one_model: bool = False  # its methods are judged by different models: there are variants with one for all
 
     @property
@@ -38,25 +49,56 @@ class Claim:
         """Or a variant of ours: the same at another model."""
         return not self.where.startswith("not in the paper")
 
+    def places(self, selection: Selection) -> list[tuple[str, str, Dynamics]]:
+        """With their names; where other data sets than the claim's were asked for, those."""
+        there = selection.datasets_of(self.sets)
+        there = tuple(dataset for dataset in there if dataset in self.sets) or there
+        found = [(f"{d}, {dynamics}", d, dynamics) for d in there for dynamics in self.dynamics]
+        return [place for place in found or [(d, d, "sine") for d in there] if place[0] not in self.without]
+
+    def verdict(self, selection: Selection, measured: Measurements) -> Verdict:
+        """It must hold in all places that have been measured, or in one of them."""
+        if not self.says:
+            exact = tuple(EXACT[self.id]())
+            return Verdict(combined([finding.status for finding in exact], len(exact)), exact)
+
+        def look(runs: Measurements, dataset: str, dynamics: Dynamics) -> Finding | None:
+            return PREDICATES[self.says](Place(selection, runs, dataset, dynamics, self.model), **self.of)
+
+        found, missing = [], []
+        for name, dataset, dynamics in self.places(selection):
+            finding = look(measured, dataset, dynamics)
+            if finding is None:
+                missing.append(name)
+            else:
+                lost = finding.status == "diverged, undecided"
+                beside = look(measured.all_bounded, dataset, dynamics) if lost else None
+                found.append(replace(finding, place=name, bounded=beside))
+        if not found:
+            return Verdict("not yet measured", missing=tuple(missing))
+        status = combined([finding.status for finding in found], 1 if self.somewhere else len(found))
+        return Verdict(status, tuple(found), tuple(missing), self.somewhere)
+
 
 def _claims() -> Iterator[Claim]:
     text = (files(__package__) / "claims.toml").read_text(encoding="utf-8")
     for entry in tomllib.loads(text)["claim"]:
-        claim = Claim(**{**entry, "recipes": tuple(entry["recipes"])})
+        claim = Claim(**entry)
         yield claim
-        for end, model in ONE_MODEL.items() if claim.one_model else ():
-            same = f"The same with every method judged by its {MODELS[model]}."
-            yield Claim(f"{claim.id}-{end}", same, "not in the paper: one model for all", claim.recipes)
+        for model, words in MODELS.items() if claim.one_model else ():
+            same, where = f"The same with every method judged by its {words}.", "not in the paper: one model for all"
+            claim_id = f"{claim.id}-{model.replace('_', '-')}"
+            yield replace(claim, id=claim_id, asserts=same, where=where, note="", model=model, one_model=False)
 
 
 CLAIMS = tuple(_claims())
-RULE = (files(__package__) / "decisions" / "rule.md").read_text(encoding="utf-8")  # how a verdict is reached
+RULE = (files(__package__) / "rule.md").read_text(encoding="utf-8")  # how a verdict is reached
 
 Judged = list[tuple[Claim, Verdict]]
 
 
 def judge(selection: Selection, measured: Measurements) -> Judged:
-    return [(claim, DECISIONS[claim.id](selection, measured)) for claim in CLAIMS]
+    return [(claim, claim.verdict(selection, measured)) for claim in CLAIMS]
 
 
 def summary_rows(judged: Judged) -> list[tuple[str, ...]]:

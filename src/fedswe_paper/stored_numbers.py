@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fedswe.errors import FedsweError, require
 from fedswe.results.table import quantile
 from fedswe_paper.cell import BOUNDED, RATES, PaperCell
-from fedswe_paper.decisions.statistics import swing
+from fedswe_paper.margin import swing
 from fedswe_paper.measurements import Measurements, first_round_of
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
