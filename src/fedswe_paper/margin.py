@@ -49,24 +49,26 @@ class Margin:
         return not self.seeds
 
     @property
+    def gap(self) -> float:
+        return self.mean - self.threshold
+
+    @property
     def excess(self) -> float:
         """How far beyond the threshold, in standard errors: what margins are compared by."""
         if math.isnan(self.mean) or math.isnan(self.error):
             return 0.0
-        gap = self.mean - self.threshold
-        return gap / self.error if self.error else math.copysign(math.inf, gap) if gap else 0.0
+        return self.gap / self.error if self.error else math.copysign(math.inf, self.gap) if self.gap else 0.0
 
     @property
     def status(self) -> Status:
         if math.isnan(self.mean):
             return "diverged, undecided"
-        gap = self.mean - self.threshold
         reach = 0.0 if self.exact else quantile(self.freedom) * self.error  # half the width of the confidence interval
-        unsure = math.isnan(reach) or abs(gap) <= reach or self.phase
-        bounded = self.beyond != "" and self.beyond != ("at least" if gap > 0 else "at most")
-        if unsure or bounded or (self.eventually and gap < 0 and self.rounds < self.of_paper):
+        unsure = math.isnan(reach) or abs(self.gap) <= reach or self.phase
+        bounded = self.beyond != "" and self.beyond != ("at least" if self.gap > 0 else "at most")
+        if unsure or bounded or (self.eventually and self.gap < 0 and self.rounds < self.of_paper):
             return "undecided"
-        return "holds" if gap > 0 else "does not hold"
+        return "holds" if self.gap > 0 else "does not hold"
 
 
 def exact(what: str, value: float, threshold: float, unit: Unit = "") -> Margin:
