@@ -123,7 +123,7 @@ def test_mistakes(words, message, monkeypatch, capsys, tmp_path):
         (["1,1,1"] * 5, ["--horizon", "6"], "--horizon 6 is longer than the 5 rounds of the file"),
         (["1,2,1"] * 5, [], "must hold only 0 and 1"),
         (["1,1,1"] * 5, ["--draws", "100"], "--draws simulates windows, but the windows of a trace are given"),
-        (["1,0,1", "1,0"], [], "is not a CSV of numbers, rows of equal length"),
+        (["1,0,1", "1,0"], [], "mask.csv: line 2: '' is not a number"),
         (["1,0,1"] * 5, ["task.name=quadratic"], "has 3 columns for 2 clients"),
     ],
 )

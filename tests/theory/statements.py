@@ -19,7 +19,8 @@ import numpy.typing as npt
 from fedswe.errors import require
 from fedswe.theory.assumption import check_k
 from fedswe.theory.rates import ConvergenceBound, check_availability, check_positive, check_problem, check_run
-from fedswe.theory.staleness import paper_second_moment_bound, safe_second_moment_bound
+from fedswe.theory.staleness import safe_second_moment_bound
+from tests.theory.definitions import paper_second_moment_bound
 
 NOISE, GRADIENT = 17.0, 146.0  # of the consensus lemma
 NOISE_PRINTED, GRADIENT_PRINTED = 32.0, 24.0

@@ -11,28 +11,32 @@ import numpy.typing as npt
 import pytest
 
 from fedswe.theory.assumption import delta_profile, smallest_period
-from fedswe.theory.counterexample import fedswe_trajectory, two_group_cycle
-from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, fedavg_bias_map, visit_step
+from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, fedavg_bias_map, fedswe_trajectory, visit_step
 from fedswe.theory.mixing import (
     block_bound,
     rho,
     rho_homogeneous,
     rho_limit,
     single_round_bound,
-    single_round_bound_printed,
 )
 from fedswe.theory.moments import NoisyQuadratics
 from fedswe.theory.rates import corollary_bound, theorem_rate_limits
 from fedswe.theory.sequences import augmented_consensus_error
 from fedswe.theory.staleness import (
-    paper_first_moment_bound,
-    paper_second_moment_bound,
     safe_first_moment_bound,
     safe_second_moment_bound,
     staleness_moments,
 )
 from fedswe_paper.published import look_up
-from tests.theory.definitions import mixing_matrix, staleness_pmf, window_product
+from tests.theory.definitions import (
+    mixing_matrix,
+    paper_first_moment_bound,
+    paper_second_moment_bound,
+    single_round_gap_printed,
+    staleness_pmf,
+    two_group_cycle,
+    window_product,
+)
 from tests.theory.expected_errors import expected_errors, mean_expected_errors
 from tests.theory.statements import GRADIENT, GRADIENT_PRINTED, NOISE, DescentTerms, approximation_bound, descent_terms
 
@@ -53,7 +57,7 @@ def test_interpolation_weights() -> None:
 
 
 def test_single_round_spectral_bound() -> None:
-    assert single_round_bound_printed(10, 10, 0.5).bound == pytest.approx(-8.57, abs=5e-3)
+    assert 1 - single_round_gap_printed(10, 10, 0.5) == pytest.approx(-8.57, abs=5e-3)
     assert rho_homogeneous(10, 0.5, 10) == pytest.approx(0.517, abs=5e-4)
     assert single_round_bound(10, 10, 0.5).bound == pytest.approx(0.976, abs=5e-4)
     quoted("−8.57", "0.517", "0.976")
@@ -160,8 +164,8 @@ def test_second_moment_bound_holds_at_multiples_of_the_window() -> None:
 def test_counterexample_with_interpolation() -> None:
     for local_lr, steps, amplitude, text in ((0.01, 1, 0.990, "±0.990"), (0.1, 10, 39.4, "±39.4")):
         a = visit_step(local_lr, steps)
-        cycle = two_group_cycle([100.0], [-100.0], a, k=1)
-        assert cycle.after_first == pytest.approx(100 * a / (1 + a)) == pytest.approx(amplitude, rel=2e-3)
+        after_first = two_group_cycle([100.0], [-100.0], a, k=1)[0]
+        assert after_first == pytest.approx(100 * a / (1 + a)) == pytest.approx(amplitude, rel=2e-3)
         quoted(text)
     run = fedswe_trajectory(np.tile([[1, 0], [0, 1]], (100, 1)), [100.0, -100.0], a, k=1, start=0.0)
     apart = [augmented_consensus_error(run.clients[t][:, None], run.server[[t]], 1) for t in (-2, -1)]

@@ -178,7 +178,7 @@ def test_a_killed_run_resumes_with_its_probes(tmp_path):
         (["record.columns=['auxiliary']", "local.schedule=constant", "algorithm.name=mifa"], "fedswe and fedawe"),
         (["record.columns=['consensus','consensus']"], "one column twice"),
         (["record.columns=['consent']"], "record: unknown column 'consent': did you mean consensus?"),
-        (["record.columns=3"], "record.columns: input should be a valid list"),
+        (["record.columns=3"], "record.columns must be a valid list"),
     ],
 )
 def test_probes_that_make_no_sense(words, message):

@@ -8,8 +8,8 @@ import pytest
 
 from fedswe.errors import FedsweError
 from fedswe.theory.mixing import rho_homogeneous
+from fedswe.theory.moments import mean_gradient, rounds_needed
 from fedswe.theory.rates import corollary_rounds
-from fedswe.theory.speedup import mean_gradient, rounds_needed
 
 NOISY = {"sigma": 3.0, "spread": 1.0}
 
@@ -59,7 +59,7 @@ def test_the_theorem_admits_the_rates_much_later() -> None:
 
 
 def test_an_unreachable_target_is_infinite(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedswe.theory.speedup.MOST_ROUNDS", 64)
+    monkeypatch.setattr("fedswe.theory.moments.MOST_ROUNDS", 64)
     assert rounds_needed(1e-6, clients=4, steps=1, p=0.5, k=4, **NOISY) == math.inf
 
 

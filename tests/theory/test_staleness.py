@@ -8,13 +8,16 @@ from fedswe.theory.assumption import delta_profile, realised_staleness, smallest
 from fedswe.theory.staleness import (
     echo_counts,
     echo_quantiles,
-    paper_first_moment_bound,
-    paper_second_moment_bound,
     safe_first_moment_bound,
     safe_second_moment_bound,
     staleness_moments,
 )
-from tests.theory.definitions import staleness_pmf, staleness_survival
+from tests.theory.definitions import (
+    paper_first_moment_bound,
+    paper_second_moment_bound,
+    staleness_pmf,
+    staleness_survival,
+)
 
 
 def first_ten_then_last_ten(windows: int = 4) -> np.ndarray:
@@ -166,7 +169,7 @@ def test_wrong_input_is_refused():
     with pytest.raises(FedsweError, match="delta 0"):
         safe_first_moment_bound(3, 0.0)
     with pytest.raises(FedsweError, match="period 0"):
-        paper_second_moment_bound(0, 0.5)
+        safe_second_moment_bound(0, 0.5)
     with pytest.raises(FedsweError, match="phase 3"):
         safe_second_moment_bound(3, 0.5, phase=3)
     with pytest.raises(FedsweError, match="quantile levels"):
