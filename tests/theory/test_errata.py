@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ from tests.theory.definitions import (
     window_product,
 )
 from tests.theory.expected_errors import expected_errors, mean_expected_errors
-from tests.theory.statements import GRADIENT, GRADIENT_PRINTED, NOISE, DescentTerms, approximation_bound, descent_terms
+from tests.theory.statements import GRADIENT, GRADIENT_PRINTED, NOISE, approximation_bound, descent_terms
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8").split())
 TWO_GROUPS = np.repeat([[0.5] * 5 + [0] * 5, [0] * 5 + [0.5] * 5], 10, axis=0)  # ten rounds each
@@ -213,11 +214,11 @@ def test_descent_lemma_needs_a_small_local_rate() -> None:
         smoothness=1,
         sigma_squared=0,
         delta_max=1,
-        gradient_norm_squared=1,
+        gradient=1,
         staleness=[1],
-        client_gradient_norms_squared=[1],
-        approximation_errors=[0],
-        consensus_errors=[0],
+        client_gradients=[1],
+        approximation=[0],
+        consensus=[0],
     )
     assert terms.total == pytest.approx(29250, abs=0.5)
     quoted("2388273", "29250")
@@ -243,7 +244,7 @@ def descent_step(
     lr: float,
     steps: int,
     k: float,
-) -> tuple[float, DescentTerms, float]:
+) -> tuple[float, SimpleNamespace, float]:
     """The exact change of F~ in one round of scalar quadratics, the terms of the lemma and m/M, at eta = 1/(8sL).
 
     F~ is quadratic, and the clients come independently: mean and variance of the step are sums over clients.
@@ -269,11 +270,11 @@ def descent_step(
         smoothness=smoothness,
         sigma_squared=sigma**2,
         delta_max=float(prob.max()),
-        gradient_norm_squared=float(slope**2),
+        gradient=float(slope**2),
         staleness=echo,
-        client_gradient_norms_squared=gradients**2,
-        approximation_errors=(models - z) ** 2,
-        consensus_errors=(z - mean) ** 2,
+        client_gradients=gradients**2,
+        approximation=(models - z) ** 2,
+        consensus=(z - mean) ** 2,
     )
     return float(change), terms, len(models) / total
 
@@ -399,7 +400,7 @@ def test_the_proposition_fails_at_large_rates() -> None:
         assert left / right == pytest.approx((1 - p) * (2 - p) / (6 * p), rel=1e-6) == pytest.approx(excess)
         assert approximation_bound(
             local_lr=1, lr=1, steps=1, smoothness=1, beta=0, zeta=0, delta=p, period=1, clients=1, k=0,
-            gradient_norm_squared=1, consensus=0,
+            gradient=1, consensus=0,
         ).total == pytest.approx(3 * paper_second_moment_bound(1, p))  # fmt: skip
     quoted("2.85 for $p = 0.1$")
 
@@ -412,7 +413,7 @@ def test_the_proposition_fails_at_large_rates_with_interpolation_too() -> None:
     left = m / (m + k) * ((1.0 - z) ** 2).mean()
     bound = approximation_bound(
         local_lr=rate, lr=1, steps=1, smoothness=1, beta=0, zeta=0, delta=0.25, period=40, clients=m, k=k,
-        gradient_norm_squared=float((m / (m + k)) ** 2 * (one_sided(mean) ** 2).mean()),
+        gradient=float((m / (m + k)) ** 2 * (one_sided(mean) ** 2).mean()),
         consensus=float(m / (m + k) * ((z - mean) ** 2).mean()),  # of the regular clients, as printed
     )  # fmt: skip
     assert left / bound.total == pytest.approx(1.48, abs=5e-3)
