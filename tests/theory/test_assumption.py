@@ -9,7 +9,6 @@ from fedswe.theory.assumption import (
     chernoff_upper,
     delta_max,
     delta_profile,
-    probability_matrix,
     profile_limits,
     realised_staleness,
     smallest_period,
@@ -65,44 +64,6 @@ def test_smallest_period_is_the_first_feasible_one():
         period = smallest_period(delta_profile(prob), delta)
         assert direct_delta(prob, period) >= delta - 1e-9
         assert all(direct_delta(prob, shorter) < delta for shorter in range(1, period))
-
-
-def test_a_window_without_the_client_is_refused():
-    with pytest.raises(FedsweError, match=r"client 1 has probability 0 in all of rounds 0\.\.0"):
-        window_delta(ALTERNATING, 1)
-    never = np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 0.0]])  # a longer period helps clients 0 and 1, not client 2
-    with pytest.raises(FedsweError, match="client 2 has probability 0 in every round: no period helps"):
-        window_delta(never, 1)
-    assert smallest_period(delta_profile(ALTERNATING), 0.9) is None
-
-
-@pytest.mark.parametrize("entry", [1.2, -0.1, float("nan")])
-def test_a_wrong_probability_is_named(entry):
-    prob = np.full((3, 2), 0.5)
-    prob[2, 1] = entry
-    with pytest.raises(FedsweError, match="client 1 in round 2"):
-        window_delta(prob, 1)
-
-
-@pytest.mark.parametrize("shape", [(3,), (0, 2), (2, 0), (2, 2, 2)])
-def test_a_wrong_shape_is_refused(shape):
-    with pytest.raises(FedsweError, match="rounds, clients"):
-        probability_matrix(np.zeros(shape))
-
-
-@pytest.mark.parametrize("period", [0, -1, 9])
-def test_a_wrong_period_is_refused(period):
-    with pytest.raises(FedsweError, match="between 1 and the 8 rounds"):
-        window_delta(ALTERNATING, period)
-
-
-def test_wrong_levels_are_refused():
-    with pytest.raises(FedsweError, match="delta 0 must"):
-        smallest_period(delta_profile(ALTERNATING), 0)
-    with pytest.raises(FedsweError, match=r"confidence .* must"):
-        trace_period(ALTERNATING, 0.1, confidence=1.5)
-    with pytest.raises(FedsweError, match="only 0 and 1"):
-        trace_period(ALTERNATING / 2, 0.1)
 
 
 def test_chernoff_limits_solve_their_equation():

@@ -1,13 +1,11 @@
 """Estimates of L, sigma^2 and (beta, zeta), on problems whose constants are known."""
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedswe.errors import FedsweError
 from fedswe.theory import constants
 from fedswe.theory.constants import (
     estimate_dissimilarity,
@@ -149,19 +147,3 @@ def test_a_full_batch_has_no_noise() -> None:
         draws=5,
     )
     assert estimate.value == 0.0
-
-
-def test_unusable_gradients_and_points_are_refused() -> None:
-    same = stacked(lambda i, x: x)
-    with pytest.raises(FedsweError, match=r"\[n, d\] table"):
-        estimate_dissimilarity(same, 1, [1.0, 2.0])
-    with pytest.raises(FedsweError, match="finite"):
-        estimate_dissimilarity(same, 1, [[math.nan]])
-    with pytest.raises(FedsweError, match=r"have shape \(1, 2\)"):
-        estimate_smoothness(stacked(lambda i, x: np.zeros(2)), 1, [[1.0]])
-    with pytest.raises(FedsweError, match="client 2 is not finite"):
-        estimate_dissimilarity(stacked(lambda i, x: x * (math.inf if i == 2 else 1)), 3, [[1.0]])
-    with pytest.raises(FedsweError, match="draws"):
-        estimate_gradient_variance(same, same, 1, [[1.0]], draws=1)
-    with pytest.raises(FedsweError, match="clients"):
-        estimate_smoothness(same, 0, [[1.0]])

@@ -2,13 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedswe.errors import FedsweError
 from fedswe.theory.limits import fedswe_limit, fedswe_trace_limit, fedswe_trajectory, visit_step
 from tests.theory.definitions import two_group_cycle, two_group_trace, two_groups_converge
 
@@ -130,18 +128,3 @@ def test_vectors_and_scalars_agree() -> None:
     for d in range(2):
         single = fedswe_trajectory(np.tile(two_group_trace(2, 1), (5, 1)), optima[:, d], 0.2, 1.5, 1.0)
         assert path.clients[:, :, d] == pytest.approx(single.clients)
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: fedswe_trace_limit([[1, 1]], 0.1, -1.0), "k = -1"),
-        (lambda: fedswe_trace_limit([[1, 1]], 0.0, 1.0), "step 0"),
-        (lambda: fedswe_trace_limit([[0, 1]], 0.1, 1.0), "client 0 is never available"),
-        (lambda: fedswe_trace_limit([[0.5, 1]], 0.1, 1.0), "only 0 and 1"),
-        (lambda: fedswe_trajectory([[1, 1]], [1.0], 0.1, 1.0, 0.0), "one per client"),
-    ],
-)
-def test_impossible_input_is_refused(call: Callable[[], object], words: str) -> None:
-    with pytest.raises(FedsweError, match=words):
-        call()

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from fedswe.errors import FedsweError
 from fedswe.theory.assumption import window_delta
 from fedswe.theory.mixing import block_bound, rho, rho_homogeneous, single_round_bound
 from tests.theory.definitions import conference_bound, single_round_gap_printed
@@ -80,16 +79,3 @@ def test_the_block_bound_survives_in_log_space():
     expected = 2 * math.log(31000) + math.log(0.01 / 8) - 402 * math.log(200)
     assert result.log_gap == pytest.approx(expected)
     assert result.log_gap / math.log(10) == pytest.approx(-918.9, abs=0.1)
-
-
-def test_wrong_input_is_refused():
-    with pytest.raises(FedsweError, match="k = -1"):
-        single_round_bound(3, -1, 0.5)
-    with pytest.raises(FedsweError, match=r"delta 1\.5"):
-        single_round_bound(3, 1, 1.5)
-    with pytest.raises(FedsweError, match="needs k > 0"):
-        block_bound(3, 0, 0.5, 2)
-    with pytest.raises(FedsweError, match="period 0"):
-        block_bound(3, 1, 0.5, 0)
-    with pytest.raises(FedsweError, match="0 clients"):
-        single_round_bound(0, 1, 0.5)
