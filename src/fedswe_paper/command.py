@@ -17,7 +17,7 @@ from fedswe_paper.profile import DEVIATIONS, PROFILES
 from fedswe_paper.scale import SCALES
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
-    from fedswe.grid.executor import Executor
+    from fedswe.grid.runner import Executor
     from fedswe_paper.cell import PaperCell
     from fedswe_paper.measurements import Measurements
     from fedswe_paper.recipe import Recipe
@@ -44,9 +44,9 @@ class Machine:
     bounded: bool = False  # every stochastic gradient bounded, unlike in the paper; such runs are kept apart
 
     def executor(self) -> Executor:
-        from fedswe.grid.runner import executor
+        from fedswe.grid.runner import Executor
 
-        return executor(self.on, self.jobs, self.device)
+        return Executor(self.on, self.jobs, self.device)
 
 
 def _complete(incomplete: str) -> list[str]:
