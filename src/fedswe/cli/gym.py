@@ -58,12 +58,12 @@ def gym_command(
         precision_named(precision, device), not report,
     )  # fmt: skip
     if not report:
-        from fedswe.grid.runner import executor
+        from fedswe.grid.runner import Executor
 
         gym = replace(gym, track=tuple(_words(track)))
         with ExitStack() as opened:
             watch = None if as_json else opened.enter_context(RoundProgress())
-            gym.run(opened.enter_context(executor(on, jobs, device)), watch)
+            gym.run(opened.enter_context(Executor(on, jobs, device)), watch)
     _publish(gym, as_json)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Collection
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -34,9 +33,9 @@ def find(digest: str, made_by: str) -> Any:
     return content
 
 
-def packed(configuration: str, known: Collection[str] = ()) -> dict[str, bytes]:
-    """The contents that a configuration names, but for the known ones, to be sent to another process of this user."""
-    named = (set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)) - set(known)
+def packed(configuration: str) -> dict[str, bytes]:
+    """The contents that configurations name, to be sent to another process of this user."""
+    named = set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)
     if not named:
         return {}
     import cloudpickle  # also classes and functions of the main script, which a worker cannot import

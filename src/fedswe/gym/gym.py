@@ -9,9 +9,8 @@ from pathlib import Path
 from fedswe.comparison.labels import number_text
 from fedswe.core.local import Precision
 from fedswe.errors import FedsweError
-from fedswe.grid.cell import Cell
-from fedswe.grid.executor import Executor
-from fedswe.grid.runner import Watch, run_cells
+from fedswe.grid.runner import Executor, Watch, run_cells
+from fedswe.grid.store import Cell
 from fedswe.gym.measured import Measured
 from fedswe.gym.rules import OUTPUTS, Rule
 from fedswe.gym.settings import Scale, Setting

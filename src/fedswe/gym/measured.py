@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from fedswe.errors import FedsweError, require
-from fedswe.grid.cell import Cell
+from fedswe.grid.store import Cell
 from fedswe.gym.client_facts import accuracy_by_client, client_facts
 from fedswe.results.history import divergence
 from fedswe.results.run_directory import RunDirectory

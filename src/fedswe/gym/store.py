@@ -14,8 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedswe.errors import require
-from fedswe.grid.cell import Cell
-from fedswe.grid.store import WorkStore
+from fedswe.grid.store import Cell, Store
 from fedswe.gym.measured import Measured, from_rows, measure, to_csv
 from fedswe.results.files import write_whole
 from fedswe.results.locks import Claim
@@ -27,7 +26,7 @@ FILE = "measurements.parquet"
 
 
 @dataclass(frozen=True)
-class GymStore(WorkStore):
+class GymStore(Store):
     """`path` is the directory of one scale. The notes of a cell are those of its measurements, and its setting."""
 
     def _result(self, cell: Cell) -> Path:
