@@ -25,10 +25,8 @@ def report_command(
             metavar="FILE.html", help="Default: report.html in the directory of a run or a comparison, or here"
         ),
     ] = None,
-    pdf: Annotated[bool, typer.Option("--pdf", help="Also write a PDF to print, FILE.pdf")] = False,
 ) -> None:
     """Write one HTML page with summary, tables and charts, which can be read offline."""
-    from fedswe.report.write import write_report
+    from fedswe.report import write_report
 
-    for path in write_report(directories, out, pdf):
-        console.print(f"report    {path}")
+    console.print(f"report    {write_report(directories, out)}")

@@ -11,9 +11,8 @@ from pathlib import Path
 from threading import Lock
 
 from fedswe.errors import FedsweError, first_line
-from fedswe.report.blocks import Report
-from fedswe.report.build import is_known, report_on
-from fedswe.report.html import to_html
+from fedswe.report import is_known, report_on
+from fedswe.report.page import Report, to_html
 
 PORT = 8765  # if it is free and no other is asked for
 _PAUSE = 3.0  # seconds between two looks at the directories
@@ -61,9 +60,8 @@ class _Page:
         with self._lock:
             began = time.monotonic()
             if began >= self._next:
-                files = [
-                    (path, path.stat().st_mtime_ns) for root in self._roots for path in sorted(root.rglob("*.csv"))
-                ]
+                tables = (path for root in self._roots for path in sorted(root.rglob("*.*")))
+                files = [(path, path.stat().st_mtime_ns) for path in tables if path.suffix in (".csv", ".parquet")]
                 if files != self._files:
                     self._content, self._files = to_html(self._report()).encode(), files
                 ended = time.monotonic()
