@@ -92,8 +92,8 @@ class MeasuredRun:
     def bytes_sent(self) -> Floats:
         """Up and down, by all clients together, until each evaluated round; a run with simulated time has counted them.
 
-        The history has the number of reports in evaluated rounds only. In the rounds between two of them it is taken
-        to be the mean of both, so the sum is exact if every round was evaluated, and an estimate otherwise.
+        The history has the number of reports in evaluated rounds only. Between two of them it is taken to be the
+        mean of both, so the sum is exact if every round was evaluated, and an estimate otherwise.
         """
         history = self.history
         if "bytes_sent" in history.columns:
@@ -106,8 +106,7 @@ class MeasuredRun:
         require(d, f"{self.source}: without model.safetensors the size of the model is not known: use --x rounds")
         size = footprint(configuration.named("algorithm", self.config["algorithm"], "algorithm"), d)
         rounds, reported = history["round"], history["reported"]
-        passed = np.diff(rounds, prepend=0.0)
-        before = np.concatenate([reported[:1], reported[:-1]])
+        passed, before = np.diff(rounds, prepend=0.0), np.concatenate([reported[:1], reported[:-1]])
         before[rounds.searchsorted(0, side="right") :][:1] = reported[rounds > 0][:1]  # nobody reports before round 1
         reports = np.where(passed > 0, reported + np.maximum(passed - 1, 0) * (before + reported) / 2, 0.0)
         width = 8 if self.config.get("dtype") == "float64" else 4
