@@ -52,3 +52,25 @@ def test_the_page_follows_the_directory(server, tmp_path, monkeypatch):
     assert "Not finished" in asked(server)[1]
     (run / "history.csv").write_text("round,server_test_loss\n1,")  # just being written
     assert "Nothing to show yet" in asked(server)[1]
+
+
+OWN = """
+from pathlib import Path
+
+from fedswe.algorithms import FedAvg
+
+Path(__file__).with_suffix(".ran").touch()
+
+
+class Own(FedAvg):
+    pass
+"""
+
+
+def test_no_code_that_a_configuration_names_is_run(server, tmp_path):
+    (tmp_path / "own_of_watch.py").write_text(OWN)
+    name = f"{tmp_path}/own_of_watch.py:Own"
+    kinds = ("algorithm", "task", "availability")
+    write_run(tmp_path / "a", **{kind: {"name": name} for kind in kinds})
+    assert "Scores over the rounds" in asked(server)[1]
+    assert not (tmp_path / "own_of_watch.ran").exists()

@@ -26,8 +26,12 @@ def write_report(directories: Sequence[Path], out: Path | None = None) -> Path:
     return file
 
 
-def report_on(directories: Sequence[Path]) -> Report:
-    """Runs and comparisons are drawn together; gyms and reproductions follow."""
+def report_on(directories: Sequence[Path], imports: bool = True) -> Report:
+    """Runs and comparisons are drawn together; gyms and reproductions follow.
+
+    Without `imports`, no code that a configuration or a table names is run: clients, bytes and rules that may need it
+    are left out.
+    """
     require(directories, f"name the directory of {_KINDS}")
     runs: list[MeasuredRun] = []
     found: list[tuple[list[str], list[Section]]] = []
@@ -38,12 +42,12 @@ def report_on(directories: Sequence[Path]) -> Report:
         if _holds_runs(path):
             runs += measured_runs([path])
         elif gyms := gyms_in(path):
-            found += map(gym_sections, gyms)
+            found += [gym_sections(gym, imports) for gym in gyms]
         else:
             found += map(reproduction_sections, reproductions_in(path))
     if runs:
-        sentences, scores = run_sections(runs)
-        found.insert(0, (sentences, [*scores, *client_sections(runs), origin(runs)]))
+        sentences, scores = run_sections(runs, imports)
+        found.insert(0, (sentences, [*scores, *(client_sections(runs) if imports else []), origin(runs)]))
     # With the folder above: `run`, `full` or `results` alone say little.
     names = ["/".join(path.resolve().parts[1:][-2:]) or str(path) for path in directories]
     title = f"Report on {', '.join(names[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")

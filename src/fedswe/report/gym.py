@@ -11,7 +11,7 @@ from fedswe.core.footprint import in_d
 from fedswe.errors import FedsweError, require
 from fedswe.gym.gym import Gym
 from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
-from fedswe.gym.settings import SCALES
+from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import Entry, SettingResult, Standing, ranked, results, standings
 from fedswe.gym.store import FILE
 from fedswe.gym.whole import whole_gym
@@ -36,9 +36,10 @@ def gyms_in(path: Path) -> list[Path]:
     return [folder for folder in found if (folder / FILE).is_file()]
 
 
-def gym_sections(path: Path) -> tuple[list[str], list[Section]]:
+def gym_sections(path: Path, imports: bool) -> tuple[list[str], list[Section]]:
     scale = SCALES[path.resolve().name]  # type: ignore[index]
-    gym = whole_gym(Gym(scale, [], rules_named(RULES[scale.name]), path.resolve().parent))
+    gym = Gym(scale, settings_of(scale), rules_named(RULES[scale.name]), path.resolve().parent)
+    gym = whole_gym(gym) if imports else gym  # with the rules of the user's own that are in the tables
     found = results(gym)
     require(found, f"{path} has no complete measurements: run fedswe gym --scale {scale.name}")
     rows = standings(ranked(found), gym.rules)

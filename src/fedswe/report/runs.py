@@ -120,7 +120,7 @@ class Scores:
         return found + [f"{title}: a seed of {listed(lost)} diverged."] * bool(lost)
 
 
-def run_sections(runs: Sequence[MeasuredRun]) -> tuple[list[str], list[Section]]:
+def run_sections(runs: Sequence[MeasuredRun], imports: bool) -> tuple[list[str], list[Section]]:
     """Sentences for the summary, and the sections on scores."""
     models, late = models_of(runs), [run.source for run in runs if is_unfinished(run)]
     summary = [facts_of(runs), *[f"Not finished: {listed(late)}."] * bool(late)]
@@ -136,18 +136,20 @@ def run_sections(runs: Sequence[MeasuredRun]) -> tuple[list[str], list[Section]]
     tail = f"{min(TAIL, max(run.rounds for run in runs)):g}"
     sections = [
         Section("Final scores", tables={f"{words(scores[0])}, mean over the last {tail} rounds": table}, note=_NOTE),
-        Section("Scores over the rounds", figures={"Scores": _curves(runs, scores, models, order)}),
+        Section("Scores over the rounds", figures={"Scores": _curves(runs, scores, models, order, imports)}),
     ]
     if others := [column for column in other_columns(runs) if column not in ("seconds", "simulated_seconds")]:
-        figure = _curves(runs, others[: 2 * _SCORES], models, order)
+        figure = _curves(runs, others[: 2 * _SCORES], models, order, imports)
         sections.append(Section("Other columns of the history", figures={"Other columns": figure}))
     return [*summary, *(sentence for of in every for sentence in of.sentences())], sections
 
 
-def _curves(runs: Sequence[MeasuredRun], scores: Sequence[str], models: Sequence[str], order: Sequence[str]) -> Figure:
-    """Over each x axis that all runs have."""
+def _curves(
+    runs: Sequence[MeasuredRun], scores: Sequence[str], models: Sequence[str], order: Sequence[str], imports: bool
+) -> Figure:
+    """Over each x axis that all runs have; bytes are those of the algorithm, which is imported for it."""
     tables = {}
-    for x in get_args(Abscissa):
+    for x in get_args(Abscissa) if imports else ("rounds", "seconds", "simulated"):
         try:
             _, name = abscissa(x, runs)
         except FedsweError:

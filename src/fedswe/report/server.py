@@ -59,12 +59,12 @@ class ReportServer(ThreadingHTTPServer):
             return self._page
 
     def _report(self) -> Report:
-        """About the directories, or what is in them."""
+        """About the directories, or what is in them; none of their code is run, since nobody asked for it."""
         known = [[root] if is_known(root) else sorted(filter(is_known, root.glob("*/"))) for root in self._roots]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that runs are not finished
-                return report_on([path for paths in known for path in paths])
+                return report_on([path for paths in known for path in paths], imports=False)
         except Exception as error:  # a file may be incomplete just now, and the next look finds it whole
             why = str(error) if isinstance(error, FedsweError) else first_line(error)
             return Report("Nothing to show yet", [f"Nothing is evaluated yet: {why}."])
