@@ -136,7 +136,7 @@ def _accuracy(
     found: dict[tuple[str, str], Floats] = {}
     for name, run in list(runs.items())[:_MODELS]:
         vectors = RunDirectory(Path(run.source)).models().vectors if run.sizes else {}
-        for model in set(vectors).intersection(run.models):
+        for model in (model for model in run.models if model in vectors):
             if vectors[model].shape == problem.start.shape and bool(vectors[model].isfinite().all()):
                 found[name, words(model)] = accuracy_by_client(problem, vectors[model])
     if not found:
