@@ -17,8 +17,8 @@ from fedswe.gym.standings import results, standings
 from fedswe.gym.store import FILE
 from fedswe.report import report_on
 from fedswe.report.page import to_html
-from fedswe.results.parquet import append, select
-from fedswe_paper.command import Machine, reproduce_command
+from fedswe.results.table import append, select
+from fedswe_paper.command import write_reports
 from fedswe_paper.selection import Selection
 from tests.gym.rows import row
 
@@ -80,7 +80,7 @@ def test_a_rule_that_is_not_there_is_left_out(gym):
 
 def test_claims_tables_and_curves_of_a_reproduction(tmp_path):
     (tmp_path / "small.parquet").symlink_to(STORED / "small.parquet")
-    reproduce_command(["main-table", "fig6", "claims"], Selection("small", "released"), Machine(), tmp_path, "report")
+    write_reports(["main-table", "fig6", "claims"], Selection("small", "released"), tmp_path)
     folder = tmp_path / "small-released"
     report = report_on([folder])
     (found,) = report.sections
