@@ -90,12 +90,9 @@ def _begun(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
 
 def _curves(runs: Sequence[MeasuredRun], models: Sequence[str], score: str, x: Abscissa, width: float) -> Chart:
     panels, facts = panels_of(runs, models, score, x), facts_of(runs)
-    if x == "bytes":
-        estimated = "; they are estimated from the reports in evaluated rounds" * ("estimated" in panels[0].x)
-        facts += f" Bytes count both directions{estimated}."
-    if x != "rounds" and any(len(np.asarray(series.seeds)) > 1 for panel in panels for series in panel.series):
-        facts += f" The {'times' if x == 'simulated' else x} are means over seeds."
-    if _any_diverged(runs, models, score):
+    facts += " Bytes count both directions." * (x == "bytes")
+    facts += f" The {'times' if x == 'simulated' else x} are means over seeds." * (x != "rounds")
+    if any(np.isinf(np.asarray(series.seeds)[:, -1]).any() for panel in panels for series in panel.series):
         facts += " A curve ends where one of its seeds diverged."
     return curves(panels, note=facts, width=width, y_range=late_range(panels))
 
@@ -103,31 +100,17 @@ def _curves(runs: Sequence[MeasuredRun], models: Sequence[str], score: str, x: A
 def _final(runs: Sequence[MeasuredRun], models: Sequence[str], score: str, width: float) -> Chart:
     """A row per name, the best first by the first model that has it; those that diverged last."""
     finals = {model: finals_of(groups, score, model) for model, groups in by_model(runs, models, score).items()}
-    sign = 1.0 if score.endswith("loss") else -1.0
-    worth: dict[str, float] = {}
-    for of in finals.values():
-        for name in of:
-            mean = float(np.mean(of[name].dropna()))
-            worth.setdefault(str(name), sign * mean if np.isfinite(mean) else np.inf)
-    rows = sorted(worth, key=worth.__getitem__)
-
-    def series(model: str, of: pd.DataFrame) -> Series:
-        seeds = [of[name].dropna().tolist() for name in of]
-        return Series.by_x(words(model) or "all", [rows.index(name) for name in of], seeds)
-
-    title = words(next(iter(finals))) if len(finals) == 1 else ""
-    panel = Panel(title, [series(*item) for item in finals.items()], "", y_name(score))
-    panel = replace(panel, log=is_log(score, [panel]))
+    means = pd.concat([of.mean() for of in finals.values()]) * (1.0 if score.endswith("loss") else -1.0)
+    worth = means[~means.index.duplicated()].replace(-np.inf, np.inf)
+    rows = worth.sort_values(kind="stable").index.tolist()
+    series = [
+        Series.by_x(
+            words(model) or "all", [rows.index(name) for name in of], [of[name].dropna().tolist() for name in of]
+        )
+        for model, of in finals.items()
+    ]
+    panel = Panel(words(next(iter(finals))) if len(finals) == 1 else "", series, "", y_name(score))
     facts = f"{facts_of(runs)} Scores are means over the last {min(TAIL, max(run.rounds for run in runs)):g} rounds."
-    if _any_diverged(runs, models, score):
+    if any(np.isinf(of).any(axis=None) for of in finals.values()):
         facts += " There is no mean where a seed diverged."
-    return dots(rows, panel, facts, width)
-
-
-def _any_diverged(runs: Sequence[MeasuredRun], models: Sequence[str], score: str) -> bool:
-    return any(
-        run.diverged(score, model)
-        for model, groups in by_model(runs, models, score).items()
-        for of in groups.values()
-        for run in of
-    )
+    return dots(rows, replace(panel, log=is_log(score, [panel])), facts, width)

@@ -22,7 +22,7 @@ from fedswe.experiment import configuration
 from fedswe.experiment.experiment import output_label
 from fedswe.plotting import Panel, Series, spread
 from fedswe.results.history import History, divergence
-from fedswe.results.table import has_diverged, headline, owner, tail_score
+from fedswe.results.table import final, headline, owner
 
 Config = dict[str, Any]
 Floats = npt.NDArray[np.float64]
@@ -66,27 +66,20 @@ class MeasuredRun:
         return [column.removeprefix(f"{model}_") for column in of]
 
     # of a score of a model, or of a column that belongs to no model (""), such as available ----------------------
-    def diverged(self, score: str, model: str) -> bool:
-        """By the rule of the table of a comparison; a run that has only begun has no mean over its last rounds."""
-        prefix, column = _columns(score, model)
-        if self.rounds <= 0:
-            return bool(divergence(self.history, prefix, self.models))
-        return has_diverged(self.history, prefix, column, self.models)
-
     def values(self, score: str, model: str) -> Floats:
         """At the evaluations; infinite where they are not finite, and from the first sign on that the run diverged."""
         prefix, column = _columns(score, model)
         values, rows = _drawable(self.history[column]), self.history.rows
-        if self.diverged(score, model):
+        lost = self.rounds > 0 and math.isinf(self.final(score, model))
+        if lost or divergence(self.history, prefix, self.models):
             signs = np.array([bool(divergence(History([rows[0], row]), prefix, self.models)) for row in rows])
             values[np.argmax(signs | ~np.isfinite(values)) :] = np.inf
         return np.where(np.isfinite(values), values, np.inf)
 
     def final(self, score: str, model: str) -> float:
         """The mean over the last rounds; infinite if the run diverged."""
-        if self.diverged(score, model):
-            return math.inf
-        value = float(_drawable(np.array(tail_score(self.history, _columns(score, model)[1]))))
+        prefix, column = _columns(score, model)
+        value = float(_drawable(np.array(final(self.history, column, prefix, self.models))))
         return value if math.isfinite(value) else math.inf
 
     def bytes_sent(self) -> Floats:
