@@ -83,10 +83,10 @@ def compare_command(
 
 def _report(place: Path) -> Path | None:
     """The page about a comparison; a comparison does not fail for it."""
-    from fedswe.report.write import write_report
+    from fedswe.report import write_report
 
     try:
-        return write_report([place])[0]
+        return write_report([place])
     except FedsweError as error:
         warn(f"there is no report: {error}")
         return None
