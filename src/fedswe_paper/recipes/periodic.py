@@ -10,7 +10,7 @@ import numpy as np
 from fedswe.plotting import Panel, Series, curves
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.charts import against_k
-from fedswe_paper.illustrations import illustration
+from fedswe_paper.illustrations import alternating_groups
 from fedswe_paper.measurements import Measurements, all_or_nan, summary
 from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.divergence import divergence_tables
@@ -67,7 +67,7 @@ def _consensus(selection: Selection, measured: Measurements) -> Page:
         series = [s for cell in cells for s in _curve(cell, measured, "consensus_clients")]
         panels.append(Panel(f"{dataset}, {dynamics}", series, r"$(1/m)\,\Sigma\,\|x_i - \bar{x}\|^2$", log=True))
     cells = _lines(sweep, _SETS)(selection)
-    charts = {"consensus": curves(panels, ordered=True), "dynamics": illustration("fig6-dynamics")}
+    charts = {"consensus": curves(panels, ordered=True), "dynamics": alternating_groups()}
     return Page(tables, charts, remarks(cells, measured))
 
 
