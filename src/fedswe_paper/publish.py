@@ -11,7 +11,7 @@ from fedswe_paper.selection import Selection
 
 
 def publish(recipe: Recipe, selection: Selection, measured: Measurements, out: Path) -> Path:
-    """RECIPE.md with its tables and figures, and .csv, .tex, .png, .svg beside it."""
+    """RECIPE.md with its tables and figures, and .csv, .png, .svg beside it."""
     folder = folder_of(selection, out)
     report = recipe.report(selection, measured)
     scale = f"scale {selection.scale_name} ({selection.scale.purpose})"
@@ -22,7 +22,6 @@ def publish(recipe: Recipe, selection: Selection, measured: Measurements, out: P
         page += [f"![{recipe.title}]({file}.png)", ""]
     if report.tables:
         page += [table.to_markdown() for table in report.tables]
-        write_whole(folder / f"{recipe.name}.tex", "\n".join(table.to_latex() for table in report.tables))
         write_whole(folder / f"{recipe.name}.csv", _joined([table.to_csv() for table in report.tables]))
     page += [f"- {note}" for note in report.notes]
     command = f"fedswe reproduce {recipe.name} --scale {selection.scale_name} --profile {selection.profile}"
