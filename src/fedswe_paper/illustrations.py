@@ -13,7 +13,7 @@ from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Floats
 from fedswe.plotting import BLUE, GREEN, GREY, RED, WIDTHS, Chart, Draw, format_axes, ordered_colors
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
-from fedswe_paper.recipe import Page, Recipe
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.theory_figures import figure_report
 
 if TYPE_CHECKING:

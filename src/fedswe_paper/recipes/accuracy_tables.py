@@ -13,8 +13,8 @@ from dataclasses import replace
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import EVERYWHERE, READINGS, TRIED
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.published import look_up
-from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import CONFERENCE, DATASETS, ROWS, STEADY, Selection
 from fedswe_paper.tables import Line, VerdictTable

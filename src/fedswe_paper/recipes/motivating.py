@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedswe.plotting import Panel, Series, bars
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements, all_or_nan
-from fedswe_paper.recipe import Page, Recipe
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.recipes.labels import remarks
 from fedswe_paper.selection import Selection
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements, regular
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.published import look_up
-from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import CONFERENCE, DATASETS, Selection
 from fedswe_paper.tables import Line, Measured, VerdictTable
