@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fedswe.datasets import DATASETS
-from fedswe.datasets.locate import folder_of, found
 from fedswe.engine.base import availability_of
 from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import populate
@@ -153,7 +152,7 @@ def test_a_cell_of_cifar10_has_the_clients_of_the_released_code(seed, source):
         if source == "generated":
             labels = LabelsOnly(labels=tuple(labels_of("cifar10", source).tolist()), alpha=experiment.task.alpha)
             experiment = replace(experiment, task=labels)
-        elif found(DATASETS["cifar10"], folder_of(DATASETS["cifar10"])) is None:
+        elif DATASETS["cifar10"].found(DATASETS["cifar10"].folder()) is None:
             pytest.skip("no cifar10 in $FEDSWE_DATA")
         problem, schedule = populate(experiment)
         sizes = problem.samples.sizes(np.arange(problem.m))
