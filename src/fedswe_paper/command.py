@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # imported when they are used: the help must not import torch
     from fedswe.grid.store import Cell
     from fedswe_paper.cell import PaperCell
     from fedswe_paper.measurements import Measurements
-    from fedswe_paper.recipe import Recipe
+    from fedswe_paper.publish import Recipe
     from fedswe_paper.results import CampaignStore
     from fedswe_paper.selection import Selection
 
