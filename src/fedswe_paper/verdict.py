@@ -35,7 +35,7 @@ class Finding:
         return (max if self.one_is_enough else min)(made, key=lambda margin: margin.excess)
 
 
-def at_least(needed: int, margins: Sequence[Margin | None], note: str = "") -> Finding | None:
+def at_least(needed: int, margins: Sequence[Margin | None], *notes: str) -> Finding | None:
     """So many of the margins must hold; None until all of them have been measured, unless one of them diverged."""
     known = tuple(margin for margin in margins if margin is not None)
     statuses: list[Status] = [margin.status for margin in known]
@@ -43,11 +43,11 @@ def at_least(needed: int, margins: Sequence[Margin | None], note: str = "") -> F
     if not known or (missing and "diverged, undecided" not in statuses):
         return None
     status = combined(statuses + ["undecided"] * missing, needed)
-    return Finding(status, known, note, one_is_enough=needed < len(margins))
+    return Finding(status, known, "; ".join(filter(None, notes)), one_is_enough=needed < len(margins))
 
 
-def every(margins: Sequence[Margin | None], note: str = "") -> Finding | None:
-    return at_least(len(margins), margins, note)
+def every(margins: Sequence[Margin | None], *notes: str) -> Finding | None:
+    return at_least(len(margins), margins, *notes)
 
 
 def both(one: Finding | None, other: Finding | None) -> Finding | None:
