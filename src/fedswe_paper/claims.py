@@ -16,14 +16,40 @@ from jinja2 import Template
 from fedswe.results.files import write_whole
 from fedswe_paper.cell import Dynamics
 from fedswe_paper.exact import exact_findings
-from fedswe_paper.margin import ENOUGH, STATUSES, Margin, accuracy, pooled, swing
+from fedswe_paper.margin import ENOUGH, STATUSES, Finding, Margin, Status, combined, pooled
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.predicates import MODELS, PREDICATES, Place
 from fedswe_paper.publish import folder_of
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import remarks, seeds_named
 from fedswe_paper.selection import DATASETS, Selection
-from fedswe_paper.verdict import Finding, Verdict, combined
+from fedswe_paper.statistics import accuracy, swing
+
+
+@dataclass(frozen=True)
+class Verdict:
+    status: Status
+    findings: tuple[Finding, ...] = ()
+    missing: tuple[str, ...] = ()  # the places not measured yet
+    somewhere: bool = False  # one place is enough
+
+    @property
+    def count(self) -> str:
+        """In how many places it was found to hold."""
+        held, all_places = sum(f.status == "holds" for f in self.findings), len(self.findings) + len(self.missing)
+        if self.findings and all(margin.exact for f in self.findings for margin in f.margins):  # no run was needed
+            return "exact" if held == all_places else f"exact, {held} of {all_places}"
+        rest = f" measured ({all_places} in all)" if self.missing else ""
+        return f"{held} of {len(self.findings)} places{rest}"
+
+    @property
+    def deciding(self) -> tuple[str, Margin] | None:
+        """The place and its margin: of those that made the status the one with the least to spare, as in a place."""
+        made = [finding for finding in self.findings if finding.status == self.status] or self.findings
+        if not made:
+            return None
+        finding = (max if self.somewhere else min)(made, key=lambda one: one.deciding.excess)
+        return finding.place, finding.deciding
 
 
 @dataclass(frozen=True)

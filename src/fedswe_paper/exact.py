@@ -20,10 +20,9 @@ from fedswe.theory.limits import ExpectedLimit, fedavg_active_limit, fedswe_limi
 from fedswe.theory.moments import NoisyQuadratics, mean_errors
 from fedswe.theory.speedup import rounds_needed
 from fedswe_paper.illustrations import base_probabilities
-from fedswe_paper.margin import Margin, exact
+from fedswe_paper.margin import Finding, Margin, every, exact
 from fedswe_paper.recipes.speedup import CLIENTS, FIXED_CLIENTS, FIXED_STEPS, SIGMA, SPREAD, STEPS
 from fedswe_paper.theory_figures import figure_report
-from fedswe_paper.verdict import Finding, every
 
 _FAR = 10.0  # of the 100 between the two optima; the paper gives no number
 _NEARLY = 0.05  # counts as 0; the paper gives no number

@@ -13,31 +13,14 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from fedswe_paper.cell import Dynamics, PaperCell
-from fedswe_paper.margin import (
-    Margin,
-    Numbers,
-    Statistic,
-    Unit,
-    accuracy,
-    alike,
-    arrival,
-    column_of,
-    margin,
-    peak,
-    second_half,
-    swing,
-    tail,
-)
+from fedswe_paper.margin import Finding, Margin, Numbers, Unit, alike, at_least, both, every, margin
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import slowdown
 from fedswe_paper.recipes.labels import label, seeds_named
 from fedswe_paper.recipes.periodic import BASELINES, sweep
-from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import AIDED, ROWS, Selection
-from fedswe_paper.verdict import Finding, at_least, both, every
+from fedswe_paper.statistics import Statistic, accuracy, arrival, growth, last_error, other_swings, peak, swing
 
 MODELS = {"client_mean": "client mean", "server": "server model"}  # in words
 GROUPS = {
@@ -51,19 +34,6 @@ GROUPS = {
     }.items()
 }
 _SLOWER = 1.5  # times the rounds: a significant slowdown; the paper gives no number
-
-
-def _last_error(run: FinishedRun) -> float:
-    """Logarithm of the mean consensus error over the last rounds."""
-    return math.log10(float(np.mean(tail(run, "consensus_clients"))))
-
-
-def _growth(run: FinishedRun) -> float:
-    """By how much the error of the last rounds exceeds that of the first tenth (or of the first evaluation)."""
-    rows = run.history.rows[1:]  # at the start all models are equal
-    until = max(run.history.last["round"] / 10, rows[0]["round"])
-    early = [row["consensus_clients"] for row in rows if row["round"] <= until]
-    return _last_error(run) - math.log10(float(np.mean(early)))
 
 
 @dataclass(frozen=True)
@@ -82,7 +52,7 @@ METRICS = {
     "train": Metric(partial(accuracy, part="train")),
     "peak": Metric(peak, "peak of {ours} minus that of {theirs}"),
     "swing": Metric(swing, "swing of {theirs} minus that of {ours}", -1.0),
-    "consensus error": Metric(lambda output: Statistic(_last_error), _ERROR, -1.0, "log10"),
+    "consensus error": Metric(lambda output: Statistic(last_error), _ERROR, -1.0, "log10"),
 }
 
 
@@ -147,9 +117,7 @@ class Place:
         for cell in same:
             finite = [run for run in self.measured.of(cell) if run.cell.seed in seeds and not run.diverged]
             if finite:
-                column = column_of(finite[0], self.output)
-                level = 100 * np.mean([np.std(second_half(run, column)) for run in finite])
-                phases = 100 * np.mean([np.std(tail(run, column)) for run in finite])
+                level, phases = other_swings(finite, self.output)
                 shown.append(f"{self.named(cell)} {level:.1f} and {phases:.1f}")
         about = "other swings, in one phase about the mean and over all phases of the last rounds"
         return f"{about} ({same[0].rounds} rounds, {seeds_named(seeds)}): {', '.join(shown)}" if shown else ""
@@ -180,68 +148,55 @@ def ahead(
 def mean_falls(place: Place, methods: str, name: str, steps: Sequence[Sequence[Any]]) -> Finding | None:
     """The mean over methods falls at each step from one value of a coordinate to another."""
 
-    def at(value: Any, cells: Sequence[PaperCell]) -> list[PaperCell]:
-        return [replace(cell, **{name: value}) for cell in cells]
+    def at(value: Any, cell: PaperCell) -> PaperCell:
+        return replace(cell, **{name: value})
 
-    cells, margins = place.cells(methods), []
-    values = dict.fromkeys(value for step in steps for value in step)
-    trained, note = place.training(
-        methods, [varied for cell in cells for value in values for varied in at(value, [cell])]
-    )
-    rows = [cell for cell in cells if all(set(at(value, [cell])) <= set(trained) for value in values)]
+    cells, values, margins = place.cells(methods), [value for step in steps for value in step], []
+    trained, note = place.training(methods, [at(value, cell) for cell in cells for value in values])
+    rows = [cell for cell in cells if {at(value, cell) for value in values} <= set(trained)]
     model = f"all at the {MODELS[place.output]}" if place.output else "each at its judged model"
     for step in steps if rows else ():
         a, b = (value if isinstance(value, str) else f"{name} {value:g}" for value in step)
-        terms = [
-            (sign / len(rows), cell) for sign, value in zip((1.0, -1.0), step, strict=True) for cell in at(value, rows)
-        ]
-        margins.append(
-            place.margin(f"{a} minus {b}, mean of {len(rows)} methods, {model}", accuracy(place.output), *terms)
-        )
+        terms = [(1 / len(rows), at(step[0], cell)) for cell in rows]
+        terms += [(-1 / len(rows), at(step[1], cell)) for cell in rows]
+        what = f"{a} minus {b}, mean of {len(rows)} methods, {model}"
+        margins.append(place.margin(what, accuracy(place.output), *terms))
     return every(margins, note)
 
 
 # Rounds to an accuracy ----------------------------------------------------------------------------------------
 def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _SLOWER) -> Finding | None:
-    """Each of ours needs at most so many times the rounds of each of theirs.
+    """Each of ours needs at most so many times the rounds of each of theirs, to one target or in the mean of several.
 
-    To the target of the scale; or of Table 7 to the last one, if FedSWE (k = 0) or FedAvg reaches it, or to the last
-    one that FedAvg reaches: the first ones are a matter of one or two evaluations.
+    To that of the scale; or of those of Table 7 to the last one, if FedSWE (k = 0) or FedAvg reaches it, to the last
+    one that FedAvg reaches (the first ones are a matter of one or two evaluations), or to all but the last, if FedAvg
+    reaches the first.
     """
     targets = slowdown.targets_of(place.dataset)
-    if target == "last reached by fedavg":
-        fractions = [each / 100 for each in targets if 0 < place.first_round("fedavg", each) < math.inf]
-    elif target == "last":
-        first = [place.first_round(method, targets[-1]) for method in ("fedswe", "fedavg")]
-        fractions = [targets[-1] / 100] if first != [math.inf, math.inf] else []
-    else:
-        fractions = [place.selection.scale.target]
-    if not fractions:
+    first = {each: place.first_round("fedavg", each) for each in targets}
+    goals: dict[str, Sequence[float]] = {
+        "of the scale": [100 * place.selection.scale.target],
+        "last": targets[-1:] if {first[targets[-1]], place.first_round("fedswe", targets[-1])} != {math.inf} else (),
+        "last reached by fedavg": [each for each in targets if 0 < first[each] < math.inf][-1:],
+        "all but the last": targets[:-1] if math.isfinite(first[targets[0]]) else (),
+    }
+    wanted = goals[target]
+    if not wanted:
         return None
     (rivals, note), margins = place.training(theirs), []
+    listed = ", ".join(f"{goal:g} %" for goal in wanted)
     times = "rounds" if within == 1 else f"{within:g} times the rounds"
-    for cell in place.cells(ours):
-        for rival in rivals:
-            what = f"to {100 * fractions[-1]:g} %: {times} of {place.named(rival)} minus those of {place.named(cell)}"
-            terms = (within, rival), (-1.0, cell)
-            margins.append(place.margin(what, place.arrival(fractions[-1]), *terms, unit="rounds"))
+    for a in place.cells(ours):
+        for b in rivals:
+            what = f"{'to' if len(wanted) == 1 else 'mean over'} {listed}: {times} of {place.named(b)}"
+            what += f" minus those of {place.named(a)}"
+            terms = [
+                (weight / len(wanted), place.numbers(cell, place.arrival(goal / 100)))
+                for weight, cell in ((within, b), (-1.0, a))
+                for goal in wanted
+            ]
+            margins.append(margin(what, terms, unit="rounds"))
     return every(margins, note)
-
-
-def lags_at_first(place: Place) -> Finding | None:
-    """FedSWE (k = 0) behind FedAvg in the mean over the first three of four targets."""
-    ours, theirs = place.cells("fedswe, fedavg")
-    targets = slowdown.targets_of(place.dataset)[:-1]
-    if not math.isfinite(place.first_round("fedavg", targets[0])):
-        return None
-    terms = [
-        (sign / len(targets), place.numbers(cell, place.arrival(target / 100)))
-        for sign, cell in ((1.0, ours), (-1.0, theirs))
-        for target in targets
-    ]
-    listed = ", ".join(f"{target} %" for target in targets)
-    what = f"mean over {listed}: rounds of {place.named(ours)} minus those of {place.named(theirs)}"
-    return every([margin(what, terms, unit="rounds")])
 
 
 def only_fedavg_all_never_arrives(place: Place, methods: str) -> Finding | None:
@@ -262,7 +217,7 @@ def consensus_error(place: Place, falls: bool, what: str) -> Finding | None:
     cells = [cell for cell in place.sweep() if (cell.k > 0) == falls]
     more: dict[str, Any] = {"unit": "log10", "eventually": falls}
     terms = [(-1.0 if falls else 1.0, cell) for cell in cells]
-    return every([place.margin(what.format(k=term[1].k), Statistic(_growth), term, **more) for term in terms])
+    return every([place.margin(what.format(k=term[1].k), Statistic(growth), term, **more) for term in terms])
 
 
 def falls_with_k(place: Place, metric: str) -> Finding | None:
@@ -352,11 +307,8 @@ def rounds_shrink_then_grow(place: Place) -> Finding | None:
     return every([fewer, more], f"rounds to {100 * target:.0f} %: {means}")
 
 
-PREDICATES: dict[str, Callable[..., Finding | None]] = {
-    predicate.__name__: predicate
-    for predicate in (
-        ahead, mean_falls, in_time, lags_at_first, only_fedavg_all_never_arrives, consensus_error, falls_with_k,
-        smoother_than_most, fluctuates_like_the_baselines, two_are_smooth_but_low, matches_the_peak_of_known,
-        accuracy_peaks_near_m, rounds_shrink_then_grow,
-    )
-}  # fmt: skip
+PREDICATES: dict[str, Callable[..., Finding | None]] = {predicate.__name__: predicate for predicate in (
+    ahead, mean_falls, in_time, only_fedavg_all_never_arrives, consensus_error, falls_with_k, smoother_than_most,
+    fluctuates_like_the_baselines, two_are_smooth_but_low, matches_the_peak_of_known, accuracy_peaks_near_m,
+    rounds_shrink_then_grow,
+)}  # fmt: skip

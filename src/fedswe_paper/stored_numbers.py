@@ -22,7 +22,6 @@ import numpy.typing as npt
 from fedswe.errors import FedsweError, require
 from fedswe.results.table import quantile
 from fedswe_paper.cell import BOUNDED, RATES, PaperCell
-from fedswe_paper.margin import swing
 from fedswe_paper.measurements import Measurements, first_round_of
 from fedswe_paper.published import look_up
 from fedswe_paper.readings import READINGS
@@ -31,6 +30,7 @@ from fedswe_paper.recipes.slowdown import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import PERIODIC, STEADY, Selection
+from fedswe_paper.statistics import swing
 
 _OUTPUTS = ("server", "client_mean", "augmented_mean", "ema")
 _REPEATED = {"bounded": BOUNDED, "finer": FINER}
