@@ -186,17 +186,10 @@ def margin(
     seeds = sorted(set.intersection(*(set(of.values) for of in rows)))
     if not seeds:
         return None
-    sums: list[float] = []
-    beyond: set[Beyond] = set()
-    for seed in seeds:
-        total = 0.0
-        for weight, of in zip(weights, rows, strict=True):
-            value = of.values[seed]
-            if math.isinf(value):
-                beyond.add("at least" if weight > 0 else "at most")
-                value = of.longest
-            total += weight * value
-        sums.append(total)
+    weighed = list(zip(weights, rows, strict=True))
+    never = {weight > 0 for weight, of in weighed for seed in seeds if math.isinf(of.values[seed])}
+    beyond: Beyond = "unknown" if len(never) > 1 else "at least" if True in never else "at most" if never else ""
+    sums = [sum(w * (of.longest if math.isinf(x := of.values[seed]) else x) for w, of in weighed) for seed in seeds]
     size = math.sqrt(sum(weight**2 for weight in weights))
     grain = max(of.statistic.resolution for of in rows) * size / math.sqrt(12)  # of a number rounded to this resolution
     if len(seeds) >= ENOUGH:
@@ -214,7 +207,7 @@ def margin(
         tuple(seeds),
         threshold,
         unit,
-        "" if not beyond else beyond.pop() if len(beyond) == 1 else "unknown",
+        beyond,
         max(of.longest for of in rows),
         max(of.of_paper for of in rows),
         phase,
