@@ -1,17 +1,13 @@
 """The report on a gym has the numbers of its leaderboard."""
 
-import io
-
-import pandas as pd
 import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.gym.gym import Gym
-from fedswe.gym.measured import to_csv
+from fedswe.gym.measurements import FILE, as_texts
 from fedswe.gym.rules import rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import results, standings
-from fedswe.gym.store import FILE
 from fedswe.report.build import report_on
 from fedswe.report.charts import Curves, Intervals
 from fedswe.results.table import append, select
@@ -39,8 +35,7 @@ def gym(tmp_path):
             for seed in scale.seeds
             for output in ("server", "client_mean", "ema", "ema_client_mean")
         ]  # fmt: skip
-        texts = pd.read_csv(io.StringIO(to_csv(rows)), dtype=str, keep_default_na=False)
-        append(tmp_path / "ci" / FILE, texts.assign(setting=setting.name), KEY)
+        append(tmp_path / "ci" / FILE, as_texts(rows).assign(setting=setting.name), KEY)
     return found
 
 

@@ -98,9 +98,9 @@ def _words(text: str) -> list[str]:
 
 def _publish(gym: Gym, as_json: bool) -> None:
     """The page has all rules and settings that are measured, whatever part this command has run."""
+    from fedswe.gym.gym import whole_gym
     from fedswe.gym.page import markdown, to_json
     from fedswe.gym.standings import labels, results
-    from fedswe.gym.whole import whole_gym
     from fedswe.results.files import write_whole
 
     gym.publish()

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from fedswe.core.footprint import in_d
 from fedswe.errors import require
-from fedswe.gym.gym import Gym
+from fedswe.gym.gym import Gym, whole_gym
+from fedswe.gym.measurements import FILE
 from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
 from fedswe.gym.settings import SCALES
 from fedswe.gym.standings import Entry, SettingResult, Standing, labels, ranked, results, standings
-from fedswe.gym.store import FILE
-from fedswe.gym.whole import whole_gym
 from fedswe.plotting import Panel, Series
 from fedswe.report.blocks import Block, Section, Table, listed, name_in_text
 from fedswe.report.charts import Curves, Intervals, Key, Switch, View
