@@ -6,8 +6,7 @@ import pytest
 
 from fedswe.core.transforms import Momentum
 from fedswe.experiment.configuration import load
-from fedswe.gym.advice import FEATURES, advise, distance, features, features_of
-from fedswe.gym.settings import SCALES, Setting
+from fedswe.gym.advice import advise, features
 from tests.algorithms import ALGORITHMS
 
 
@@ -81,10 +80,3 @@ def test_without_measurements_there_is_no_advice(monkeypatch):
     monkeypatch.setattr("fedswe.gym.advice.stored", lambda: None)
     assert advise(values()) is None
     assert advise(values(), {"recommended": "mine", "settings": []}) is None
-
-
-def test_features_of_a_setting_are_those_of_its_description():
-    found = features_of(Setting(SCALES["ci"], "digits", "turns"))
-    assert found.keys() == FEATURES.keys()
-    assert distance(found, found) == 0
-    assert found["autocorrelation after one round"] != 0

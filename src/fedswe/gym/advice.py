@@ -11,20 +11,15 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from fedswe.analysis.description import Described, describe
-from fedswe.availability.statistics import Record, Runs
 from fedswe.comparison.labels import parse_label
-from fedswe.experiment.experiment import output_label, populate
+from fedswe.experiment.experiment import output_label
 from fedswe.gym.rules import OUTPUTS
-from fedswe.gym.settings import GRADIENT_BOUND, Setting
+from fedswe.gym.settings import GRADIENT_BOUND
 
 Values = Mapping[str, Any]  # of a description
-FILE = "summary.json"  # beside this module, written by summary.py: the measurements of the gym at small scale
+FILE = "summary.json"  # beside this module: what is needed of the measurements of the gym at small scale
 # The smallest worst-case regret of the full gym, see docs/which-rule.md.
 RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
-
-
-_ROUNDS = 1000
 
 
 @dataclass(frozen=True)
@@ -49,17 +44,6 @@ def features(values: Values) -> dict[str, float]:
     """Of a description; 0 where a statistic is not known."""
     found = {name: float(feature.of(values)) for name, feature in FEATURES.items()}
     return {name: value if math.isfinite(value) else 0.0 for name, value in found.items()}
-
-
-def features_of(setting: Setting) -> dict[str, float]:
-    """Of a setting of the gym: of the clients of its first seed, in as many rounds as a log of a week has.
-
-    In the rounds of a run of the small scale, clients that come rarely would look like some that never come.
-    """
-    experiment = setting.experiment({"algorithm": {"name": "fedavg"}}, 1.0, setting.scale.seeds[0], ("server",))
-    problem, schedule = populate(experiment)
-    record = Record(Runs.drawn(schedule.sample, problem.m, _ROUNDS), None, None)
-    return features(describe(Described(setting.name, record)).values)
 
 
 def distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:

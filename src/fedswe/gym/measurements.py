@@ -109,8 +109,9 @@ def from_texts(texts: pd.DataFrame, where: object) -> list[Measured]:
     try:
         return _ROWS.validate_python(texts.astype(object).to_dict("records"))
     except ValidationError as error:
-        (_, column, *_), reason = (error.errors()[0][key] for key in ("loc", "msg"))
-        raise FedsweError(f"{where} is damaged ({column}: {reason}): delete it to measure again") from None
+        first = error.errors()[0]
+        reason = f"{first['loc'][1]}: {first['msg']}"
+        raise FedsweError(f"{where} is damaged ({reason}): delete it to measure again") from None
 
 
 _ROWS = TypeAdapter(list[Measured])

@@ -119,49 +119,30 @@ def _interval(value: Interval, digits: int = 2) -> str:
 
 
 def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]) -> dict[str, Any]:
-    return {
-        "scale": scale.name,
-        "seeds": list(scale.seeds),
-        "standings": [
-            {
-                "rule": row.rule.label,
-                "worst_regret": _finite(row.worst[1].mean) if row.worst else None,
-                "worst_setting": row.worst[0] if row.worst else None,
-                "mean_regret": _finite(row.mean),
-                "failed": list(row.failed),
-                "missing": list(row.missing),
-            }
-            for row in standings(ranked(found), rules)
-        ],
-        "settings": [
-            {
-                "setting": result.setting.name,
-                "task": result.setting.task,
-                "availability": result.setting.availability,
-                "best": result.best.rule.label,
-                "rules": [entry_json(result, e) for e in result.chosen.values()],
-            }
-            for result in found
-        ],
-    }
+    """The same numbers as plain values; NaN where there is none."""
+    ranks = []
+    for row in standings(ranked(found), rules):
+        setting, regret = row.worst or (None, Interval(math.nan, math.nan))
+        ranks.append({
+            "rule": row.rule.label, "worst_regret": round(regret.mean, 4), "worst_setting": setting,
+            "mean_regret": round(row.mean, 4), "failed": row.failed, "missing": row.missing,
+        })  # fmt: skip
+    settings = [
+        {
+            "setting": result.setting.name, "task": result.setting.task, "availability": result.setting.availability,
+            "best": result.best.rule.label, "rules": [entry_json(result, e) for e in result.chosen.values()],
+        }
+        for result in found
+    ]  # fmt: skip
+    return {"scale": scale.name, "seeds": scale.seeds, "standings": ranks, "settings": settings}
 
 
 def entry_json(result: SettingResult, e: Entry) -> dict[str, Any]:
     """A rule in a setting, at its own best served model."""
-    regret = result.regret(e)
+    regret, others = result.regret(e), result.by_output[e.rule.label].items()
     return {
-        "rule": e.rule.label,
-        "output": e.output,
-        "rate": e.rate,
-        "edge": e.edge,
-        "trials": e.trials,
-        "test": [round(value, 3) for value in e.test],
-        "held_out": round(e.held_out, 3),
-        "regret": _finite(regret.mean),
-        "regret_half_width": _finite(regret.half),
-        "by_output": {o: [round(v, 3) for v in x.test] for o, x in result.by_output[e.rule.label].items()},
-    }
-
-
-def _finite(value: float) -> float | None:
-    return round(value, 4) if math.isfinite(value) else None
+        "rule": e.rule.label, "output": e.output, "rate": e.rate, "edge": e.edge, "trials": e.trials,
+        "test": [round(value, 3) for value in e.test], "held_out": round(e.held_out, 3),
+        "regret": round(regret.mean, 4), "regret_half_width": round(regret.half, 4),
+        "by_output": {output: [round(v, 3) for v in other.test] for output, other in others},
+    }  # fmt: skip
