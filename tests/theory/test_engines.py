@@ -6,9 +6,10 @@ import pytest
 from fedswe.algorithms import FedAvg, FedAvgAll, FedSWE
 from fedswe.availability.mask import Rows
 from fedswe.core.local import Local
-from fedswe.engine import ENGINES, BatchedEngine
+from fedswe.engine.batched import BatchedEngine
 from fedswe.tasks import Quadratic
 from tests import problems
+from tests.problems import ENGINES
 
 
 @pytest.mark.parametrize("kind", ENGINES)

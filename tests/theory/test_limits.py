@@ -11,7 +11,6 @@ import torch
 
 from fedswe.availability.schedule import Bernoulli
 from fedswe.core.local import Local
-from fedswe.engine import ENGINES
 from fedswe.errors import FedsweError
 from fedswe.tasks.quadratic import QuadraticProblem
 from fedswe.theory.limits import (
@@ -25,6 +24,7 @@ from fedswe.theory.limits import (
     visit_step,
 )
 from tests.algorithms import ALGORITHMS
+from tests.problems import ENGINES
 
 FloatArray = npt.NDArray[np.float64]
 

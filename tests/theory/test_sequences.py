@@ -10,7 +10,6 @@ import torch
 from fedswe import Experiment, FedsweError, Record, resume, run
 from fedswe.algorithms import FedAvg, FedAWE, FedSWE
 from fedswe.core.local import Local
-from fedswe.engine import ENGINES
 from fedswe.engine.columns import Auxiliary, Consensus, auxiliary
 from fedswe.experiment.configuration import dump, load, load_text
 from fedswe.theory.sequences import (
@@ -19,6 +18,7 @@ from fedswe.theory.sequences import (
     auxiliary_models,
 )
 from tests import problems
+from tests.problems import ENGINES
 from tests.theory.definitions import auxiliary_innovation, mixing_matrix
 
 CONSTANT = Local(steps=4, batch_size=8, lr=0.05, schedule="constant")

@@ -10,7 +10,7 @@ from scipy.stats import beta
 
 from fedswe.core.local import Local
 from fedswe.core.transforms import Momentum
-from fedswe.engine import BatchedEngine
+from fedswe.engine.batched import BatchedEngine
 from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
 from fedswe.theory import step_shares

@@ -13,7 +13,7 @@ import torch
 from fedswe.analysis.report import Report, Rows, general, interval, or_else, short
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
-from fedswe.engine import Engine
+from fedswe.engine.base import Engine
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.experiment import assemble
 from fedswe.plotting import BLUE, GREEN, GREY, ORANGE, RED, count_axis, format_axes, message, reference_line

@@ -8,7 +8,7 @@ from typing import Any
 from fedswe import registry
 from fedswe.experiment.configuration import DEFAULT, PLAIN
 from fedswe.experiment.experiment import Experiment
-from fedswe.kinds import KINDS
+from fedswe.registry import KINDS
 
 _PLAIN_VALUES = (bool, int, float, str, list, tuple)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from fedswe.errors import FedsweError
+from fedswe.experiment.configuration import recorded
 from fedswe.experiment.runner import Runner, advance, threads_of
 from fedswe.grid.cell import Cell
 from fedswe.grid.store import Store
 from fedswe.results.provenance import provenance
-from fedswe.sources import recorded
 
 RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
 

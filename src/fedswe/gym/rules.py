@@ -15,8 +15,7 @@ from fedswe import registry
 from fedswe.comparison.labels import file_name, parse_label
 from fedswe.core.footprint import Footprint, footprint
 from fedswe.errors import require
-from fedswe.experiment.configuration import experiment, override
-from fedswe.sources import sources
+from fedswe.experiment.configuration import experiment, override, sources
 
 _FILE = tomllib.loads(files("fedswe.gym").joinpath("rules.toml").read_text("utf-8"))
 OUTPUTS: tuple[str, ...] = tuple(_FILE["outputs"])  # the served models that every rule may choose among

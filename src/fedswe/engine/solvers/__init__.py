@@ -31,9 +31,6 @@ class Solver(Protocol):
     def scores(self, problem: Problem, x: Vector) -> dict[str, float] | None:
         """The problem's scores of a model; None if it has no faster way than the next solver."""
 
-    def needs(self, problem: Problem, local: Local, clients: int) -> int | None:
-        """Bytes on the device to train so many clients and score a model; None if that is not known."""
-
 
 # From the fastest to the one that trains everything. Imported when asked for: the first needs Triton.
 _OWN = ("fedswe.engine.solvers.fused_cnn", "fedswe.engine.solvers.cuda_graph", "fedswe.engine.solvers.stacked")
@@ -54,7 +51,7 @@ def _loaded(entry: EntryPoint) -> Solver:
         raise FedsweError(
             f"solver {entry.name}: cannot import {entry.value} ({type(error).__name__}: {error})"
         ) from None
-    missing = [name for name in ("suits", "train", "scores", "needs") if not callable(getattr(solver, name, None))]
+    missing = [name for name in ("suits", "train", "scores") if not callable(getattr(solver, name, None))]
     require(not missing, f"solver {entry.name}: {entry.value} has no function {', '.join(missing)}")
     return cast(Solver, solver)
 

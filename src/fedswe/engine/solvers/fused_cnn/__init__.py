@@ -6,7 +6,7 @@ for CUDA, so they are imported when a GPU is in use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from fedswe.core.local import Local
     from fedswe.engine.work import Stack
     from fedswe.tasks.problem import Problem
-    from fedswe.tasks.supervised_problem import SupervisedProblem
 
 
 def _on_gpu(x: torch.Tensor) -> bool:
@@ -41,10 +40,3 @@ def scores(problem: Problem, x: torch.Tensor) -> dict[str, float] | None:
     from fedswe.engine.solvers.fused_cnn import forward
 
     return forward.scores(problem, x)
-
-
-def needs(problem: Problem, local: Local, clients: int) -> int | None:
-    from fedswe.engine.solvers.fused_cnn import forward, solver
-
-    known = cast("SupervisedProblem", problem)  # as `suits` has found
-    return solver.needs(known, local, clients) + forward.needs(known)

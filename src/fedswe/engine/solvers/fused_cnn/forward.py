@@ -58,14 +58,6 @@ def scores(problem: Problem, x: torch.Tensor) -> dict[str, float] | None:
     return None
 
 
-def needs(problem: SupervisedProblem) -> int:
-    """Bytes of the buffers, counted on a device that allocates nothing."""
-    dense = dense_part(problem.network.module)
-    assert dense is not None
-    held = vars(Forward(dense[0], AT_A_TIME["cuda"], "tf32", torch.device("meta"))).values()
-    return sum(x.nbytes for x in held if isinstance(x, torch.Tensor))
-
-
 @lru_cache(maxsize=2)
 def _forward(widths: tuple[int, ...], device: torch.device) -> Forward:
     """In tf32: scores need no more digits."""

@@ -38,18 +38,6 @@ def knows(problem: Problem) -> bool:
     return labels and dense_part(problem.network.module) is not None
 
 
-def needs(problem: SupervisedProblem, local: Local, clients: int) -> int:
-    """Bytes for so many clients: the solver's buffers, counted on a device that allocates nothing, and its scratch."""
-    dense = dense_part(problem.network.module)
-    assert dense is not None
-    assert problem.data is not None
-    images = torch.empty_like(problem.data.x_train, device="meta")
-    cnn = FusedCnn(images, dense[0], _CHUNK, _room(local.batch_size), local.steps, local.precision)
-    held = [*vars(cnn).values(), *vars(cnn.phase).values()]
-    kept = sum(x.nbytes for x in held if isinstance(x, torch.Tensor))
-    return kept + cnn.scratch(min(clients, _CHUNK))
-
-
 def dense_part(module: nn.Module) -> tuple[tuple[int, ...], float] | None:
     """The widths of the dense layers and the dropout before each, if this is one of the paper's CNNs, else None."""
     if type(module) is not nn.Sequential:  # another module may do more than call its layers in turn
