@@ -74,9 +74,3 @@ def test_the_words_of_the_advice_can_be_given_to_a_shell():
 
 def test_what_is_far_is_said_to_be_far():
     assert "take this with care" in " ".join(advise(values(0.001, 0.9, 0.99, 0.8, 2000, 60), SUMMARY).sentences())
-
-
-def test_without_measurements_there_is_no_advice(monkeypatch):
-    monkeypatch.setattr("fedswe.gym.advice.stored", lambda: None)
-    assert advise(values()) is None
-    assert advise(values(), {"recommended": "mine", "settings": []}) is None

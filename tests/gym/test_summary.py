@@ -13,7 +13,7 @@ from fedswe.analysis.description import Described, describe
 from fedswe.analysis.report import plain
 from fedswe.availability.statistics import Record, Runs
 from fedswe.experiment.experiment import populate
-from fedswe.gym.advice import FEATURES, FILE, RECOMMENDED, distance, features, stored
+from fedswe.gym.advice import FEATURES, RECOMMENDED, distance, features, stored
 from fedswe.gym.gym import Gym
 from fedswe.gym.page import entry_json
 from fedswe.gym.rules import RULES, rules_named
@@ -95,4 +95,4 @@ def test_features_of_a_setting_are_those_of_its_description():
 
 if __name__ == "__main__":
     text = json.dumps(summary(measured()), indent=1)
-    Path(fedswe.gym.__file__).with_name(FILE).write_text(text + "\n")
+    Path(fedswe.gym.__file__).with_name("summary.json").write_text(text + "\n")

@@ -64,6 +64,7 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
     history, models, found = directory.history(), directory.models(), client_facts(experiment)
     curve, last = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0], history.last
     timed = "simulated_seconds" in last
+    notes: dict[str, Any] = {name: str(cell.notes[name]) for name in ("rule", "settings", "source", "arithmetic")}
     rows = []
     for output, x in models.vectors.items():
         held_out, test = (
@@ -72,20 +73,16 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
         lost = bool(divergence(history, f"{output}_", models.vectors)) or not math.isfinite(held_out + test)
         rows.append(
             Measured(
-                rule=str(cell.notes["rule"]),
                 rate=experiment.local.lr,
                 seed=experiment.seed,
                 output=output,
                 held_out=held_out,
                 test=test,
                 diverged=lost,
-                **found.summary(None if lost else accuracy_by_client(found.problem, x)),
+                **notes | found.summary(None if lost else accuracy_by_client(found.problem, x)),
                 reports=int(last["total_reported"]) if timed else found.reports(experiment.algorithm.seats()),
                 curve=tuple(round(row[f"{output}_test_accuracy"], 4) for row in curve),
                 rounds=tuple(int(row["round"]) for row in curve),
-                settings=str(cell.notes["settings"]),
-                source=str(cell.notes["source"]),
-                arithmetic=str(cell.notes["arithmetic"]),
                 seconds=tuple(row["simulated_seconds"] for row in curve) if timed else (),
                 wasted=last["wasted_seconds"] / last["work_seconds"] if timed and last["work_seconds"] else math.nan,
             )
