@@ -80,10 +80,8 @@ def availability_command(
         return
     report = describe(given, confidence)
     found = advise(report.values)  # what the gym says about the availability that is most alike
-    if found is not None:
-        values = {**report.values, "advice": asdict(found)}
-        report = replace(report, values=values, notes=[*report.notes, *found.sentences()])
-    deliver(report, as_json, plot)
+    values = {**report.values, "advice": asdict(found)}
+    deliver(replace(report, values=values, notes=[*report.notes, *found.sentences()]), as_json, plot)
 
 
 def _fit(given: Described, round_seconds: float, out: Path, trace: Path, as_json: bool) -> None:

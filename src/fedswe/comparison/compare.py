@@ -21,7 +21,7 @@ from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, experiment, override
 from fedswe.experiment.experiment import Experiment, assemble, populate
 from fedswe.grid.runner import Executor, Watch, run_cells
-from fedswe.grid.store import Cell, RunStore
+from fedswe.grid.store import Cell, RunStore, Store
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
 from fedswe.results.table import has_diverged, more_is_better, tail_score
@@ -223,12 +223,16 @@ class _Plan:
 
 
 def _run_all(cells: Mapping[Run, Cell], store: RunStore, workers: Executor, watch: Watch | None) -> Histories:
-    """Run the cells, and wait for those that another process runs."""
-    run_cells(list(cells.values()), store, workers, watch)
-    while not all(store.finished(cell) for cell in cells.values()):
-        time.sleep(0.5)
-        run_cells(list(cells.values()), store, workers, watch)
+    run_to_end(list(cells.values()), store, workers, watch)
     return {key: store.history(cell) for key, cell in cells.items()}
+
+
+def run_to_end(cells: Sequence[Cell], store: Store, workers: Executor, watch: Watch | None) -> None:
+    """Run the cells, and wait for those that another process runs."""
+    run_cells(cells, store, workers, watch)
+    while not all(store.finished(cell) for cell in cells):
+        time.sleep(0.5)
+        run_cells(cells, store, workers, watch)
 
 
 def _cell(label: str, experiment: Experiment, rate: float, seed: int) -> Cell:
