@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.core import in_memory, keys
-from fedswe.core.content_digest import digest
+from fedswe.core.in_memory import digest
 from fedswe.errors import FedsweError, require
 from fedswe.tasks.data_set import DataSet
 from fedswe.tasks.partition import Indices, Partition, Parts, clients_by_group, divide, realised_shares
