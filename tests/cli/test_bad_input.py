@@ -215,12 +215,12 @@ def npz(tmp_path, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x_train": np.full((40, 4, 4), np.nan)}, "x_train holds NaN or infinity"),
+        ({"x_train": np.full((40, 4, 4), np.nan)}, "x_train and y_train: the inputs hold NaN or infinity (sample 0)"),
         ({"y_test": None}, "has no array y_test"),
-        ({"y_train": np.arange(39) % 3}, "must hold one label per sample (40)"),
-        ({"y_train": np.full(40, 0.5)}, "integers from 0"),
-        ({"x_test": np.ones((9, 5, 5))}, "x_test (1, 5, 5)"),
-        ({"x_train": np.array(["a"] * 40).reshape(40, 1)}, "must hold numbers"),
+        ({"y_train": np.arange(39) % 3}, "x_train and y_train has 40 inputs for 39 targets"),
+        ({"y_train": np.full(40, 0.5), "y_test": np.full(9, 0.5)}, "integers from 0"),
+        ({"x_test": np.ones((9, 5, 5))}, "x_test and y_test: inputs of shape [5, 5]"),
+        ({"x_train": np.array(["a"] * 40).reshape(40, 1)}, "must be numbers"),
         ({"x_train": np.array([object()] * 40, dtype=object)}, "cannot be read as .npz"),
     ],
 )

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from fedswe.datasets import DATASETS
-from fedswe.datasets.locate import folder_of, found
 from tests.cli.command import fedswe as command
 from tests.cli.command import process
 from tests.datasets import official_files
@@ -146,8 +145,8 @@ class Quiet(SimpleHTTPRequestHandler):
 
 def test_fetch_the_real_files_from_a_mirror(tmp_path, monkeypatch, fedswe):
     dataset = DATASETS["fashion_mnist"]
-    folder = folder_of(dataset).absolute()
-    if found(dataset, folder) is not dataset.forms[0]:
+    folder = dataset.folder().absolute()
+    if dataset.found(folder) is not dataset.forms[0]:
         pytest.skip("no fashion_mnist in $FEDSWE_DATA")
     monkeypatch.setenv("FEDSWE_DATA", str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as http:
@@ -168,7 +167,7 @@ def test_fetch_the_real_files_from_a_mirror(tmp_path, monkeypatch, fedswe):
 
 def test_softmax_learns_the_real_fashion_mnist(tmp_path, fedswe):
     dataset = DATASETS["fashion_mnist"]
-    if not found(dataset, folder_of(dataset)):
+    if not dataset.found(dataset.folder()):
         pytest.skip("no fashion_mnist in $FEDSWE_DATA")
     words = ["task.name=fashion_mnist", "rounds=30", "local.lr=0.05", "algorithm.name=fedavg", "task.alpha=1"]
     code, _, err = fedswe("run", *words, "--out", Path(tmp_path) / "run")

@@ -67,7 +67,8 @@ def test_a_setting_with_a_clock_has_seconds_and_wasted_time(monkeypatch, tmp_pat
     log = "\n".join(f"{i},{300 + 900 * j + 50 * i},{900 * (j + 1) + 40 * i}" for i in range(20) for j in range(40))
     (tmp_path / "flash300_charging.csv").write_text("client,start,end\n" + log + "\n")
     monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path))
-    scale = replace(SCALES["small"], tasks=SCALES["ci"].tasks, rounds=8, period=4, evaluations=4)
+    evaluate = {"every": 2, "tail": 4, "tail_every": 1, "ema_decay": 0.97}
+    scale = replace(SCALES["small"], tasks=SCALES["ci"].tasks, rounds=8, evaluate=evaluate)
     setting = Setting(scale, "digits", "flash-seconds")
     experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server",))
     with pytest.warns(UserWarning, match="estimates"):
@@ -111,7 +112,7 @@ def test_a_damaged_table_is_one_line(damage):
 
 
 def test_a_trace_is_known_by_its_content_wherever_it_is(monkeypatch, tmp_path):
-    setting = Setting(replace(SCALES["ci"], availabilities=("fedscale",)), "digits", "fedscale")
+    setting = Setting(replace(SCALES["ci"], availabilities={"fedscale": {}}), "digits", "fedscale")
     digests = []
     for name, end in (("a", 9), ("b", 9), ("c", 8)):
         (tmp_path / name).mkdir()

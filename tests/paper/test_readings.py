@@ -9,9 +9,8 @@ from fedswe.grid.local import InProcess
 from fedswe.grid.runner import run_cells
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.profile import PROFILES
+from fedswe_paper.profile import PROFILES, READINGS
 from fedswe_paper.published import look_up
-from fedswe_paper.readings import READINGS
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import label
 from fedswe_paper.results import CampaignStore

@@ -14,7 +14,7 @@ from fedswe.gym.standings import results, standings
 from fedswe.gym.store import FILE
 from fedswe.report.build import report_on
 from fedswe.report.charts import Curves, Intervals
-from fedswe.results.parquet import append, select
+from fedswe.results.table import append, select
 from tests.gym.rows import row
 
 KEY = ["setting", "rule", "rate", "seed"]

@@ -7,9 +7,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedswe.core import keys
-from fedswe.tasks.augment import Augment, draw
-from fedswe.tasks.dropout import kept
-from fedswe.tasks.network import Network
+from fedswe.tasks.batches import Augment, Augmentation
+from fedswe.tasks.network import Network, kept
 from fedswe.tasks.networks import NETWORKS
 from tests import problems
 
@@ -24,7 +23,7 @@ def test_a_crop_is_a_window_of_the_padded_image():
 
 
 def test_offsets_and_flips_are_uniform():
-    change = draw(keys.bits(3, "augmentation", torch.arange(200), 5), 10, 128, crop=4, flip=True)
+    change = Augmentation(4, True).draw(keys.bits(3, "augmentation", torch.arange(200), 5), 10, 128)
     assert change.shift_y.shape == (200, 10, 128)
     for part, values in ((change.shift_y, 9), (change.shift_x, 9), (change.flip, 2)):
         counts = np.unique(part.numpy(), return_counts=True)[1]

@@ -46,9 +46,9 @@ def test_pool_is_the_mean_of_squares_and_samples_a_subset(files):
 
 @pytest.mark.filterwarnings("ignore")
 def test_mistakes(files):
-    with pytest.raises(FedsweError, match="samples must be 0"):
+    with pytest.raises(FedsweError, match="samples must be"):
         FashionMnist(samples=-1)
-    with pytest.raises(FedsweError, match="pool must be at least 1"):
+    with pytest.raises(FedsweError, match="pool must be"):
         FashionMnist(pool=0)
     with pytest.raises(FedsweError, match=r"task\.pool must be at most 28"):
         FashionMnist(root=str(files[0]), pool=29).load()

@@ -17,7 +17,7 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import Experiment, populate
 from fedswe.tasks import Digits, Npz, Quadratic
-from fedswe.tasks.augment import Augment, Augmentation, draw
+from fedswe.tasks.batches import Augment, Augmentation
 from fedswe.tasks.data_set import DataSet, resident
 from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 from fedswe.tasks.partition import dirichlet_shares, grouped_shares, partition, realised_shares, two_groups
@@ -119,7 +119,7 @@ def test_held_out_samples_are_scored_apart():
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.0, float("nan")])
 def test_hold_out_is_a_fraction(fraction):
-    with pytest.raises(FedsweError, match="hold_out must be a fraction"):
+    with pytest.raises(FedsweError, match="hold_out must be"):
         Digits(hold_out=fraction)
 
 
@@ -136,13 +136,6 @@ def test_one_change_per_batch():
         assert len(counts) == values
         expected = part[:, :, 0].numel() / values
         assert abs(counts - expected).max() < 5 * expected**0.5
-
-
-def test_one_change_per_image_is_the_plain_draw():
-    names = keys.bits(3, "augmentation", torch.arange(3), 5)
-    mine, plain = Augmentation(2, True).draw(names, 4, 8), draw(names, 4, 8, 2, True)
-    for name in ("shift_y", "shift_x", "flip"):
-        assert torch.equal(getattr(mine, name), getattr(plain, name))
 
 
 def test_the_unit_of_augmentation_reaches_the_batches():
@@ -195,7 +188,7 @@ def test_a_label_that_is_no_class_is_refused(label, tmp_path):
     x, y = np.zeros((8, 2)), np.array([0, 1] * 4, dtype=np.asarray(label).dtype)
     y[3] = label
     np.savez(tmp_path / "labels.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    with pytest.raises(FedsweError, match="y_train must hold the numbers of classes"):
+    with pytest.raises(FedsweError, match=r"one class per sample|NaN or infinity"):
         Npz(file=str(tmp_path / "labels.npz"), clients=2).build(problems.setting())
 
 

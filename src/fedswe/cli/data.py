@@ -12,9 +12,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table, stderr
 from fedswe.datasets import DATASETS, load
-from fedswe.datasets.catalogue import Dataset, Form, OfficialFile
+from fedswe.datasets.catalogue import Dataset, Form, OfficialFile, data_folder, md5_of
 from fedswe.datasets.download import fetch
-from fedswe.datasets.locate import data_folder, folder_of, found, md5_of, missing
 from fedswe.errors import FedsweError
 
 Root = Annotated[str, typer.Option(help="The folder with the files, as in task.root; default: NAME in the data folder")]
@@ -31,8 +30,8 @@ def list_command(as_json: Json = False) -> None:
     """List the data sets and say which of them are on this machine."""
     rows, values = [], []
     for name, dataset in DATASETS.items():
-        folder = folder_of(dataset)
-        form = found(dataset, folder)
+        folder = dataset.folder()
+        form = dataset.found(folder)
         size = sum(file.size for file in dataset.forms[0].files)
         rows.append((name, dataset.title, _summary(form, folder) if form else f"no; {size / 1e6:,.0f} MB to fetch"))
         values.append(
@@ -57,7 +56,7 @@ def fetch_command(
 ) -> None:
     """Download the official files and compare their checksums."""
     dataset = _named(name)
-    folder = folder_of(dataset, root)
+    folder = dataset.folder(root)
     fetch(dataset, folder, mirror, _Bar)
     console.print(f"{name} is in {folder}, official checksums")
 
@@ -68,14 +67,14 @@ def verify_command(
     as_json: Json = False,
 ) -> None:
     """Compare checksums, decode new files, count images by class; exit code 1 if a file is not the official one."""
-    chosen = [_named(name)] if name else [d for d in DATASETS.values() if found(d, folder_of(d))]
+    chosen = [_named(name)] if name else [d for d in DATASETS.values() if d.found(d.folder())]
     if root and not name:
         raise FedsweError("--root needs the NAME of one data set")
     if not chosen:
         raise FedsweError(f"no data set is in {data_folder()}: see fedswe data list")
     results = []
     for dataset in chosen:
-        results.append(_verified(dataset, folder_of(dataset, root)))
+        results.append(_verified(dataset, dataset.folder(root)))
         if not as_json:
             _print(results[-1])
     if as_json:
@@ -85,9 +84,7 @@ def verify_command(
 
 
 def _verified(dataset: Dataset, folder: Path) -> dict[str, Any]:
-    form = found(dataset, folder)
-    if form is None:
-        raise missing(dataset, folder)
+    form = dataset.form(folder)
     files = []
     for file in form.files:
         md5 = md5_of(folder / file.name)

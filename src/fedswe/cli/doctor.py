@@ -80,8 +80,7 @@ def _devices() -> Iterator[Check]:
 
 
 def _folders_and_data() -> Iterator[Check]:
-    from fedswe.datasets.catalogue import DATASETS
-    from fedswe.datasets.locate import data_folder, folder_of, found
+    from fedswe.datasets.catalogue import DATASETS, data_folder
     from fedswe.gym.settings import TRACES, trace_files
 
     for name, folder, choose in (("runs", Path("runs"), "--out"), ("data folder", data_folder(), "FEDSWE_DATA")):
@@ -90,8 +89,8 @@ def _folders_and_data() -> Iterator[Check]:
         fix = "" if writable else f"it cannot be written: choose another folder with {choose}"
         yield _check(name, str(folder), fix, needed=True)
     for name, dataset in DATASETS.items():
-        there = found(dataset, folder_of(dataset)) is not None
-        place = folder_of(dataset)
+        place = dataset.folder()
+        there = dataset.found(place) is not None
         yield _check(
             f"data {name}", f"{'' if there else 'not '}in {place}", "" if there else f"fedswe data fetch {name}"
         )

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedswe.datasets.catalogue import Dataset, OfficialFile
-from fedswe.datasets.locate import described, md5_of
+from fedswe.datasets.catalogue import Dataset, OfficialFile, md5_of
 from fedswe.errors import FedsweError
 
 
@@ -35,10 +34,10 @@ def _download(file: OfficialFile, address: str, folder: Path, bar: Any) -> None:
         pooch.retrieve(address, f"md5:{file.md5}", file.name, folder, downloader=pooch.HTTPDownloader(progressbar=bar))
     except requests.RequestException as error:
         raise FedsweError(
-            f"cannot download {address} ({_reason(error)}): try again, or put {described(file)} into {folder}"
+            f"cannot download {address} ({_reason(error)}): try again, or put {file} into {folder}"
         ) from None
     except ValueError:  # how pooch reports a wrong checksum
-        raise FedsweError(f"{address} is not the official {described(file)}: nothing was kept") from None
+        raise FedsweError(f"{address} is not the official {file}: nothing was kept") from None
     except OSError as error:
         raise FedsweError(f"cannot write to {folder}: {error.strerror or error}") from None
 

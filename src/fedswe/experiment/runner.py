@@ -21,12 +21,11 @@ from fedswe.experiment.configuration import dump, load_text, recorded, refuse_ch
 from fedswe.experiment.experiment import Experiment, assemble, changed_parameters
 from fedswe.experiment.result import Result
 from fedswe.registry import instance
+from fedswe.results.files import Lines
 from fedswe.results.history import History, Row, Tally, divergence
-from fedswe.results.lines import Lines
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
-from fedswe.results.reported import ReportedLines
-from fedswe.results.run_directory import Checkpoint, RunDirectory
+from fedswe.results.run_directory import Checkpoint, ReportedLines, RunDirectory
 from fedswe.tracking.tracker import Status, Tracking, check_trackers
 
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one

@@ -19,8 +19,8 @@ from fedswe.grid.store import WorkStore
 from fedswe.gym.measured import Measured, from_rows, measure, to_csv
 from fedswe.results.files import write_whole
 from fedswe.results.locks import Claim
-from fedswe.results.parquet import append, select
 from fedswe.results.run_directory import RunDirectory
+from fedswe.results.table import append, select
 
 Key = tuple[str, float, int]  # rule, rate, seed
 FILE = "measurements.parquet"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.readings import READINGS
+from fedswe_paper.profile import READINGS
 from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.accuracy_tables import accuracy_line, accuracy_table
 from fedswe_paper.recipes.labels import label

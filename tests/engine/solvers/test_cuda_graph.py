@@ -13,8 +13,7 @@ from fedswe.engine.solvers import cuda_graph
 from fedswe.engine.solvers.cuda_graph import Graphs, HeldPhase, suits, train
 from fedswe.engine.solvers.stacked import train as train_stacked
 from fedswe.engine.work import phase_end
-from fedswe.tasks.augment import Augment
-from fedswe.tasks.batches import Batches
+from fedswe.tasks.batches import Augment, Batches
 from fedswe.tasks.data_set import Resident
 from fedswe.tasks.networks import NETWORKS
 from tests.engine.solvers.workbench import problem, stack

@@ -12,8 +12,7 @@ from fedswe.core import transforms
 from fedswe.core.local import Local
 from fedswe.core.records import Vector
 from fedswe.engine.work import Stack, phase_end
-from fedswe.tasks.augment import Augment
-from fedswe.tasks.batches import Batches
+from fedswe.tasks.batches import Augment, Batches
 from fedswe.tasks.problem import Problem
 from fedswe.tasks.supervised_problem import SupervisedProblem
 
