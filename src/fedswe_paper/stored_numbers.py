@@ -23,7 +23,7 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.table import quantile
 from fedswe_paper.cell import BOUNDED, PaperCell
 from fedswe_paper.claims import CLAIMS
-from fedswe_paper.decisions.statistics import swing
+from fedswe_paper.margin import swing
 from fedswe_paper.measurements import Measurements, first_round_of
 from fedswe_paper.profile import READINGS
 from fedswe_paper.published import Published, look_up

@@ -10,7 +10,7 @@ import pytest
 from fedswe.grid.local import InProcess
 from fedswe.grid.runner import run_cells
 from fedswe_paper.cell import BOUNDED
-from fedswe_paper.decisions.statistics import arrival
+from fedswe_paper.margin import arrival
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.fair import tried, tuned
@@ -39,7 +39,7 @@ def test_a_run_that_diverged_has_no_scores():
     assert measured.score(K100, "test_accuracy").std is None
     reached = measured.rounds_to(K100, 0.40)
     assert reached[3] == 300  # what was reached before remains, but decides nothing
-    assert math.isnan(arrival(K100, 0.40).of(run))
+    assert math.isnan(arrival(K100, 0.40)(run))
     assert math.isnan(measured.rounds_to(K100, 0.70)[3])
     assert reached[4] == math.inf
 

@@ -1,14 +1,11 @@
-"""What a decision is: a status, and the margins of each place it looked at."""
+"""What a claim comes to: a status, and the margins of each place it was looked for in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from fedswe_paper.decisions.margin import Margin, Status
-from fedswe_paper.measurements import Measurements
-from fedswe_paper.selection import Selection
+from fedswe_paper.margin import Margin, Status
 
 
 def combined(statuses: Sequence[Status], needed: int) -> Status:
@@ -38,10 +35,7 @@ class Finding:
         return (max if self.one_is_enough else min)(made, key=lambda margin: margin.excess)
 
 
-Margins = Sequence[Margin | None]
-
-
-def at_least(needed: int, margins: Margins, note: str = "") -> Finding | None:
+def at_least(needed: int, margins: Sequence[Margin | None], note: str = "") -> Finding | None:
     """So many of the margins must hold; None until all of them have been measured, unless one of them diverged."""
     known = tuple(margin for margin in margins if margin is not None)
     statuses: list[Status] = [margin.status for margin in known]
@@ -52,7 +46,7 @@ def at_least(needed: int, margins: Margins, note: str = "") -> Finding | None:
     return Finding(status, known, note, one_is_enough=needed < len(margins))
 
 
-def every(margins: Margins, note: str = "") -> Finding | None:
+def every(margins: Sequence[Margin | None], note: str = "") -> Finding | None:
     return at_least(len(margins), margins, note)
 
 
@@ -72,15 +66,10 @@ class Verdict:
     somewhere: bool = False  # one place is enough
 
     @property
-    def exact(self) -> bool:
-        """Whether no run was needed."""
-        return bool(self.findings) and all(margin.exact for f in self.findings for margin in f.margins)
-
-    @property
     def count(self) -> str:
         """In how many places it was found to hold."""
         held, all_places = sum(f.status == "holds" for f in self.findings), len(self.findings) + len(self.missing)
-        if self.exact:
+        if self.findings and all(margin.exact for f in self.findings for margin in f.margins):  # no run was needed
             return "exact" if held == all_places else f"exact, {held} of {all_places}"
         rest = f" measured ({all_places} in all)" if self.missing else ""
         return f"{held} of {len(self.findings)} places{rest}"
@@ -93,55 +82,3 @@ class Verdict:
             return None
         finding = (max if self.somewhere else min)(made, key=lambda one: one.deciding.excess)
         return finding.place, finding.deciding
-
-
-P = TypeVar("P", bound=str | tuple[str, ...])  # a data set, or a data set and dynamics
-Decide = Callable[[Selection, Measurements], Verdict]
-Look = Callable[[Selection, Measurements, P], Finding | None]  # None: not measured there, or too short to tell
-
-
-def over(places: Callable[[Selection], list[P]], look: Look[P], somewhere: bool = False) -> Decide:
-    """Look at every place; the claim must hold in all that have been measured, or in one of them."""
-
-    def decide(selection: Selection, measured: Measurements) -> Verdict:
-        found, missing = [], []
-        bounded = measured.all_bounded
-        for place in places(selection):
-            name = place if isinstance(place, str) else ", ".join(place)
-            finding = look(selection, measured, place)
-            if finding is None:
-                missing.append(name)
-            else:
-                beside = look(selection, bounded, place) if finding.status == "diverged, undecided" else None
-                found.append(replace(finding, place=name, bounded=beside))
-        if not found:
-            return Verdict("not yet measured", missing=tuple(missing))
-        status = combined([finding.status for finding in found], 1 if somewhere else len(found))
-        return Verdict(status, tuple(found), tuple(missing), somewhere)
-
-    return decide
-
-
-ONE_MODEL = {"client-mean": "client_mean", "server": "server"}  # ends of the ids of our variants, and the models
-MODELS = {"client_mean": "client mean", "server": "server model"}  # in words
-
-
-def at_each_model(
-    claim: str,
-    places: Callable[[Selection], list[P]],
-    look: Callable[[str | None], Look[P]],
-    somewhere: bool = False,
-) -> dict[str, Decide]:
-    """A claim on methods that the profile judges by different models, and the variants with one model for all."""
-    variants = {f"{claim}-{end}": over(places, look(model), somewhere) for end, model in ONE_MODEL.items()}
-    return {claim: over(places, look(None), somewhere), **variants}
-
-
-def exactly(look: Callable[[], list[Finding]]) -> Decide:
-    """A claim that needs no runs: decided at every scale."""
-
-    def decide(selection: Selection, measured: Measurements) -> Verdict:
-        found = tuple(look())
-        return Verdict(combined([finding.status for finding in found], len(found)), found)
-
-    return decide
