@@ -18,7 +18,7 @@ def _marked(page):
     return pytest.param(page, marks=marks)
 
 
-@pytest.mark.parametrize("page", map(_marked, WITH_BLOCKS))
+@pytest.mark.parametrize("page", [_marked(page) for page in WITH_BLOCKS])
 def test_a_reader_gets_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
