@@ -87,7 +87,7 @@ KINDS = {
         {
             "quadratic": "fedswe.tasks.quadratic:Quadratic",
             "digits": "fedswe.tasks.classification:Digits",
-            "from_data": "fedswe.tasks.from_data:DataTask",
+            "from_data": "fedswe.tasks.data_task:DataTask",
             "npz": "fedswe.tasks.classification:Npz",
             "svhn": "fedswe.tasks.images:Svhn",
             "cifar10": "fedswe.tasks.images:Cifar10",
