@@ -396,7 +396,7 @@ class Counting(nn.Linear):
 
     def forward(self, x):
         if self.training:
-            self.seen += 1
+            self.seen = self.seen + 1
         return super().forward(x)
 
 
