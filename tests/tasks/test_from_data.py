@@ -479,6 +479,16 @@ def test_mistakes_are_one_line_that_names_the_client(options, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"), [({"y": Y + 1}, "labels must be from 0 to 2"), ({"x": X[:, :5]}, "inputs of shape")]
+)
+def test_samples_that_are_loaded_late_are_checked(wrong, message):
+    each = changed(2, **wrong)
+    problem = from_data(tanh, lambda i: each[i], clients=6).build(CPU)
+    with pytest.raises(FedsweError, match=f"^client 2: {message}"):
+        problem.evaluate(problem.start)
+
+
 # directories and processes -----------------------------------------------------------------------------------------
 def test_a_kept_run_is_resumed_by_the_script_that_has_the_data(tmp_path):
     whole = run(Experiment(rounds=8, task=task("tanh"), availability=HALF))
