@@ -15,10 +15,9 @@ import fedswe
 from fedswe.algorithms import FedAvg
 from fedswe.availability import Always, Intervals, Mask
 from fedswe.errors import FedsweError
-from fedswe.experiment.configuration import load
+from fedswe.experiment.configuration import files, load, recorded, refuse_changed
 from fedswe.experiment.experiment import Experiment
 from fedswe.experiment.runner import StopRun
-from fedswe.sources import files, recorded, refuse_changed
 from fedswe.tasks import Npz, Quadratic
 
 PLUG_IN = """

@@ -56,7 +56,7 @@ def export_command(
 def _content(result: Result, model: str, format_: str) -> bytes:
     import torch
 
-    from fedswe.results.tensors import to_bytes
+    from fedswe.results.model_file import to_bytes
 
     tensors = result.state_dict(model)
     if format_ == "onnx":

@@ -47,14 +47,17 @@ def run_command(
             names = [_in_a_folder(name) for section, name in parts.items() if section != "clock"]
             place = opened.enter_context(directory(out, "-".join(names)))
         with _resumable(place), _Watch(value.rounds, quiet) as watch:
-            if resume is not None:
-                result = runner.resume(place, watch, value.track)
-            else:
-                result = runner.run(value, place, watch, None if quiet else console.print)
+            ran = runner.resume(place, watch, value.track) if resume is not None else runner.run(value, place, watch)
         if quiet:
             console.print(str(place))
         else:
-            _report(result.history, place)
+            _report(ran.history, place)
+            if value.device != "cpu":
+                import torch
+
+                console.print(
+                    f"memory    {torch.cuda.max_memory_allocated(value.device) / 2**30:.1f} GB on the GPU at most"
+                )
 
 
 def _in_a_folder(name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedswe.datasets import readers
 from fedswe.datasets.readers import Images
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, needed
 
 VARIABLE = "FEDSWE_DATA"
 
@@ -81,9 +81,7 @@ def data_folder() -> Path:
     """$FEDSWE_DATA, or the user's cache directory."""
     if named := os.environ.get(VARIABLE):
         return Path(named)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("fedswe"))
+    return Path(needed("platformdirs", "data").user_cache_dir("fedswe"))
 
 
 def md5_of(path: Path) -> str:

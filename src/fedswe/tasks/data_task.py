@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from fedswe.core import in_memory, keys
-from fedswe.core.content_digest import digest
+from fedswe.core.in_memory import digest
 from fedswe.core.value import Count, Positive
 from fedswe.errors import require
 from fedswe.tasks.data_set import Array, DataSet, resident, samples

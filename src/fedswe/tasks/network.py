@@ -22,7 +22,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.overrides import TorchFunctionMode
 
 from fedswe.core import keys
-from fedswe.core.content_digest import digest
+from fedswe.core.in_memory import digest
 from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, first_line, located, require
 
@@ -68,7 +68,11 @@ class Network:
     @property
     def signature(self) -> str:
         """Networks with one signature compute the same function of x."""
-        return digest(self.module, without=[*self._names, *self._aliases])
+        blank = copy.deepcopy(self.module)
+        for name, value in blank.named_parameters():
+            if name in self._names:
+                value.data.zero_()
+        return digest(blank)
 
     def initial(self) -> Vector:
         """The module's own initialisation as a vector."""

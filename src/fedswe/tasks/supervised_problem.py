@@ -16,8 +16,7 @@ from torch.func import grad, vmap
 
 from fedswe.core import keys
 from fedswe.core.local import Precision
-from fedswe.core.records import Vector
-from fedswe.core.transfer import to_device
+from fedswe.core.records import Vector, to_device
 from fedswe.errors import require, warn
 from fedswe.tasks.batches import Augmentation, Batch, Batches
 from fedswe.tasks.client_samples import ClientSamples, PooledSamples, Samples, Scored
