@@ -33,9 +33,9 @@ COMMANDS = {  # by panel of the help: the name of a command, and its function in
     "Look": {
         "list": "list_show:list_command",
         "show": "list_show:show_command",
-        "report": "report:report_command",
-        "watch": "watch:watch_command",
-        "plot": "plot:plot_command",
+        "report": "look:report_command",
+        "watch": "look:watch_command",
+        "plot": "look:plot_command",
         "doctor": "doctor:doctor_command",
     },
     "Devices": {

@@ -13,7 +13,7 @@ import pickle
 import re
 import sys
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -45,9 +45,9 @@ def find(digest: str, made_by: str) -> Any:
     return content
 
 
-def packed(configuration: str, known: Collection[str] = ()) -> dict[str, bytes]:
-    """The contents that a configuration names, but for the known ones, to be sent to another process of this user."""
-    named = (set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)) - set(known)
+def packed(configuration: str) -> dict[str, bytes]:
+    """The contents that configurations name, to be sent to another process of this user."""
+    named = set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)
     if not named:
         return {}
     import cloudpickle  # also what is defined in the main script, which a worker cannot import
