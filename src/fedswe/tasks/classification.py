@@ -13,10 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedswe import plugins
 from fedswe.core import keys
 from fedswe.core.value import Count, Natural, Positive
 from fedswe.errors import FedsweError, require, suggestion
+from fedswe.plugins import called
 from fedswe.tasks.data_set import MOST_CLASSES, Array, DataSet, samples
 from fedswe.tasks.partition import Partition, divide, held_out
 from fedswe.tasks.problem import Problem, Setting, Task
@@ -87,7 +87,7 @@ class ClassificationTask(Task):
         from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 
         if self.model not in MODELS:
-            return plugins.called("model", self.model, shape, classes)
+            return called("model", self.model, shape, classes)
         module = NETWORKS[self.model](shape, classes)
         if self.last_layer == "kaiming":
             kaiming_last_layer(module)
