@@ -13,7 +13,7 @@ from fedswe.analysis.description import Described, describe
 from fedswe.analysis.report import plain
 from fedswe.availability.statistics import Record, Runs
 from fedswe.experiment.experiment import populate
-from fedswe.gym.advice import FEATURES, RECOMMENDED, distance, features, stored
+from fedswe.gym.advice import FEATURES, distance, features, stored
 from fedswe.gym.gym import Gym
 from fedswe.gym.page import entry_json
 from fedswe.gym.rules import RULES, rules_named
@@ -21,6 +21,8 @@ from fedswe.gym.settings import SCALES, Setting, missing_traces, settings_of
 from fedswe.gym.standings import results
 
 GYM = Path(__file__).parents[2] / "experiments" / "gym"
+# The smallest worst-case regret of the full gym, see docs/which-rule.md.
+RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
 KEPT = ("rule", "output", "rate", "test", "regret", "regret_half_width")
 ROUNDS = 1000  # as many as a log of a week has: in fewer, clients that come rarely look like some that never come
 
