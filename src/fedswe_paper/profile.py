@@ -14,7 +14,6 @@ from typing import Any, Literal
 from fedswe.errors import require
 
 Profile = Literal["paper", "released"]
-PROFILES: tuple[Profile, ...] = ("paper", "released")
 _DATA = tomllib.loads((files(__package__) / "profiles.toml").read_text(encoding="utf-8"))
 
 
@@ -42,6 +41,8 @@ class Reading:
 # its authors divide the rate by the amplification.
 RATES: dict[str, float] = _DATA["rates"]
 DEVIATIONS = tuple(Deviation(**{**table, "of": tuple(table.get("of", ()))}) for table in _DATA["deviation"])
+TRIED: list[tuple[str, float, str, list[float]]] = _DATA["tried"]  # by the recipe "readings"
+EVERYWHERE: list[str] = _DATA["everywhere"]
 READINGS = {name: Reading(**{**table, "of": tuple(table["of"])}) for name, table in _DATA["reading"].items()}
 
 

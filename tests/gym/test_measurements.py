@@ -10,7 +10,7 @@ import torch
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import populate
 from fedswe.experiment.runner import run
-from fedswe.grid.cell import Cell
+from fedswe.grid.store import Cell
 from fedswe.gym.measurements import as_texts, from_texts, measure
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import SCALES, Setting

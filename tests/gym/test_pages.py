@@ -8,8 +8,8 @@ from fedswe.gym.gym import Gym, whole_gym
 from fedswe.gym.settings import SCALES
 from fedswe.gym.standings import results
 
-RECOMMENDED = stored()["recommended"]
 ROOT = Path(__file__).parents[2]
+RECOMMENDED = stored()["recommended"]
 GUIDE = (ROOT / "docs" / "which-rule.md").read_text()
 LEADERBOARD = (ROOT / "experiments" / "gym" / "LEADERBOARD-full.md").read_text()
 

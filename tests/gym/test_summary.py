@@ -21,10 +21,11 @@ from fedswe.gym.settings import SCALES, Setting, missing_traces, settings_of
 from fedswe.gym.standings import results
 
 GYM = Path(__file__).parents[2] / "experiments" / "gym"
-# The smallest worst-case regret of the full gym, see docs/which-rule.md.
-RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
 KEPT = ("rule", "output", "rate", "test", "regret", "regret_half_width")
 ROUNDS = 1000  # as many as a log of a week has: in fewer, clients that come rarely look like some that never come
+
+# The smallest worst-case regret of the full gym, see docs/which-rule.md.
+RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
 
 
 def features_of(setting):

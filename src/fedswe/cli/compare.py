@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,7 +63,8 @@ def compare_command(
             )  # fmt: skip
         report = None
         if result.headline is not None:
-            draw_comparison(place)
+            if find_spec("matplotlib"):
+                draw_comparison(place)
             report = _report(place)
         if as_json:
             reached = {} if target is None else {"target": target, "to_target": result.to_target(target)}
@@ -71,19 +73,19 @@ def compare_command(
         _print(result, rates, tune_by)
         if target is not None and result.headline is not None:
             _print_target(result, target)
-        console.print(
-            f"results   {place}/compare.csv, compare_summary.csv, compare.png, compare_final.png (and .svg), runs/"
-        )
+        drawn = find_spec("matplotlib") is not None
+        figures = "compare.png, compare_final.png (and .svg)" if drawn else "no figures without fedswe[plot]"
+        console.print(f"results   {place}/compare.csv, compare_summary.csv, {figures}, runs/")
         if report is not None:
             console.print(f"report    {report}")
 
 
 def _report(place: Path) -> Path | None:
     """The page about a comparison; a comparison does not fail for it."""
-    from fedswe.report.write import write_report
+    from fedswe.report import write_report
 
     try:
-        return write_report([place])[0]
+        return write_report([place])
     except FedsweError as error:
         warn(f"there is no report: {error}")
         return None

@@ -62,11 +62,11 @@ def gym_command(
         precision=precision_named(precision, device), track=_words(track),
     )  # fmt: skip
     if not report:
-        from fedswe.grid.runner import executor
+        from fedswe.grid.runner import Executor
 
         with ExitStack() as opened:
             watch = None if as_json else opened.enter_context(RoundProgress())
-            gym.run(opened.enter_context(executor(on, jobs, device)), watch)
+            gym.run(opened.enter_context(Executor(on, jobs, device)), watch)
     _publish(gym, as_json)
 
 

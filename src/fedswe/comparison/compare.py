@@ -20,16 +20,14 @@ from fedswe.core.value import typed
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, experiment, override
 from fedswe.experiment.experiment import Experiment, assemble, populate
-from fedswe.grid.cell import Cell
-from fedswe.grid.executor import Executor
-from fedswe.grid.runner import Watch, executor, run_cells
-from fedswe.grid.store import RunStore, Store
+from fedswe.grid.runner import Executor, Watch, run_cells
+from fedswe.grid.store import Cell, RunStore, Store
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
 from fedswe.results.table import has_diverged, more_is_better, tail_score
 from fedswe.tracking.tracker import check_trackers
 
-_WRITTEN = (".shared-", ".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
+_WRITTEN = (".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
 
 
@@ -66,7 +64,7 @@ def compare(
     check_trackers(next(iter(experiments.values())).track, kept=out is not None)
     device = next(iter(experiments.values())).device
     with ExitStack() as opened:
-        workers = opened.enter_context(executor(on, jobs, device))
+        workers = opened.enter_context(Executor(on, jobs, device))
         if out is None:
             place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="fedswe-")))
         else:

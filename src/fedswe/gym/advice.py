@@ -21,7 +21,6 @@ from fedswe.gym.settings import GRADIENT_BOUND
 
 Values = Mapping[str, Any]  # of a description
 
-
 # The numbers by which availabilities are compared, and the difference that counts as one.
 FEATURES: dict[str, tuple[Callable[[Values], float], float]] = {
     "mean availability, logarithm": (lambda v: math.log(max(v["mean_availability"], 1e-4)), 0.7),

@@ -19,9 +19,8 @@ from fedswe.comparison.compare import run_to_end
 from fedswe.comparison.labels import number_text
 from fedswe.core.local import Precision
 from fedswe.errors import FedsweError, warn
-from fedswe.grid.cell import Cell
-from fedswe.grid.executor import Executor
-from fedswe.grid.runner import Watch
+from fedswe.grid.runner import Executor, Watch
+from fedswe.grid.store import Cell
 from fedswe.gym.measurements import GymStore, Measured
 from fedswe.gym.rules import OUTPUTS, RULES, Rule
 from fedswe.gym.settings import Scale, Setting, settings_of

@@ -18,8 +18,7 @@ import pandas as pd
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from fedswe.errors import FedsweError, require
-from fedswe.grid.cell import Cell
-from fedswe.grid.store import WorkStore
+from fedswe.grid.store import Cell, Store
 from fedswe.gym.client_facts import accuracy_by_client, client_facts
 from fedswe.results.files import write_whole
 from fedswe.results.history import divergence
@@ -115,7 +114,7 @@ _ROWS = TypeAdapter(list[Measured])
 
 
 # in files ------------------------------------------------------------------------------------------------
-class GymStore(WorkStore):
+class GymStore(Store):
     """`path` is the directory of one scale. The notes of a cell are those of its measurements, and its setting."""
 
     def _result(self, cell: Cell) -> Path:
