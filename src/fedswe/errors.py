@@ -58,7 +58,7 @@ def require(condition: object, message: str) -> None:
 
 
 def needed(module: str, extra: str) -> Any:
-    """Import a module that only an extra of the package installs: needed("plotly.graph_objects", "pages")."""
+    """Import a module that only an extra of the package installs: needed("matplotlib.figure", "plot")."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fedswe.errors import require
+from fedswe.errors import needed, require
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
@@ -142,19 +142,16 @@ def check_format(path: Path) -> None:
 @contextmanager
 def styled() -> Iterator[None]:
     """Draw and write in the style of all figures."""
-    from matplotlib import rc_context
-
-    with rc_context(_STYLE), warnings.catch_warnings():
+    with needed("matplotlib", "plot").rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name in letters that the font does not have
         yield
 
 
 def render(draw: Draw, size: Size) -> Figure:
     """The figure, with its layout fixed so that it is the same in every format."""
-    from matplotlib.figure import Figure
-
+    made = needed("matplotlib.figure", "plot").Figure
     with styled():
-        figure = Figure(figsize=size, dpi=150, layout="constrained")
+        figure: Figure = made(figsize=size, dpi=150, layout="constrained")
         draw(figure)
         layout = figure.get_layout_engine()
         assert layout is not None

@@ -42,6 +42,8 @@ class Reading:
 # its authors divide the rate by the amplification.
 RATES: dict[str, float] = _DATA["rates"]
 DEVIATIONS = tuple(Deviation(**{**table, "of": tuple(table.get("of", ()))}) for table in _DATA["deviation"])
+TRIED: list[tuple[str, float, str, list[float]]] = _DATA["tried"]  # by the recipe "readings"
+EVERYWHERE: list[str] = _DATA["everywhere"]
 READINGS = {name: Reading(**{**table, "of": tuple(table["of"])}) for name, table in _DATA["reading"].items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from fedswe.errors import require
@@ -78,3 +79,15 @@ class Selection:
         usual = replace(cell, rounds=0)
         # As many rounds as it has anyway: the same run under the same name.
         return usual if self.rounds and usual.experiment().rounds == self.rounds else cell
+
+    def lines(
+        self, papers: Sequence[str], dynamics: Sequence[Dynamics], rows: Sequence[Row], /, **varied: Sequence[float]
+    ) -> list[PaperCell]:
+        """Every combination with every value of the coordinates that are varied; the rows change fastest."""
+        return [
+            self.cell(dataset, time, row, **dict(zip(varied, values, strict=True)))
+            for dataset in self.datasets_of(papers)
+            for time in dynamics
+            for values in product(*varied.values())
+            for row in rows
+        ]

@@ -7,16 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedswe.core.footprint import footprint, operations
 from fedswe.results.table import CONFIDENCE, quantile
 from fedswe_paper import exact
 from fedswe_paper.claims import CLAIMS, RULE, judge, publish_claims
-from fedswe_paper.margin import ENOUGH, accuracy, arrival, peak, pooled, swing
+from fedswe_paper.margin import ENOUGH, pooled
 from fedswe_paper.measurements import CHANCE, Measurements
 from fedswe_paper.published import look_up
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.slowdown import first_round
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import DATASETS, Selection
+from fedswe_paper.statistics import accuracy, arrival, peak, swing
 from tests.paper.handmade import FULL, Story, as_printed, told, verdict_on, world
 
 EXACT = {claim.id for claim in CLAIMS if set(claim.recipes) <= {"fig2", "fig4", "fig5", "fig15", "speedup"}}
@@ -625,8 +627,8 @@ def holds(findings):
 
 def test_additional_memory_and_computation_of_fedswe():
     """Per parameter: x_i at each client; an echo, a rate and a sum there, and the copies of x at the server."""
-    assert exact._memory() == pytest.approx({"server": 0.0, "each client": 1.0}, abs=1e-5)
-    assert exact._computation() == pytest.approx({"server": 1.0, "each client": 3.0}, abs=1e-5)
+    assert exact.additional(footprint) == pytest.approx({"server": 0.0, "each client": 1.0}, abs=1e-5)
+    assert exact.additional(operations) == pytest.approx({"server": 1.0, "each client": 3.0}, abs=1e-5)
 
 
 def test_exact_claims_flip_with_the_curves():
@@ -657,10 +659,8 @@ def test_exact_claims_flip_with_the_curves():
 
     assert holds(exact.linear({0.01: 2.0, 0.001: 3.8}, "clients", (2, 8)))
     assert not holds(exact.linear({0.01: 4.0, 0.001: 3.0}, "clients", (2, 8)))  # the smallest target decides
-    assert holds(exact.light({"server": 0.0, "each client": 1.0}))
-    assert not holds(exact.light({"server": 100.0}))
-    assert holds(exact.lightly_computed({"server": 1.0, "each client": 3.0}))
-    assert not holds(exact.lightly_computed({"each client": 7.0}))  # more than a local step
+    assert holds(exact.at_most(2.0, "", {"server": 0.0, "each client": 1.0}))
+    assert not holds(exact.at_most(2.0, "", {"server": 0.0, "each client": 2.1}))
     fedavg, rates = {"k = 0": 45.0, "k = 2": 45.0}, (0.1, 0.01, 0.001)
     assert holds(exact.unbiased({"k = 0": [22.0, 5.8, 0.7]}, rates, fedavg))
     assert not holds(exact.unbiased({"k = 0": [22.0, 5.8, 0.7], "k = 2": [45.0, 45.0, 45.0]}, rates, fedavg))

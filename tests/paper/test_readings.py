@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.grid.local import InProcess
-from fedswe.grid.runner import run_cells
+from fedswe.grid.runner import Executor, run_cells
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import PROFILES, READINGS
@@ -163,7 +162,7 @@ def test_the_readings_of_one_method():
 
 def test_the_recipe_runs(tmp_path):
     store = CampaignStore(tmp_path)
-    run_cells([cell.grid_cell() for cell in READ.cells(CI)], store, InProcess())
+    run_cells([cell.grid_cell() for cell in READ.cells(CI)], store, Executor(jobs=1))
     lines = {line.keys[1:]: line for line in rows_of(CI, kept(store.path, "ci-released")).lines}
     assert len(lines) == 27 + 2 * 14
     assert all(0 < value.mean < 100 for line in lines.values() for value in line.ours)

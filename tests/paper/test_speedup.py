@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedswe.theory.speedup import rounds_needed
+from fedswe.theory.moments import rounds_needed
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes.speedup import SPEEDUP, Line, lines
 from fedswe_paper.selection import Selection

@@ -1,6 +1,5 @@
 """The report on a gym has the numbers of its leaderboard; that on a reproduction those of its files."""
 
-import io
 import shutil
 from pathlib import Path
 
@@ -10,11 +9,10 @@ import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.gym.gym import Gym
-from fedswe.gym.measured import to_csv
+from fedswe.gym.measurements import FILE, as_texts
 from fedswe.gym.rules import rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import results, standings
-from fedswe.gym.store import FILE
 from fedswe.report import report_on
 from fedswe.report.page import to_html
 from fedswe.results.table import append, select
@@ -45,8 +43,7 @@ def gym(tmp_path):
             for seed in scale.seeds
             for output in ("server", "client_mean", "ema", "ema_client_mean")
         ]  # fmt: skip
-        texts = pd.read_csv(io.StringIO(to_csv(rows)), dtype=str, keep_default_na=False)
-        append(tmp_path / "ci" / FILE, texts.assign(setting=setting.name), KEY)
+        append(tmp_path / "ci" / FILE, as_texts(rows).assign(setting=setting.name), KEY)
     return found
 
 

@@ -23,7 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER")]
 PrecisionName = Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")]
 Jobs = Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")]
-On = Annotated[str, typer.Option(help="Where to run: local, ray (on this machine), or ray:ADDRESS of a cluster")]
+On = Annotated[str, typer.Option(help="Where to run: local, ray or dask (clusters: docs/running.md)")]
 Track = Annotated[str, typer.Option(help="Trackers of every run, e.g. tensorboard,mlflow; see docs/results.md")]
 
 _LONGEST_RANGE = 100_000

@@ -20,16 +20,14 @@ from fedswe.core.value import typed
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, experiment, override
 from fedswe.experiment.experiment import Experiment, assemble, populate
-from fedswe.grid.cell import Cell
-from fedswe.grid.executor import Executor
-from fedswe.grid.runner import Watch, executor, run_cells
-from fedswe.grid.store import RunStore
+from fedswe.grid.runner import Executor, Watch, run_cells
+from fedswe.grid.store import Cell, RunStore, Store
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
 from fedswe.results.table import has_diverged, more_is_better, tail_score
 from fedswe.tracking.tracker import check_trackers
 
-_WRITTEN = (".shared-", ".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
+_WRITTEN = (".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
 
 
@@ -66,7 +64,7 @@ def compare(
     check_trackers(next(iter(experiments.values())).track, kept=out is not None)
     device = next(iter(experiments.values())).device
     with ExitStack() as opened:
-        workers = opened.enter_context(executor(on, jobs, device))
+        workers = opened.enter_context(Executor(on, jobs, device))
         if out is None:
             place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="fedswe-")))
         else:
@@ -225,12 +223,16 @@ class _Plan:
 
 
 def _run_all(cells: Mapping[Run, Cell], store: RunStore, workers: Executor, watch: Watch | None) -> Histories:
-    """Run the cells, and wait for those that another process runs."""
-    run_cells(list(cells.values()), store, workers, watch)
-    while not all(store.finished(cell) for cell in cells.values()):
-        time.sleep(0.5)
-        run_cells(list(cells.values()), store, workers, watch)
+    run_to_end(list(cells.values()), store, workers, watch)
     return {key: store.history(cell) for key, cell in cells.items()}
+
+
+def run_to_end(cells: Sequence[Cell], store: Store, workers: Executor, watch: Watch | None) -> None:
+    """Run the cells, and wait for those that another process runs."""
+    run_cells(cells, store, workers, watch)
+    while not all(store.finished(cell) for cell in cells):
+        time.sleep(0.5)
+        run_cells(cells, store, workers, watch)
 
 
 def _cell(label: str, experiment: Experiment, rate: float, seed: int) -> Cell:

@@ -129,20 +129,17 @@ class Comparison:
         return str(text.to_csv(index=False, float_format="%.6g", na_rep="nan", lineterminator="\n"))
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as plain values, of all scores; null stands for numbers that are not finite."""
+        """The summary as plain values, of all scores; NaN and infinity stay."""
         rows = []
         for (label, model), rate in self.chosen.items():
             of = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
             scores = {str(score): found for score, found in of.groupby("score", sort=False)}
-            seeds = {
-                str(seed): {score: _finite(value) for score, value in zip(found["score"], found["value"], strict=True)}
-                for seed, found in of.groupby("seed", sort=False)
-            }
+            seeds = {seed: found.set_index("score")["value"].to_dict() for seed, found in of.groupby("seed")}
             rows.append({
                 "algorithm": label, "model": model, "local_lr": rate,
                 "diverged": max((int(found["diverged"].sum()) for found in scores.values()), default=0),
-                "scores": {n: {part: _finite(v) for part, v in _spread(f).items()} for n, f in scores.items()},
-                "seeds": seeds or {str(seed): {} for seed in self.seeds},
+                "scores": {score: _spread(found) for score, found in scores.items()},
+                "seeds": {seed: seeds.get(seed, {}) for seed in self.seeds},
             })  # fmt: skip
         return {"headline": self.headline, "tail": TAIL, "rows": rows}
 
@@ -152,7 +149,3 @@ def _spread(of_seeds: pd.DataFrame) -> dict[str, float]:
     if of_seeds["diverged"].any():
         return {"mean": math.nan, "std": math.nan}
     return {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=1)) if len(values) > 1 else math.nan}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

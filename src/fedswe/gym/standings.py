@@ -11,14 +11,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
-from fedswe.gym.gym import Gym
-from fedswe.gym.measured import Measured
+from fedswe.experiment.experiment import output_label
+from fedswe.gym.gym import Gym, Trials, best_rate, next_rates
+from fedswe.gym.measurements import Measured
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import Setting
-from fedswe.gym.trials import Trials, best_rate
 from fedswe.results.table import Interval
 
 TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
@@ -48,20 +49,18 @@ class Entry:
         values = [value for row in self.rows if not math.isnan(value := getattr(row, name))]
         return float(np.mean(values)) if values else math.nan
 
-    def rounds_to(self, accuracy: float) -> float:
-        """The mean over seeds of the first evaluation with this test accuracy; infinity if one seed never has it."""
-        return self._reached(accuracy, [row.rounds for row in self.rows])
+    def reached(self, accuracy: float, time: Literal["rounds", "seconds"]) -> float:
+        """The mean over seeds of the time of the first evaluation with this test accuracy.
 
-    def seconds_to(self, accuracy: float) -> float:
-        """The same in simulated seconds; NaN without a clock."""
-        return self._reached(accuracy, [row.seconds for row in self.rows]) if self.rows[0].seconds else math.nan
-
-    def _reached(self, accuracy: float, times: Sequence[Sequence[float]]) -> float:
-        reached = [
-            next((float(t) for t, value in zip(at, row.curve, strict=True) if value >= accuracy), math.inf)
-            for row, at in zip(self.rows, times, strict=True)
+        Infinity if one seed never has it; NaN in simulated seconds without a clock.
+        """
+        if not getattr(self.rows[0], time):
+            return math.nan
+        firsts = [
+            next((t for t, value in zip(getattr(row, time), row.curve, strict=True) if value >= accuracy), math.inf)
+            for row in self.rows
         ]
-        return float(np.mean(reached))
+        return float(np.mean(firsts))
 
 
 def entry(rule: Rule, trials: Trials, output: str) -> Entry | None:
@@ -113,9 +112,8 @@ def results(gym: Gym) -> list[SettingResult]:
         for rule in gym.rules:
             trials = gym.trials(setting, rule)
             if trials:
-                entries = {output: entry(rule, trials, output) for output in labels(gym)}
-                by_output[rule.label] = {output: e for output, e in entries.items() if e is not None}
-            if not gym.complete(setting, rule):
+                by_output[rule.label] = {o: e for o in labels(gym) if (e := entry(rule, trials, o)) is not None}
+            if next_rates(trials, gym.scale):
                 incomplete.add(rule.label)
         if any(by_output.values()):
             found.append(SettingResult(setting, by_output, frozenset(incomplete)))
@@ -129,8 +127,6 @@ def ranked(found: Sequence[SettingResult]) -> list[SettingResult]:
 
 def labels(gym: Gym) -> list[str]:
     """The names of the served models in the measurements."""
-    from fedswe.experiment.experiment import output_label
-
     return [output_label(text) for text in gym.outputs]
 
 

@@ -9,12 +9,11 @@ import pandas as pd
 
 from fedswe.core.footprint import in_d
 from fedswe.errors import FedsweError, require
-from fedswe.gym.gym import Gym
+from fedswe.gym.gym import Gym, whole_gym
+from fedswe.gym.measurements import FILE
 from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import Entry, SettingResult, Standing, ranked, results, standings
-from fedswe.gym.store import FILE
-from fedswe.gym.whole import whole_gym
 from fedswe.plotting import Panel, Series, numbers
 from fedswe.report.charts import curves
 from fedswe.report.page import Section

@@ -76,11 +76,10 @@ class ClassificationTask(Task):
         changes = Augmentation(self.crop, self.flip, self.augment)
         problem = SupervisedProblem(pooled, network, Objective.of("cross_entropy"), setting, changes, border)
         if self.model not in MODELS:
-            from fedswe.tasks import checks
+            from fedswe.tasks.checks import check
 
-            few = pooled.data.x_train[:4], pooled.data.y_train[:4]
-            checks.check_fit(network, problem.objective, problem.start, few, lambda sample: self.model)
-            checks.probe(network, problem.objective, problem.start, few)
+            everything = pooled.data.x_train, pooled.data.y_train
+            check(network, problem.objective, problem.start, everything, lambda sample: self.model)
         problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
         return problem
 

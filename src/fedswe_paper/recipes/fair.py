@@ -12,7 +12,7 @@ import math
 
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipe import Page, Recipe
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import ROWS, Row, Selection
 from fedswe_paper.tables import Line, Measured, VerdictTable

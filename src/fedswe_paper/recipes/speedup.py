@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedswe.plotting import GREY, WIDTHS, Chart, count_axis, csv_text, format_axes, line_styles
-from fedswe.theory.speedup import rounds_needed
+from fedswe.theory.moments import rounds_needed
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipe import Page, Recipe
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.selection import Selection
 
 if TYPE_CHECKING:
