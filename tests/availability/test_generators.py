@@ -159,12 +159,12 @@ def test_clients_with_more_time_have_longer_sessions():
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"alpha": 0.0}, "alpha must be positive"),
-        ({"session_hours": math.inf}, "session_hours must be positive"),
-        ({"amplitude": 1.5}, "amplitude must be within"),
-        ({"never": 1.0}, "never must be in"),
-        ({"short_session": 0.0}, "short_session must be in"),
-        ({"peak_hour": 25.0}, "peak_hour must be within"),
+        ({"alpha": 0.0}, "alpha must be"),
+        ({"session_hours": math.inf}, "session_hours must be"),
+        ({"amplitude": 1.5}, "amplitude must be"),
+        ({"never": 1.0}, "never must be"),
+        ({"short_session": 0.0}, "short_session must be"),
+        ({"peak_hour": 25.0}, "peak_hour must be"),
     ],
 )
 def test_parameters_of_the_chains_are_checked(keys, says):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from fedswe.availability.schedule import Bernoulli, Floats, LegacyBernoulli, Schedule
 from fedswe.core import keys
@@ -17,6 +18,8 @@ from fedswe.errors import FedsweError, require, warn
 # none: every client and round is drawn for itself; rounds: a client's rounds depend on each other, clients do not;
 # clients: they depend on each other too
 Dependence = Literal["none", "rounds", "clients"]
+
+Part = Annotated[float, Field(ge=0, lt=1)]  # of a whole, and not all of it
 
 UNLABELLED = (0.1, 1.0)  # p_i of the clients of a task without labels is drawn uniformly from here
 

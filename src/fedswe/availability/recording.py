@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, Self
 from fedswe.availability.model import Availability
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.core import in_memory
+from fedswe.core.value import Natural
 from fedswe.errors import FedsweError, require, warn
 
 
@@ -27,15 +28,13 @@ class Recorded(Availability):
 
     file: str = field(default="", kw_only=False)  # path of the record
     prob: Literal["unknown", "estimate"] = "unknown"  # estimate: estimate the probabilities from the recorded rounds
-    prob_window: int = 0  # rounds around each round that its estimate uses; 0 = all rounds
+    prob_window: Natural = 0  # rounds around each round that its estimate uses; 0 = all rounds
     digest: str = ""  # names a content that a script holds in memory; from_array sets it
 
     _held: object = field(default=None, init=False, repr=False, compare=False)  # the content lives as long as its users
 
     def __post_init__(self) -> None:
-        require(self.prob_window >= 0, f"prob_window must be 0 (all rounds) or positive, not {self.prob_window}")
-        estimates = self.prob == "estimate"
-        require(estimates or not self.prob_window, 'prob_window is for prob = "estimate"')
+        require(self.prob == "estimate" or not self.prob_window, 'prob_window is for prob = "estimate"')
         if self.digest:
             with suppress(FedsweError):  # where the content is not used, the configuration can still be read
                 object.__setattr__(self, "_held", self._content())
