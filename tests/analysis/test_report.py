@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 
-from fedswe.analysis.report import cells, frame, plain
+from fedswe.analysis.report import cells, frame
+from fedswe.cli.console import plain
 
 
 def test_cells_have_four_digits_and_a_dash_where_there_is_no_value():

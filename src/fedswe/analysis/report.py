@@ -61,21 +61,6 @@ def short(value: float | None) -> str:
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def plain(value: Any) -> Any:
-    """The value in the types of JSON; a number that is not finite becomes null."""
-    if isinstance(value, pd.DataFrame):
-        return plain(value.to_dict("records"))
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
-
-
 @dataclass(frozen=True, eq=False)
 class Panel:
     """Axes with a curve for each column of a table, over its index."""

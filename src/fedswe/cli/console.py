@@ -6,6 +6,7 @@ Colours are rich's decision: none without a terminal or with NO_COLOR.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,9 +30,22 @@ _LOG_SECONDS = 10  # between lines of progress that are not printed on a termina
 
 def print_json(value: Any) -> None:
     """One JSON document; numbers that are not finite become null."""
-    from fedswe.analysis.report import plain  # imports numpy, which a help text does not need
-
     print(json.dumps(plain(value), allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Arrays, and tables as a list of their rows, in the types of JSON."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict("records"))
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
 
 
 def print_table(
