@@ -44,22 +44,6 @@ def test_runs_are_grouped_over_seeds_and_named(two):
     assert figure.axes[0].get_ylabel() == "test accuracy, %"
 
 
-@pytest.mark.parametrize(("every", "lowest"), [(5, 90), (20, 4)])
-def test_the_axes_show_the_late_part_unless_there_are_few_points(every, lowest, tmp_path):
-    runs = [write_run(tmp_path / name, accuracy=accuracy, every=every, algorithm={"name": name})
-            for name, accuracy in (("fedswe", 0.943), ("fedavg", 0.923))]  # fmt: skip
-    low, high = plot(runs).axes[0].get_ylim()
-    assert lowest < low < lowest + 2  # also the other model, which is worse by one point; 10 % before the first round
-    assert 94 < high < 99
-
-
-def test_the_caption_names_data_clients_availability_rounds_seeds_and_rates(two):
-    expected = "digits, 30 clients, sine availability, 40 rounds, seeds 3, 4, local rate 0.1. "
-    assert caption(plot(two)) == expected + "Line: mean; band: one standard deviation over 2 seeds."
-    final = caption(plot(two, kind="final"))
-    assert final.startswith(expected + "Scores are means over the last 40 rounds.")
-
-
 def test_seconds_on_the_x_axis(two):
     axes = plot(two, x="seconds").axes[0]
     assert axes.get_xlabel() == "seconds"

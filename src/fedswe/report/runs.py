@@ -98,8 +98,8 @@ class Scores:
         return self.written(mean) if math.isfinite(mean) else ""
 
     def sentences(self) -> list[str]:
-        title, (best, *others) = model_words(self.model).capitalize(), [*self.places] or [""]
-        found = []
+        title, (best, *others), found = model_words(self.model), [*self.places] or [""], []
+        title = title[:1].upper() + title[1:]
         if best:
             score, unit = words(self.score), " points" if self.score.endswith("accuracy") else ""
             found.append(f"{title}: {best} has the best {score}, {self.cell(best).removesuffix(_MARKS['best'])}.")
@@ -189,7 +189,9 @@ def origin(runs: Sequence[MeasuredRun]) -> Section:
             listings[f"{name}, seed {first.seed}"] = file.read_text(encoding="utf-8", errors="replace")[:_LONGEST]
     command = shlex.join(["fedswe", "run", f"{runs[0].source}/config.toml"])
     again = f"A run can be run again from its configuration: {command}"
-    return Section("How to reproduce this", [again] * bool(listings), {"Measured with": table}, listings=listings)
+    return Section(
+        "How to reproduce this", [again] * bool(listings), {"Measured with": table} if facts else {}, listings=listings
+    )
 
 
 def _noted(path: Path) -> dict[str, str]:
