@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedswe import registry, short_forms
+from fedswe import registry
 from fedswe.availability import (
     Adversarial,
     Always,
@@ -49,7 +49,7 @@ def population(m, seed=0):
 
 
 def made(name):
-    return short_forms.instance("availability", name, "availability")
+    return registry.instance("availability", name, "availability")
 
 
 @pytest.mark.parametrize("m", [1, 2, 30])

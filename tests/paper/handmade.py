@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from fedswe.results.history import History
 from fedswe_paper.cell import PaperCell
+from fedswe_paper.claims import CLAIMS, Verdict
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up, published
 from fedswe_paper.recipes import RECIPES
@@ -125,3 +126,7 @@ def world(
         runs = [told(cell, story, seed, extra) for seed, extra in SEEDS.items()]
         finished += [run for run in runs if without is None or not without(run.cell)]
     return Measurements(finished)
+
+
+def verdict_on(claim: str, measured: Measurements, selection: Selection = FULL) -> Verdict:
+    return next(each for each in CLAIMS if each.id == claim).verdict(selection, measured)

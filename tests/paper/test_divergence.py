@@ -9,12 +9,12 @@ import pytest
 
 from fedswe.grid.runner import Executor, run_cells
 from fedswe_paper.cell import BOUNDED
-from fedswe_paper.decisions.statistics import arrival
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.fair import tried, tuned
 from fedswe_paper.results import CampaignStore
 from fedswe_paper.selection import Selection
+from fedswe_paper.statistics import arrival
 from tests.paper.handmade import FULL, Story, as_printed, told, world
 from tests.paper.test_store import kept, put
 
@@ -38,7 +38,7 @@ def test_a_run_that_diverged_has_no_scores():
     assert measured.score(K100, "test_accuracy").std is None
     reached = measured.rounds_to(K100, 0.40)
     assert reached[3] == 300  # what was reached before remains, but decides nothing
-    assert math.isnan(arrival(K100, 0.40).of(run))
+    assert math.isnan(arrival(K100, 0.40)(run))
     assert math.isnan(measured.rounds_to(K100, 0.70)[3])
     assert reached[4] == math.inf
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from fedswe_paper.claims import judge, publish_claims
-from fedswe_paper.decisions import DECISIONS
-from fedswe_paper.decisions.margin import pooled
-from fedswe_paper.decisions.statistics import accuracy, other_swings
+from fedswe_paper.margin import pooled
 from fedswe_paper.measurements import Measurements
+from fedswe_paper.predicates import Place
 from fedswe_paper.recipes import RECIPES
-from tests.paper.handmade import FULL, SEEDS, Story, as_printed, told
+from fedswe_paper.statistics import accuracy
+from tests.paper.handmade import FULL, SEEDS, Story, as_printed, told, verdict_on
 
 TURNS = ("svhn", "periodic-static")
 K100, KNOWN, FEDAVG = (
@@ -75,7 +75,7 @@ def test_a_margin_takes_runs_of_one_length_and_says_which():
     runs = [*runs_of(K100, 99.0), *runs_of(shorter(K100), 60.0), *runs_of(FEDAVG), *runs_of(shorter(KNOWN))]
     others = [FULL.cell(*TURNS, (name, 0.0)) for name in ("gfedavg", "fedau", "mifa", "fedvarp")]
     runs += [run for cell in others for run in runs_of(shorter(cell), 30.0)]
-    there = DECISIONS["k100-beats-baselines"](FULL, Measurements(runs))
+    there = verdict_on("k100-beats-baselines", Measurements(runs))
     margins = {margin.what.split(" minus ")[1]: margin for margin in there.findings[0].margins}
     known, fedavg = margins["FedAvg, known p (server)"], margins["FedAvg, active (server)"]
     assert (known.rounds, known.of_paper, known.mean) == (5000, 10_000, pytest.approx(60.0 - 65.0))
@@ -88,7 +88,7 @@ def test_one_longer_run_does_not_replace_three_seeds(longer):
     k100, known = (replace(cell, dataset="cifar10") for cell in (K100, KNOWN))
     runs = [*runs_of(shorter(k100), 60.0), *runs_of(shorter(known), 50.0)]
     runs += [told(k100, Story(99.0), longer["k100"]), told(known, Story(10.0), longer["known"])]
-    there = DECISIONS["k100-beats-known-cifar10"](FULL, Measurements(runs))
+    there = verdict_on("k100-beats-known-cifar10", Measurements(runs))
     (margin,) = there.findings[0].margins
     assert (margin.seeds, margin.rounds, margin.mean) == (ALL, 5000, pytest.approx(10.0))
     assert there.status == "holds"
@@ -98,7 +98,7 @@ def test_rows_without_a_common_length_are_not_compared():
     measured = Measurements(
         [*runs_of(replace(K100, dataset="cifar10")), *runs_of(shorter(replace(KNOWN, dataset="cifar10")))]
     )
-    assert DECISIONS["k100-beats-known-cifar10"](FULL, measured).status == "not yet measured"
+    assert verdict_on("k100-beats-known-cifar10", measured).status == "not yet measured"
 
 
 def test_a_ranking_has_one_length():
@@ -106,7 +106,7 @@ def test_a_ranking_has_one_length():
     assert [(cell.dynamics, cell.k) for cell in cells][::6] == [("periodic-static", 0), ("periodic-static", 500)]
     runs = [run for cell in cells for run in runs_of(shorter(cell))]
     runs += [run for cell in cells if cell.k in (0, 500) for run in runs_of(cell, 95.0)]
-    there = DECISIONS["accuracy-peaks-near-m"](FULL, Measurements(runs))
+    there = verdict_on("accuracy-peaks-near-m", Measurements(runs))
     assert there.status == "holds"
     assert {margin.rounds for margin in there.findings[0].margins} == {5000}
     assert "k = 0 55.1, " in there.findings[0].note
@@ -117,7 +117,7 @@ def test_a_ranking_keeps_its_seeds_where_rows_have_runs_of_nearly_one_length():
     cells = RECIPES["fig8"].lines(FULL)[:7]
     runs = [run for cell in cells for run in runs_of(cell) if run.cell.seed != 6]
     runs += [told(replace(cell, rounds=9950), as_printed(cell), 6) for cell in cells if cell.k in (10, 100)]
-    there = DECISIONS["accuracy-peaks-near-m"](FULL, Measurements(runs))
+    there = verdict_on("accuracy-peaks-near-m", Measurements(runs))
     assert {margin.seeds for margin in there.findings[0].margins} == {(3, 4)}
     assert there.findings[0].note.endswith("(seeds 3, 4)")
 
@@ -135,8 +135,10 @@ def test_other_swings_beside_a_margin_have_its_length():
     k0 = FULL.cell(*TURNS, ("fedswe", 0.0))
     short, long = Story(60.0, swing=2.0), Story(60.0, swing=9.0)
     measured = Measurements([told(shorter(K100), short), told(K100, long), told(shorter(k0), short)])
-    assert other_swings(measured, [K100, k0], "server").endswith(
-        "FedSWE, k = 100 (server) 2.0 and 2.0, FedSWE, k = 0 (server) 2.0 and 2.0"
+    assert (
+        Place(FULL, measured, *TURNS, "server")
+        .other_swings([K100, k0])
+        .endswith("FedSWE, k = 100 (server) 2.0 and 2.0, FedSWE, k = 0 (server) 2.0 and 2.0")
     )
 
 
@@ -159,7 +161,7 @@ def test_a_method_lends_its_spread_at_another_length_before_other_methods_do():
     measured = Measurements([*single, *runs_of(K100, spread=9.0), *runs_of(shorter(k10))])
     other, own = (pooled(measured, shorter(K100), accuracy(), of_method) for of_method in (False, True))
     assert (own.std, own.freedom) == (pytest.approx(9 * other.std), 2)
-    (margin,) = [found.deciding for found in DECISIONS["k100-beats-k0-in-turns"](FULL, measured).findings]
+    (margin,) = [found.deciding for found in verdict_on("k100-beats-k0-in-turns", measured).findings]
     assert (margin.rounds, margin.error) == (5000, pytest.approx(math.hypot(own.std, other.std)))
 
 

@@ -1,12 +1,14 @@
 """How margins make the status of a place, and places that of a claim."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from fedswe.results.table import quantile
-from fedswe_paper.decisions.margin import Margin, Numbers, Spread, difference, exact, margin
-from fedswe_paper.decisions.verdict import Finding, Verdict, at_least, both, combined, every
+from fedswe_paper.claims import Verdict
+from fedswe_paper.margin import Finding, Margin, Spread, at_least, both, combined, every, exact, margin
+from fedswe_paper.statistics import Statistic
 
 YES, NO, OPEN, LOST = "holds", "does not hold", "undecided", "diverged, undecided"
 
@@ -36,18 +38,26 @@ def test_parts_are_combined(statuses, needed, status):
 
 
 def of(values, std=None, freedom=20, resolution=0.0, longest=math.inf):
+    """The numbers of a line."""
     spread = None if std is None else Spread(std, freedom)
-    return Numbers(values, lambda: spread, resolution, longest)
+    statistic = Statistic(len, resolution=resolution)
+    return SimpleNamespace(
+        values=values, spread=spread, statistic=statistic, longest=longest, of_paper=0, lengths=[], phase=False
+    )
+
+
+def difference(ours, theirs, **more):
+    return margin("", [(1.0, ours), (-1.0, theirs)], **more)
 
 
 def test_three_seeds_have_their_own_error_and_fewer_the_pooled_one():
     ours, theirs = of({3: 5.0, 4: 6.0, 6: 7.0}, 9.0), of({3: 1.0, 4: 1.0, 6: 1.0}, 9.0)
-    own = difference("", ours, theirs)
+    own = difference(ours, theirs)
     assert (own.mean, own.error, own.freedom) == (5.0, pytest.approx(1 / math.sqrt(3)), 2)
-    two = difference("", of({3: 5.0, 4: 6.0}, 9.0), theirs)
+    two = difference(of({3: 5.0, 4: 6.0}, 9.0), theirs)
     assert (two.mean, two.error, two.freedom) == (4.5, pytest.approx(9.0), 20)  # 9 √2 / √2
-    assert difference("", of({3: 5.0}), theirs).status == OPEN  # no spread is known
-    assert difference("", of({5: 5.0}), theirs) is None
+    assert difference(of({3: 5.0}), theirs).status == OPEN  # no spread is known
+    assert difference(of({5: 5.0}), theirs) is None
 
 
 def test_a_margin_is_decided_outside_its_interval():
@@ -62,18 +72,18 @@ def test_a_margin_is_decided_outside_its_interval():
 def test_a_number_is_no_finer_than_it_is_measured():
     """First rounds at evaluations every 20: three equal differences are not without error."""
     ours, theirs = (of({3: at, 4: at, 6: at}, resolution=20.0) for at in (120.0, 100.0))
-    found = difference("", ours, theirs, unit="rounds")
+    found = difference(ours, theirs, unit="rounds")
     assert found.error == pytest.approx(20 * math.sqrt(2 / 12) / math.sqrt(3))
     assert found.status == OPEN
 
 
 def test_never_bounds_a_margin_from_one_side():
     never, early = of(dict.fromkeys((3, 4, 6), math.inf), longest=1000.0), of(dict.fromkeys((3, 4, 6), 100.0))
-    later, sooner = difference("", never, early), difference("", early, never)
+    later, sooner = difference(never, early), difference(early, never)
     assert (later.mean, later.beyond, later.status) == (900.0, "at least", YES)
     assert (sooner.mean, sooner.beyond, sooner.status) == (-900.0, "at most", NO)
     assert margin("", [(1.0, never), (-1.0, early)], threshold=950.0).status == OPEN  # it may be beyond that
-    assert difference("", never, never).status == OPEN
+    assert difference(never, never).status == OPEN
 
 
 def test_the_deciding_margin_is_the_one_with_the_least_to_spare():
