@@ -62,7 +62,7 @@ class Executor:
         self._on, self._jobs, self._resource = on, jobs, "GPU" if device.startswith("cuda") else "CPU"
         # One stack of runs fills a GPU.
         self.workers = jobs or (1 if self._resource == "GPU" else len(os.sched_getaffinity(0)))
-        self._opened = ExitStack()
+        self._opened, self._started = ExitStack(), False
 
     @property
     def here(self) -> bool:
@@ -83,7 +83,7 @@ class Executor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._on == "local" and not self.here:  # modules of the user may change until the next command
+        if self._started:  # modules of the user may change until the next command
             get_reusable_executor(reuse=True).shutdown(kill_workers=True)
         self._opened.close()
 
@@ -103,6 +103,7 @@ class Executor:
         """What joblib's workers return for the tasks; raises what the backend does when one of them dies."""
         # A terminal sends Ctrl-C to all processes of a command: the main thread decides what it means. Signals that are
         # blocked in this thread stay blocked in the processes that it starts; the start of the tracker unblocks them.
+        self._started = self._on == "local"
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
         options: dict[str, dict[str, Any]] = {
