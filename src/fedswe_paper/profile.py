@@ -14,7 +14,6 @@ from typing import Any, Literal
 from fedswe.errors import require
 
 Profile = Literal["paper", "released"]
-PROFILES: tuple[Profile, ...] = ("paper", "released")
 _DATA = tomllib.loads((files(__package__) / "profiles.toml").read_text(encoding="utf-8"))
 
 

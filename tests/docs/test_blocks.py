@@ -9,14 +9,16 @@ from tests.docs.prepared import PREPARED
 from tests.docs.reader import Reader
 
 WITH_BLOCKS = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
-MARKS = {
-    **dict.fromkeys(WITH_BLOCKS, [pytest.mark.exhaustive]),
-    **dict.fromkeys(("README.md", "docs/tutorial.md"), []),
-    **dict.fromkeys(("docs/flower.md", "docs/machines.md"), [pytest.mark.flower]),  # start real Flower processes
-}
+FLOWER = {"docs/flower.md", "docs/machines.md"}  # start real Flower processes
+ALWAYS = {"README.md", "docs/tutorial.md"}
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, marks=MARKS[page]) for page in WITH_BLOCKS])
+def _marked(page):
+    marks = [] if page in ALWAYS else [pytest.mark.flower if page in FLOWER else pytest.mark.exhaustive]
+    return pytest.param(page, marks=marks)
+
+
+@pytest.mark.parametrize("page", [_marked(page) for page in WITH_BLOCKS])
 def test_a_reader_gets_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

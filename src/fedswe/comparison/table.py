@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,15 +64,20 @@ class Comparison:
 
         NaN is the deviation of one seed, and both if a run diverged.
         """
-        rows: list[dict[str, Any]] = []
-        for (label, model), rate in self.chosen.items():
-            found = {score: self.of_seeds(label, model, score) for score in self.scores}
-            lost = [int(of["diverged"].sum()) for of in found.values()]
-            rows.append({"algorithm": label, "model": model, "local_lr": rate, "seeds": len(self.seeds)})
-            rows[-1]["diverged"] = max(lost, default=0)
-            for score, of in found.items():
-                rows[-1] |= {f"{score}_{part}": value for part, value in _spread(of).items()}
+        rows = []
+        for label, model, rate, by_score in self._by_score():
+            found = {score: by_score[score] for score in self.scores}
+            lost = max((int(of["diverged"].sum()) for of in found.values()), default=0)
+            row = {"algorithm": label, "model": model, "local_lr": rate, "seeds": len(self.seeds), "diverged": lost}
+            spreads = {f"{score}_{part}": value for score, of in found.items() for part, value in _spread(of).items()}
+            rows.append(row | spreads)
         return pd.DataFrame(rows)
+
+    def _by_score(self) -> Iterator[tuple[str, str, float, dict[str, pd.DataFrame]]]:
+        """For each algorithm and model, with its local rate: the rows of `finals` of each of its scores."""
+        for (label, model), rate in self.chosen.items():
+            of = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
+            yield label, model, rate, {str(score): found for score, found in of.groupby("score", sort=False)}
 
     @property
     def models(self) -> list[str]:
@@ -131,15 +136,13 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """The summary as plain values, of all scores; NaN and infinity stay."""
         rows = []
-        for (label, model), rate in self.chosen.items():
-            of = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
-            scores = {str(score): found for score, found in of.groupby("score", sort=False)}
-            seeds = {seed: found.set_index("score")["value"].to_dict() for seed, found in of.groupby("seed")}
+        for label, model, rate, scores in self._by_score():
+            values = {score: of.set_index("seed")["value"] for score, of in scores.items()}
             rows.append({
                 "algorithm": label, "model": model, "local_lr": rate,
-                "diverged": max((int(found["diverged"].sum()) for found in scores.values()), default=0),
-                "scores": {score: _spread(found) for score, found in scores.items()},
-                "seeds": {seed: seeds.get(seed, {}) for seed in self.seeds},
+                "diverged": max((int(of["diverged"].sum()) for of in scores.values()), default=0),
+                "scores": {score: _spread(of) for score, of in scores.items()},
+                "seeds": {seed: {score: of[seed] for score, of in values.items()} for seed in self.seeds},
             })  # fmt: skip
         return {"headline": self.headline, "tail": TAIL, "rows": rows}
 

@@ -20,9 +20,6 @@ from fedswe.gym.rules import OUTPUTS
 from fedswe.gym.settings import GRADIENT_BOUND
 
 Values = Mapping[str, Any]  # of a description
-# The smallest worst-case regret of the full gym, see docs/which-rule.md.
-RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
-
 
 # The numbers by which availabilities are compared, and the difference that counts as one.
 FEATURES: dict[str, tuple[Callable[[Values], float], float]] = {

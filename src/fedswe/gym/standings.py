@@ -108,15 +108,15 @@ def results(gym: Gym) -> list[SettingResult]:
     """The settings in which something is measured."""
     found = []
     for setting in gym.settings:
-        by_output, incomplete = {}, set()
-        for rule in gym.rules:
-            trials = gym.trials(setting, rule)
-            if trials:
-                by_output[rule.label] = {o: e for o in labels(gym) if (e := entry(rule, trials, o)) is not None}
-            if next_rates(trials, gym.scale):
-                incomplete.add(rule.label)
+        trials = {rule: gym.trials(setting, rule) for rule in gym.rules}
+        by_output = {
+            rule.label: {output: e for output in labels(gym) if (e := entry(rule, of, output)) is not None}
+            for rule, of in trials.items()
+            if of
+        }
+        incomplete = frozenset(rule.label for rule, of in trials.items() if next_rates(of, gym.scale))
         if any(by_output.values()):
-            found.append(SettingResult(setting, by_output, frozenset(incomplete)))
+            found.append(SettingResult(setting, by_output, incomplete))
     return found
 
 
@@ -135,7 +135,6 @@ class Standing:
     """A rule over all settings, at its own best served model in each, or at one for all."""
 
     rule: Rule
-    output: str  # "" = its own best in each setting
     regrets: Mapping[str, Interval]  # by setting
     failed: tuple[str, ...]  # settings in which every rate diverged or learned nothing
     missing: tuple[str, ...] = ()  # settings in which it is not measured, or has not had all its trials
@@ -175,5 +174,5 @@ def standings(found: Sequence[SettingResult], rules: Sequence[Rule], output: str
                 failed.append(name)
             if own is not None:
                 regrets[name] = result.regret(own)
-        rows.append(Standing(rule, output, regrets, tuple(failed), tuple(missing)))
+        rows.append(Standing(rule, regrets, tuple(failed), tuple(missing)))
     return sorted(rows, key=lambda row: (row.worst[1].mean, row.mean) if row.worst else (math.inf, len(row.missing)))

@@ -150,8 +150,8 @@ def _npz(file: str, _modified: int, _size: int) -> DataSet:
         with open(file, "rb") as handle, np.load(handle, allow_pickle=False) as stored:  # closed also if damaged
             missing = [name for name in names if name not in stored]
             arrays = [stored[name] for name in names if name in stored]
-    except Exception as error:  # a damaged file may fail anywhere
-        raise FedsweError(f"{file} cannot be read as .npz ({error}): is it complete?") from None
+    except Exception:  # a damaged file may fail anywhere
+        raise FedsweError(f"{file} cannot be read as .npz: is it complete, and made by numpy.savez?") from None
     require(not missing, f"{file} has no array {', '.join(missing)}: it needs {', '.join(names)}")
     train = samples(arrays[:2], f"{file}, x_train and y_train")
     test = samples(arrays[2:], f"{file}, x_test and y_test", train)
