@@ -58,9 +58,9 @@ def run_command(
             if value.device != "cpu":
                 import torch
 
-                console.print(
-                    f"memory    {torch.cuda.max_memory_allocated(value.device) / 2**30:.1f} GB on the GPU at most"
-                )
+                if torch.cuda.is_available():  # else the run was finished already, elsewhere
+                    most = torch.cuda.max_memory_allocated(value.device) / 2**30
+                    console.print(f"memory    {most:.1f} GB on the GPU at most")
 
 
 def split(settings: Sequence[str]) -> tuple[str | None, list[str]]:
