@@ -5,7 +5,6 @@ The same figure always gives the same bytes.
 
 from __future__ import annotations
 
-import csv
 import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -172,14 +171,6 @@ def write(figure: Figure, *paths: Path) -> None:
         with styled():
             figure.savefig(content, format=path.suffix.removeprefix("."), metadata=_UNDATED[path.suffix])
         write_whole(path, content.getvalue())
-
-
-def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 # charts ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
@@ -51,9 +51,8 @@ def far_from_optimum(p: FloatArray, distance: FloatArray) -> list[Finding]:
     return [_found([exact(what, share, 50.0, "%")])]
 
 
-def rho_falls_with_k(curves: Sequence[dict[str, Any]]) -> list[Finding]:
+def rho_falls_with_k(curves: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """Strictly, except for p = 1, where it is 0."""
-    found = []
     for curve in curves:
         rho = np.asarray(curve["rho"])
         ends = f"{abs(rho[0]):.3f} at k = 0, {abs(rho[-1]):.3f} at k = {len(rho) - 1}"
@@ -61,20 +60,17 @@ def rho_falls_with_k(curves: Sequence[dict[str, Any]]) -> list[Finding]:
             margin = exact("rho_k, negated, up to rounding", -float(np.abs(rho).max()), -1e-9)
         else:
             margin = exact("smallest fall of rho_k from one k to the next", float(-np.diff(rho).max()), 0.0)
-        found.append(_found([margin], _p(curve["p"]), ends))
-    return found
+        yield _found([margin], _p(curve["p"]), ends)
 
 
-def rho_falls_with_availability(curves: Sequence[dict[str, Any]]) -> list[Finding]:
+def rho_falls_with_availability(curves: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """For every k from 1, from each curve to the next that has a larger p throughout."""
-    found = []
     for rarer, oftener in permutations(curves, 2):
         between = any(_below(rarer, curve) and _below(curve, oftener) for curve in curves)
         if _below(rarer, oftener) and not between:
             gap = np.asarray(rarer["rho"])[1:] - np.asarray(oftener["rho"])[1:]
             margin = exact("smallest fall of rho_k over k from 1", float(gap.min()), 0.0)
-            found.append(_found([margin], f"{_p(oftener['p'])} after {_p(rarer['p'])}"))
-    return found
+            yield _found([margin], f"{_p(oftener['p'])} after {_p(rarer['p'])}")
 
 
 def at_most(limit: float, what: str, by_place: Mapping[str, float]) -> list[Finding]:
@@ -88,17 +84,15 @@ def rho_vanishes(curves: Sequence[dict[str, Any]]) -> list[Finding]:
     return at_most(_NEARLY, "limit of rho_k for k to infinity, negated", limits)
 
 
-def turns_mix_worse(one_round: Sequence[dict[str, Any]], turns: Sequence[dict[str, Any]]) -> list[Finding]:
+def turns_mix_worse(one_round: Sequence[dict[str, Any]], turns: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """Two groups in turns against all clients in every round, with the same p, over equally many rounds."""
     alone = {curve["p"]: np.asarray(curve["rho"]) for curve in one_round}
-    found = []
     for curve in turns:
         first, second = curve["p"]
         if first == second and first in alone:
             gap = np.asarray(curve["rho"]) - alone[first] ** _WINDOW
             what = f"smallest excess of rho_k of two groups in turns over that of all in every round, {_WINDOW} rounds"
-            found.append(_found([exact(what, float(gap.min()), 0.0)], f"p = {first:g}"))
-    return found
+            yield _found([exact(what, float(gap.min()), 0.0)], f"p = {first:g}")
 
 
 def _below(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -126,14 +120,14 @@ def _shrinking(what: str, left: Sequence[float], rates: Sequence[float]) -> list
     ]
 
 
-def unbiased(left: Mapping[str, Sequence[float]], rates: Sequence[float], fedavg: Mapping[str, float]) -> list[Finding]:
+def unbiased(
+    left: Mapping[str, Sequence[float]], rates: Sequence[float], fedavg: Mapping[str, float]
+) -> Iterator[Finding]:
     """By place, the largest distance of the expected server model from the optimum, by rate."""
-    found = []
     for place, distances in left.items():
         listed = ", ".join(f"{x:.3g} at rate {rate:g}" for rate, x in zip(rates, distances, strict=True))
         note = f"largest distance {listed}; FedAvg's is {fedavg[place]:.3g} at rate {rates[-1]:g}"
-        found.append(_found(_shrinking("the largest distance from the optimum", distances, rates), place, note))
-    return found
+        yield _found(_shrinking("the largest distance from the optimum", distances, rates), place, note)
 
 
 def vanishes(left: Sequence[float], rates: Sequence[float]) -> list[Finding]:
@@ -166,7 +160,7 @@ def _values(figure: int) -> dict[str, Any]:
     return figure_report(figure).values
 
 
-def _bias_of_fedswe() -> list[Finding]:
+def _bias_of_fedswe() -> Iterator[Finding]:
     """Example 1 with pairs of different p: constant, swapped every round, and the clients in turns."""
     pairs = list(permutations((0.1, 0.3, 0.5, 0.7, 0.9, 1.0), 2))
     constant = [[pair] for pair in pairs]
@@ -234,7 +228,7 @@ def additional(counted: Callable[[Algorithm, int], Footprint | Operations]) -> d
     return {"server": (ours.server - plain.server) / d, "each client": (ours.client - plain.client) / d}
 
 
-EXACT: dict[str, Callable[[], Sequence[Finding]]] = {  # by the id of the claim
+EXACT: dict[str, Callable[[], Iterable[Finding]]] = {  # by the id of the claim
     "bias-of-fedavg": lambda: far_from_optimum(_values(2)["p"], _values(2)["distance"]),
     "fedswe-is-unbiased": _bias_of_fedswe,
     "rho-falls-with-k": lambda: [f for part in _mixing() for f in rho_falls_with_k(part)],

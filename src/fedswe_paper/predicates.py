@@ -165,37 +165,33 @@ def mean_falls(place: Place, methods: str, name: str, steps: Sequence[Sequence[A
 
 
 # Rounds to an accuracy ----------------------------------------------------------------------------------------
-def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _SLOWER) -> Finding | None:
-    """Each of ours needs at most so many times the rounds of each of theirs, to one target or in the mean of several.
-
-    To that of the scale; or of those of Table 7 to the last one, if FedSWE (k = 0) or FedAvg reaches it, to the last
-    one that FedAvg reaches (the first ones are a matter of one or two evaluations), or to all but the last, if FedAvg
-    reaches the first.
-    """
+def _targets(place: Place, which: str) -> Sequence[float]:
+    """Of the scale, or of Table 7, in percent; none where it is too early to tell."""
+    if which == "of the scale":
+        return [100 * place.selection.scale.target]
     targets = slowdown.targets_of(place.dataset)
-    first = {each: place.first_round("fedavg", each) for each in targets}
-    goals: dict[str, Sequence[float]] = {
-        "of the scale": [100 * place.selection.scale.target],
-        "last": targets[-1:] if {first[targets[-1]], place.first_round("fedswe", targets[-1])} != {math.inf} else (),
-        "last reached by fedavg": [each for each in targets if 0 < first[each] < math.inf][-1:],
-        "all but the last": targets[:-1] if math.isfinite(first[targets[0]]) else (),
-    }
-    wanted = goals[target]
+    first = {target: place.first_round("fedavg", target) for target in targets}
+    if which == "last reached by fedavg":  # the first ones are a matter of one or two evaluations
+        return [target for target in targets if 0 < first[target] < math.inf][-1:]
+    if which == "all but the last":
+        return targets[:-1] if math.isfinite(first[targets[0]]) else ()
+    return targets[-1:] if {first[targets[-1]], place.first_round("fedswe", targets[-1])} != {math.inf} else ()
+
+
+def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _SLOWER) -> Finding | None:
+    """Each of ours needs at most so many times the rounds of each of theirs, in the mean over the targets."""
+    wanted = _targets(place, target)
     if not wanted:
         return None
     (rivals, note), margins = place.training(theirs), []
-    listed = ", ".join(f"{goal:g} %" for goal in wanted)
+    listed = ("to " if len(wanted) == 1 else "mean over ") + ", ".join(f"{goal:g} %" for goal in wanted)
     times = "rounds" if within == 1 else f"{within:g} times the rounds"
     for a in place.cells(ours):
         for b in rivals:
-            what = f"{'to' if len(wanted) == 1 else 'mean over'} {listed}: {times} of {place.named(b)}"
-            what += f" minus those of {place.named(a)}"
-            terms = [
-                (weight / len(wanted), place.numbers(cell, place.arrival(goal / 100)))
-                for weight, cell in ((within, b), (-1.0, a))
-                for goal in wanted
-            ]
-            margins.append(margin(what, terms, unit="rounds"))
+            what = f"{listed}: {times} of {place.named(b)} minus those of {place.named(a)}"
+            terms = [(weight / len(wanted), cell, goal) for weight, cell in ((within, b), (-1.0, a)) for goal in wanted]
+            arrivals = [(weight, place.numbers(cell, place.arrival(goal / 100))) for weight, cell, goal in terms]
+            margins.append(margin(what, arrivals, unit="rounds"))
     return every(margins, note)
 
 

@@ -298,12 +298,10 @@ class StoredNumbers:
         return f"{level(by_seed)} [{rate}]"
 
     # not of runs ------------------------------------------------------------------------------------------------
-    def speedup(self, what: str, p: str, target: str) -> pd.Series:
+    def speedup(self, what: str, p: float, target: float) -> pd.Series:
         """Share of the linear speed-up in percent, by the number of clients or of local steps."""
-        (line,) = (
-            line for line in speedup.lines() if (line.what, line.p, line.target) == (what, float(p), float(target))
-        )
-        return 100 * pd.Series(line.efficiency, line.sizes).round(4)
+        found = speedup.table().query("what == @what and p == @p and target == @target").set_index("size")
+        return 100 * found["efficiency"].round(4)
 
     def digits_rounds(self, what: str) -> pd.Series:
         """Rounds on the digits at the best rate: by clients, with 2 local steps, or by local steps, with 8 clients."""

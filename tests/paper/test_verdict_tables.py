@@ -71,10 +71,6 @@ def test_a_std_of_zero_divides_nothing():
     assert "the difference itself" in text
 
 
-def test_a_small_negative_difference_is_not_minus_zero():
-    assert body(table(Measured(85.58, 0.9, 3)).to_markdown())[0][-1] == "+0.0"
-
-
 def test_csv_is_exact_and_has_one_row_per_line_and_column():
     lines = [
         Line(("fedswe, k=0", "sine"), (Measured(1 / 3, 0.1, 3), None), (Measured(0.5, 0.2, 3), PAPER)),

@@ -26,14 +26,14 @@ def section(*directories):
 
 def test_availability_and_labels_are_those_of_the_run(comparison):
     figures = section(comparison).figures
-    (there,), (labels,) = (figures[title].data for title in ("Who was available when", "Labels of each client"))
+    (there,), (labels,) = (figures[title]["data"] for title in ("Who was available when", "Labels of each client"))
     problem, schedule = populate(experiment(FedAvg(), seed=3))
     mask = availability_of(schedule, 12)
     order = np.argsort(-mask.mean(0), kind="stable")
-    assert np.array_equal(there.z, 100 * mask.T[order])
-    assert list(there.x) == [str(t) for t in range(1, 13)]
-    assert there.y[0] == f"client {order[0]}, available in {100 * mask[:, order[0]].mean():.0f} %"
-    np.testing.assert_allclose(labels.z, 100 * problem.realised[order], rtol=1e-5)
+    assert np.array_equal(there["z"], 100 * mask.T[order])
+    assert list(there["x"]) == [str(t) for t in range(1, 13)]
+    assert there["y"][0] == f"client {order[0]}, available in {100 * mask[:, order[0]].mean():.0f} %"
+    np.testing.assert_allclose(labels["z"], 100 * problem.realised[order], rtol=1e-5)
 
 
 def test_rounds_missed(tmp_path):
@@ -47,16 +47,16 @@ def test_rounds_missed(tmp_path):
     fedswe.run(value, out=tmp_path / "run")
     found = section(tmp_path / "run").figures
     assert list(found) == ["Who was available when", "Rounds missed"]  # the task has no labels
-    (missed,) = found["Rounds missed"].data
-    assert list(missed.x) == ["0", "1", "2"]  # five reports without a gap, one after two rounds
-    assert list(missed.y) == pytest.approx([100 * 5 / 6, 0, 100 / 6])
+    (missed,) = found["Rounds missed"]["data"]
+    assert list(missed["x"]) == ["0", "1", "2"]  # five reports without a gap, one after two rounds
+    assert list(missed["y"]) == pytest.approx([100 * 5 / 6, 0, 100 / 6])
 
 
 def test_accuracy_by_client(comparison):
     found = section(comparison)
-    clouds = {cloud.name: cloud for cloud in found.figures["Accuracy against availability"].data}
+    clouds = {cloud["name"]: cloud["y"] for cloud in found.figures["Accuracy against availability"]["data"]}
     assert {f"{HEBREW}, server", f"{HEBREW}, client mean"} <= set(clouds)
-    shown = clouds[f"{HEBREW}, server"].y
+    shown = clouds[f"{HEBREW}, server"]
     (table,) = found.tables.values()
     (row,) = table[(table["runs"] == HEBREW) & (table["model"] == "server")].to_dict("records")
     assert float(row["all clients"]) == pytest.approx(np.mean(shown), abs=0.06)
@@ -82,14 +82,14 @@ def test_damaged_models_and_a_task_that_is_not_there(tmp_path):
 
 def test_of_many_rounds_the_first_are_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr("fedswe.report.clients._ROUNDS", 20)
-    (there,) = section(write_run(tmp_path / "a")).figures["Who was available when"].data
-    assert there.z.shape == (30, 20)
+    (there,) = section(write_run(tmp_path / "a")).figures["Who was available when"]["data"]
+    assert there["z"].shape == (30, 20)
 
 
 def test_of_many_clients_some_are_drawn_and_many_rounds_are_averaged(tmp_path, monkeypatch):
     monkeypatch.setattr("fedswe.report.clients._ROWS", 10)
     monkeypatch.setattr("fedswe.report.clients._COLUMNS", 8)
-    (there,) = section(write_run(tmp_path / "a")).figures["Who was available when"].data
-    assert there.z.shape == (10, 8)
-    assert there.x[-1] == "36–40"
-    assert (np.diff(there.z.mean(1)) <= 0).all()  # the most available first
+    (there,) = section(write_run(tmp_path / "a")).figures["Who was available when"]["data"]
+    assert there["z"].shape == (10, 8)
+    assert there["x"][-1] == "36–40"
+    assert (np.diff(there["z"].mean(1)) <= 0).all()  # the most available first

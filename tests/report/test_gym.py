@@ -56,8 +56,10 @@ def test_standings_and_settings(gym, part):
     assert list(table["worst in"]) == [s.worst[0] for s in expected]
     assert list(second.tables) == [s.name for s in gym.settings]
     (figure,) = second.figures.values()
-    assert [button.label for button in figure.layout.updatemenus[0].buttons] == [s.name for s in gym.settings]
-    assert figure.data[0].name == expected[0].rule.label
+    assert [button["label"] for button in figure["layout"]["updatemenus"][0]["buttons"]] == [
+        s.name for s in gym.settings
+    ]
+    assert figure["data"][0]["name"] == expected[0].rule.label
 
 
 def test_measurements_of_other_settings_are_refused(gym):
@@ -87,10 +89,10 @@ def test_claims_tables_and_curves_of_a_reproduction(tmp_path):
     assert f"holds: {(claims['status'] == 'holds').sum()}" in report.summary[0]
     assert "main-table" in found.tables
     rows = pd.read_csv(folder / "fig6-consensus.csv")
-    curve = found.figures["fig6-consensus"].data[0]
-    mine = rows[(rows["panel"] == rows["panel"][0]) & (rows["label"] == curve.name)]
-    np.testing.assert_allclose(curve.y, mine["mean"])
-    np.testing.assert_allclose(curve.y + curve.error_y.array, mine["high"])
+    curve = found.figures["fig6-consensus"]["data"][0]
+    mine = rows[(rows["panel"] == rows["panel"][0]) & (rows["label"] == curve["name"])]
+    np.testing.assert_allclose(curve["y"], mine["mean"])
+    np.testing.assert_allclose(curve["y"] + curve["error_y"]["array"], mine["high"])
 
 
 def test_the_whole_stored_reproduction_fits_in_a_page():

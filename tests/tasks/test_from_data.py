@@ -396,7 +396,7 @@ class Counting(nn.Linear):
 
     def forward(self, x):
         if self.training:
-            self.seen += 1
+            self.seen = self.seen + 1
         return super().forward(x)
 
 
@@ -477,6 +477,16 @@ def test_mistakes_are_one_line_that_names_the_client(options, message):
     with pytest.raises(FedsweError, match=message) as caught:
         from_data(**{"model": tanh, "train": clients("vectors"), **options})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [({"y": Y + 1}, "labels must be from 0 to 2"), ({"x": X[:, :5]}, "inputs of shape")]
+)
+def test_samples_that_are_loaded_late_are_checked(wrong, message):
+    each = changed(2, **wrong)
+    problem = from_data(tanh, lambda i: each[i], clients=6).build(CPU)
+    with pytest.raises(FedsweError, match=f"^client 2: {message}"):
+        problem.evaluate(problem.start)
 
 
 # directories and processes -----------------------------------------------------------------------------------------

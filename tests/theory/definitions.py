@@ -100,7 +100,7 @@ def two_groups_converge(h1, h2, step, k):
 
 
 def enumerated_errors(problem, prob):
-    """The fields of ExpectedErrors before rounds 0..T, by Algorithm 1 along all 2^(mT) availability sequences.
+    """The fields of expected errors before rounds 0..T, by Algorithm 1 along all 2^(mT) availability sequences.
 
     `prob` [T, m]. A model is a vector of coefficients on the independent random variables: the start, the optima and
     the noise of every local step; an expected square is the sum of squared coefficients times variances.

@@ -80,6 +80,32 @@ def descent_terms(
     )
 
 
+def descent_step(curvature, gradients, models, echo, prob, server, sigma, lr, steps, k):
+    """The exact change of F~ in one round of scalar quadratics, the terms of the lemma and m/M, at eta = 1/(8sL).
+
+    F~ is quadratic, and the clients come independently: mean and variance of the step are sums over clients.
+    """
+    total, smoothness = len(models) + k, np.abs(curvature).max()
+    local_lr = 1 / (8 * steps * smoothness * lr)
+    eta, kept = local_lr * lr, 1 - local_lr * curvature
+    z = models - eta * steps * (echo - 1) * gradients
+    mean = (z.sum() + k * server) / total
+    absent = -eta * steps * gradients  # z_i after the round minus z_i before
+    walked = local_lr * sum(kept**r for r in range(steps)) * gradients  # by the local steps of a visit
+    present = models - lr * echo * walked - z
+    noise = (lr * echo * local_lr * sigma) ** 2 * sum(kept ** (2 * r) for r in range(steps))
+    step = (prob * present + (1 - prob) * absent).sum() / total
+    variance = (prob * (1 - prob) * (present - absent) ** 2 + prob * noise).sum() / total**2
+    slope = (gradients + curvature * (mean - models)).sum() / total
+    change = slope * step + curvature.sum() / total * (step**2 + variance) / 2
+    terms = descent_terms(
+        local_lr=local_lr, lr=lr, steps=steps, k=k, smoothness=smoothness, sigma_squared=sigma**2, delta_max=prob.max(),
+        gradient=slope**2, staleness=echo, client_gradients=gradients**2, approximation=(models - z) ** 2,
+        consensus=(z - mean) ** 2,
+    )  # fmt: skip
+    return change, terms, len(models) / total
+
+
 def approximation_bound(
     *, local_lr, lr, steps, smoothness, beta, zeta, delta, period, clients, k, gradient, consensus
 ):  # fmt: skip

@@ -1,5 +1,7 @@
 """Assumption 1: windows, their smallest mean, the smallest period, and what a trace says about them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -147,7 +149,7 @@ def test_echo_identity_on_random_traces():
 
 
 def test_trace_statistics_of_a_small_trace():
-    stats = trace_statistics([[1, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]])
+    stats = SimpleNamespace(**trace_statistics([[1, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]]))
     assert stats.mean_available == pytest.approx(0.6)
     assert stats.empty_rounds == 2
     assert stats.participations.tolist() == [2, 1, 0]
@@ -160,11 +162,11 @@ def test_trace_statistics_of_a_small_trace():
 
 
 def test_full_availability_is_fair_and_fresh():
-    stats = trace_statistics(np.ones((7, 3)))
+    stats = SimpleNamespace(**trace_statistics(np.ones((7, 3))))
     assert (stats.jain_index, stats.tau_max, stats.tau_avg, stats.mean_staleness) == (1.0, 1, 1.0, 1.0)
     assert stats.longest_gap.tolist() == [1, 1, 1]
 
 
 def test_a_trace_without_anybody_is_refused():
     with pytest.raises(FedsweError, match="no client is available in the whole trace"):
-        trace_statistics(np.zeros((4, 2)))
+        SimpleNamespace(**trace_statistics(np.zeros((4, 2))))

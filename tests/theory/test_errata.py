@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +38,7 @@ from tests.theory.definitions import (
     window_product,
 )
 from tests.theory.expected_errors import expected_errors, mean_expected_errors
-from tests.theory.statements import GRADIENT, GRADIENT_PRINTED, NOISE, approximation_bound, descent_terms
+from tests.theory.statements import GRADIENT, GRADIENT_PRINTED, NOISE, approximation_bound, descent_step, descent_terms
 
 PAGES = Path(__file__).parents[2] / "docs" / "errata.md", Path(__file__).with_name("repaired_proofs.md")
 PAGE = " ".join(word for page in PAGES for word in page.read_text(encoding="utf-8").split())
@@ -208,19 +207,9 @@ def test_descent_lemma_needs_a_small_local_rate() -> None:
     after = 1 - lr * (1 - x)
     assert (after**2 - 1) / 2 == pytest.approx(2388273, abs=0.5)
     terms = descent_terms(
-        local_lr=local_lr,
-        lr=lr,
-        steps=steps,
-        k=0,
-        smoothness=1,
-        sigma_squared=0,
-        delta_max=1,
-        gradient=1,
-        staleness=[1],
-        client_gradients=[1],
-        approximation=[0],
-        consensus=[0],
-    )
+        local_lr=local_lr, lr=lr, steps=steps, k=0, smoothness=1, sigma_squared=0, delta_max=1, gradient=1,
+        staleness=[1], client_gradients=[1], approximation=[0], consensus=[0],
+    )  # fmt: skip
     assert terms.total == pytest.approx(29250, abs=0.5)
     quoted("2388273", "29250")
 
@@ -232,52 +221,6 @@ def test_noise_term_of_the_descent_lemma() -> None:
     assert 17 / (17 + 1) <= 18 * 17 / (17 + 1) ** 2  # k = m/17 is the edge
     assert 17 / (17 + 2) > 18 * 17 / (17 + 2) ** 2
     quoted("0.0850", "0.0450", "16.25")
-
-
-def descent_step(
-    curvature: npt.NDArray[np.float64],
-    gradients: npt.NDArray[np.float64],
-    models: npt.NDArray[np.float64],
-    echo: npt.NDArray[np.float64],
-    prob: npt.NDArray[np.float64],
-    server: float,
-    sigma: float,
-    lr: float,
-    steps: int,
-    k: float,
-) -> tuple[float, SimpleNamespace, float]:
-    """The exact change of F~ in one round of scalar quadratics, the terms of the lemma and m/M, at eta = 1/(8sL).
-
-    F~ is quadratic, and the clients come independently: mean and variance of the step are sums over clients.
-    """
-    total, smoothness = len(models) + k, float(np.abs(curvature).max())
-    local_lr = 1 / (8 * steps * smoothness * lr)
-    eta, kept = local_lr * lr, 1 - local_lr * curvature
-    z = models - eta * steps * (echo - 1) * gradients
-    mean = (z.sum() + k * server) / total
-    absent = -eta * steps * gradients  # z_i after the round minus z_i before
-    walked = local_lr * sum(kept**r for r in range(steps)) * gradients  # by the local steps of a visit
-    present = models - lr * echo * walked - z
-    noise = (lr * echo * local_lr * sigma) ** 2 * sum(kept ** (2 * r) for r in range(steps))
-    step = (prob * present + (1 - prob) * absent).sum() / total
-    variance = (prob * (1 - prob) * (present - absent) ** 2 + prob * noise).sum() / total**2
-    slope = (gradients + curvature * (mean - models)).sum() / total
-    change = slope * step + curvature.sum() / total * (step**2 + variance) / 2
-    terms = descent_terms(
-        local_lr=local_lr,
-        lr=lr,
-        steps=steps,
-        k=k,
-        smoothness=smoothness,
-        sigma_squared=sigma**2,
-        delta_max=float(prob.max()),
-        gradient=float(slope**2),
-        staleness=echo,
-        client_gradients=gradients**2,
-        approximation=(models - z) ** 2,
-        consensus=(z - mean) ** 2,
-    )
-    return float(change), terms, len(models) / total
 
 
 def test_the_descent_lemma_holds_with_65_m_over_m_squared() -> None:

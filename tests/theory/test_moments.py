@@ -28,16 +28,16 @@ def test_the_moments_are_those_of_algorithm_1_along_every_availability(problem):
     p = np.full((rounds, problem.clients), problem.p)
     exact = enumerated_errors(problem, p)
     for t in range(rounds + 1):
-        found = dataclasses.asdict(expected_errors(problem, t))
+        found = vars(expected_errors(problem, t))
         assert found == pytest.approx(exact[t], rel=1e-10, abs=1e-13)
 
 
 def test_a_mean_over_rounds_is_the_mean_of_the_rounds():
     for rounds in (1, 2, 7, 64):
-        each = [dataclasses.astuple(expected_errors(HARD, t)) for t in range(rounds)]
+        each = [list(vars(expected_errors(HARD, t)).values()) for t in range(rounds)]
         mean = mean_expected_errors(HARD, rounds)
-        np.testing.assert_allclose(dataclasses.astuple(mean), np.mean(each, axis=0), rtol=1e-9)
-        assert dataclasses.asdict(mean_errors(HARD, rounds)).items() <= dataclasses.asdict(mean).items()
+        np.testing.assert_allclose(list(vars(mean).values()), np.mean(each, axis=0), rtol=1e-9)
+        assert dataclasses.asdict(mean_errors(HARD, rounds)).items() <= vars(mean).items()
 
 
 def test_many_clients_who_are_always_there_are_one_averaged_gradient_step():

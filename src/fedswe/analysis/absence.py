@@ -19,7 +19,6 @@ from fedswe.theory.assumption import IntArray, window_delta
 _COPIES = 100  # of simulated chains
 _RAREST = 5  # clients listed one by one
 _GRID = [f * 10**e for e in range(7) for f in (1, 2, 5)]  # windows that are listed
-_TRACE = ("mean_available", "empty_rounds", "jain_index", "mean_staleness", "tau_avg", "tau_max")
 
 
 # Assumption 1 ------------------------------------------------------------------------------------------------
@@ -157,10 +156,9 @@ def _by_client(columns: Mapping[str, Any]) -> pd.DataFrame:
 def _of_trace(scenario: Scenario) -> _Staleness:
     trace = scenario.trace
     facts, stale = assumption.trace_statistics(trace), assumption.realised_staleness(trace)
-    values = {key: getattr(facts, key) for key in _TRACE}
-    columns = {
-        "participations": facts.participations, "mean_echo": facts.mean_gap, "longest_absence": facts.longest_gap
-    }  # fmt: skip
+    values = {key: value for key, value in facts.items() if np.isscalar(value)}
+    names = {"participations": "participations", "mean_gap": "mean_echo", "longest_gap": "longest_absence"}
+    columns = {shown: facts[name] for name, shown in names.items()}
     return _Staleness(
         "the trace",
         frame([{"what": key.replace("_", " "), "value": value} for key, value in values.items()]),

@@ -83,20 +83,9 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
 
 def _parse(text: str, name: str) -> Table:
     try:
-        table = tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
-        _require_64_bits(table)
-        return table
+        return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists in lists in lists
         raise FedsweError(f"{name} is not valid TOML: {error}") from None
-
-
-def _require_64_bits(value: Any) -> None:
-    """TOML asks for no larger whole numbers; Python would read them, and then cannot write or convert them."""
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
-        if isinstance(part, dict | list):
-            _require_64_bits(part)
-        elif isinstance(part, int) and not -(2**63) <= part < 2**63:
-            raise ValueError("a whole number has more than 64 bits")
 
 
 # validating ----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import chain
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, Self
@@ -124,9 +125,6 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
         with store.claim(left[0]):
             pass  # on a file system without locks this warns, once and not in every worker
         death = _run_once(divide(left, executor.workers), store, executor, watch)
-        end = time.monotonic() + _PATIENCE
-        while death and store.running(left) and time.monotonic() < end:
-            time.sleep(0.2)
         finished = any(store.finished(cell) for cell in left)
         deaths, idle = (0, 0) if finished else (deaths + bool(death), 0 if death else idle + 1)
         require(
@@ -150,16 +148,20 @@ def _unclaimed(cells: Sequence[Cell], store: Store) -> list[Cell]:
 
 def _run_once(stacks: list[list[Cell]], store: Store, executor: Executor, watch: Watch | None) -> str:
     """Run the stacks once; returns what is known of the death of a worker, after which some have not ended."""
-    progress = _Progress(stacks, watch)
+    progress, death = _Progress(stacks, watch), ""
     with _command(store) as notes:
-        going, death = notes / "going", ""
+        going = notes / "going"
         if executor.here:
             for number, stack in enumerate(stacks):
                 for position in run_stack(stack, store, lambda: not going.exists()):
                     progress.show({number: position})
         else:
             death = _run_elsewhere(stacks, store, executor, notes, progress)
-        if not going.exists():
+        going.unlink(missing_ok=True)  # after a death other workers may go on
+        end = time.monotonic() + _PATIENCE
+        while death and store.running(chain(*stacks)) and time.monotonic() < end:
+            time.sleep(0.2)
+        if (notes / "asked").exists():
             raise KeyboardInterrupt
     return death
 
@@ -251,8 +253,8 @@ class _Progress:
 def _command(store: Store) -> Iterator[Path]:
     """A folder for the notes of workers, who go on while it has the file `going`.
 
-    The first SIGINT or SIGTERM removes the file; one that comes more than a second later has its usual effect. Not
-    earlier: `timeout` sends its signal to the command and to the command's group, and so twice.
+    The first SIGINT or SIGTERM removes it, and makes the file `asked`; one that comes more than a second later has its
+    usual effect. Not earlier: `timeout` sends its signal to the command and to the command's group, and so twice.
     """
     asked, before = math.inf, dict[int, Any]()
 
@@ -262,6 +264,7 @@ def _command(store: Store) -> Iterator[Path]:
             signal.signal(number, before[number])
             signal.raise_signal(number)
         asked = min(asked, time.monotonic())
+        going.with_name("asked").touch()
         going.unlink(missing_ok=True)
 
     folder = store.locks.absolute()

@@ -22,13 +22,11 @@ from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import populate
 from fedswe.figures.runs import MeasuredRun, groups_of, part_name, words
 from fedswe.gym.client_facts import ClientFacts, accuracy_by_client
-from fedswe.report.charts import bars, heat_map, points
+from fedswe.report.charts import Figure, bars, heat_map, points
 from fedswe.report.page import Section
 from fedswe.results.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
     from fedswe.tasks.problem import Problem
 
 _ROWS, _COLUMNS = 200, 400  # of a heat map: of more clients some are shown, more rounds are averaged

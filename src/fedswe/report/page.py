@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader
@@ -17,9 +17,7 @@ from markupsafe import Markup
 
 from fedswe import __version__
 from fedswe.errors import require
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from fedswe.report.charts import Figure
 
 _LARGEST = 50_000_000  # characters of a page, without plotly
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI")  # marks that turn the direction of what follows
@@ -77,7 +75,9 @@ def _plotly() -> Markup:
 
 def _json(figure: Figure) -> Markup:
     """The figure without & and <: in its texts, they are neither HTML's nor plotly's markup."""
-    text = json.dumps(json.loads(figure.to_json()))  # plotly's own has "<" as an escape
+    from plotly.io import to_json
+
+    text = json.dumps(json.loads(to_json(figure, validate=False)))  # plotly's own has "<" as an escape
     return Markup(text.replace("&", "&amp;").replace("<", "&lt;"))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -31,12 +31,9 @@ from fedswe.figures.runs import (
     words,
 )
 from fedswe.plotting import numbers
-from fedswe.report.charts import curves
+from fedswe.report.charts import Figure, curves
 from fedswe.report.page import Section
 from fedswe.results.table import TAIL, difference, fluctuation, more_is_better, on_common_seeds, ranking
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _SCORES, _KINDS = 20, 100  # that are shown
 _LONGEST = 20_000  # characters of a text

@@ -128,8 +128,7 @@ def _probe(network: Network, objective: Objective, x: Vector, samples: Samples) 
             torch.manual_seed(seed)
             return network.trained(x, values), context.calls
 
-    buffers = dict(network.training_module.named_buffers())
-    before = {name: value.clone() for name, value in buffers.items()}
+    before = {name: value.clone() for name, value in network.training_module.named_buffers()}
     known = len(inputs) > 1
     if not known:  # too few for BatchNorm
         inputs, targets = torch.cat([inputs] * 2), torch.cat([targets] * 2)
@@ -144,7 +143,7 @@ def _probe(network: Network, objective: Objective, x: Vector, samples: Samples) 
         "the model draws random numbers of its own in training: use torch's Dropout layers, which are repeatable, and "
         "dropout=0 in recurrent layers",
     )
-    for name, value in buffers.items():
+    for name, value in network.training_module.named_buffers():
         require(
             torch.equal(value, before[name]),
             f"the model changes its buffer {name} in training, which averaging does not define: use a layer without it",

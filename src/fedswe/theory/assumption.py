@@ -5,7 +5,7 @@ same shape. A trace is one realisation: from it δ can only be estimated, with a
 """
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -201,23 +201,14 @@ def realised_staleness(trace: npt.ArrayLike) -> IntArray:
     return np.asarray(rounds - before, dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class TraceStatistics:
-    """What happened in a trace. Gaps count rounds from one availability to the next, from round -1 on."""
+def trace_statistics(trace: npt.ArrayLike) -> dict[str, Any]:
+    """What happened in a 0/1 trace [T, m] with at least one participation, and of each client [m].
 
-    mean_available: float
-    empty_rounds: int
-    participations: IntArray  # [m]
-    jain_index: float  # (Σc)²/(mΣc²) of the participations c: 1 when equal, 1/m when one client has all
-    longest_gap: IntArray  # [m], the gap still open after the last round included
-    mean_gap: FloatArray  # [m], closed gaps only, i.e. the mean echo; inf for a client that is never available
-    tau_max: int  # largest t - τ_i(t)
-    tau_avg: float  # mean over rounds of the stalest client's t - τ_i(t)
-    mean_staleness: float  # mean over rounds and clients of t - τ_i(t)
-
-
-def trace_statistics(trace: npt.ArrayLike) -> TraceStatistics:
-    """The statistics of a 0/1 trace [T, m] with at least one participation."""
+    Gaps count rounds from one availability to the next, from round -1 on: ``longest_gap`` with the one still open after
+    the last round, ``mean_gap`` of closed ones, i.e. the mean echo, infinite without any. ``tau_max`` is the largest
+    t - τ_i(t), ``tau_avg`` the mean over rounds of the stalest client's. ``jain_index`` is (Σc)²/(mΣc²) of the
+    participations c: 1 when equal, 1/m when one client has all.
+    """
     flags = availability_trace(trace)
     require(flags.any(), "no client is available in the whole trace: check that 1 means available")
     rounds, clients = flags.shape
@@ -225,14 +216,14 @@ def trace_statistics(trace: npt.ArrayLike) -> TraceStatistics:
     per_round, counts = flags.sum(axis=1), flags.sum(axis=0)
     # Echo identity (Prop. 1): the closed gaps of a client add up to τ_i(T) + 1.
     closed = (rounds + 1 - staleness[-1]).astype(np.float64)
-    return TraceStatistics(
-        mean_available=float(per_round.mean()),
-        empty_rounds=int((per_round == 0).sum()),
-        participations=counts,
-        jain_index=float(counts.sum() ** 2 / (clients * (counts**2).sum())),
-        longest_gap=staleness.max(axis=0),
-        mean_gap=np.divide(closed, counts, out=np.full(clients, np.inf), where=counts > 0),
-        tau_max=int(staleness[:-1].max()),
-        tau_avg=float(staleness[:-1].max(axis=1).mean()),
-        mean_staleness=float(staleness[:-1].mean()),
-    )
+    return {
+        "mean_available": float(per_round.mean()),
+        "empty_rounds": int((per_round == 0).sum()),
+        "jain_index": float(counts.sum() ** 2 / (clients * (counts**2).sum())),
+        "mean_staleness": float(staleness[:-1].mean()),
+        "tau_avg": float(staleness[:-1].max(axis=1).mean()),
+        "tau_max": int(staleness[:-1].max()),
+        "participations": counts,
+        "mean_gap": np.divide(closed, counts, out=np.full(clients, np.inf), where=counts > 0),
+        "longest_gap": staleness.max(axis=0),
+    }

@@ -13,10 +13,6 @@ PROBABILITIES = (0.1, 0.3, 0.5, 1.0)  # of every client; the paper's values are 
 GAMMAS = (0.1, 0.2, 0.3, 0.5)
 
 
-def line(selection: Selection, dataset: str, p: float, gamma: float) -> PaperCell:
-    return selection.cell(dataset, "sine", ("fedavg", 0.0), p=p, gamma=gamma)
-
-
 def _lines(selection: Selection) -> list[PaperCell]:
     return selection.lines(["svhn"], ["sine"], [("fedavg", 0.0)], p=PROBABILITIES, gamma=GAMMAS)
 
