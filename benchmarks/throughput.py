@@ -25,8 +25,8 @@ from torch.nn import functional as F
 from fedswe.algorithms import FedAvg
 from fedswe.availability.mask import Rows
 from fedswe.core.local import Local, Precision
-from fedswe.engine import BatchedEngine
-from fedswe.tasks.augment import Augment, Augmentation
+from fedswe.engine.batched import BatchedEngine
+from fedswe.tasks.batches import Augment, Augmentation
 from fedswe.tasks.client_samples import PooledSamples
 from fedswe.tasks.data_set import DataSet
 from fedswe.tasks.losses import Objective

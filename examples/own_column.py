@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedswe.engine import Engine
+from fedswe.engine.base import Engine
 from fedswe.engine.columns import Column
 
 

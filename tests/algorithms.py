@@ -1,6 +1,5 @@
 """The built-in algorithms by name."""
 
-from fedswe.kinds import KINDS
-from fedswe.registry import resolve
+from fedswe.registry import KINDS, resolve
 
 ALGORITHMS = {name: resolve("algorithm", name) for name in KINDS["algorithm"].builtin}

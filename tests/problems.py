@@ -5,11 +5,13 @@ import torch
 
 from fedswe.availability.mask import Rows
 from fedswe.core.local import Local
-from fedswe.engine import ENGINES
+from fedswe.engine.batched import BatchedEngine
+from fedswe.engine.loop import LoopEngine
 from fedswe.tasks import Digits, Quadratic
 from fedswe.tasks.problem import Setting
 
 SEED = 5
+ENGINES = {"batched": BatchedEngine, "loop": LoopEngine}
 
 
 def setting(dtype=torch.float64):

@@ -20,7 +20,7 @@ SOURCES = Path(__file__).parents[1] / "src"
 PARTS = {
     "./own_algorithm.py:Damped": "damping",
     "./own_availability.py:Week": "weekend",
-    "./own_task.py:Slopes": "noise",
+    "./own_task.py:slopes": "noise",
     "./own_transform.py:Sign": "threshold",
     "./own_output.py:RunningMean": "average",
     "./own_column.py:Norms": "norm",
@@ -31,7 +31,7 @@ ALL = [
     "algorithm.damping=0.1",
     "availability.name=./own_availability.py:Week",
     "availability.p=0.7",
-    "task.name=./own_task.py:Slopes",
+    "task.name=./own_task.py:slopes",
     "local.chain=clip:5,./own_transform.py:Sign:0.01",
     "evaluate.model=server,./own_output.py:RunningMean",
     "record.columns=./own_column.py:Norms",

@@ -3,7 +3,7 @@
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.short_forms import instance, short_form, split, toml_value
+from fedswe.registry import instance, short_form, split, toml_value
 
 
 @pytest.mark.parametrize(

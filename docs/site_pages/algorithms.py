@@ -8,7 +8,7 @@ from typing import Any
 from fedswe import registry
 from fedswe.cli.list_show import description
 from fedswe.core.algorithm import Algorithm
-from fedswe.kinds import KINDS
+from fedswe.registry import KINDS
 from site_pages.markdown import code, page, table, toctree
 
 SOURCES = "../../../src"  # from docs/generated/algorithms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedswe import registry
 from fedswe.cli.list_show import description
-from fedswe.kinds import KINDS
+from fedswe.registry import KINDS
 from site_pages.markdown import code, page, table
 
 TITLES = {

@@ -23,7 +23,7 @@ PAGES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
             ("fedswe.experiment.configuration", ["load", "load_text"]),
         ],
     ),
-    "tasks": ("Tasks", [("fedswe.tasks", ["from_data", "CustomTask", "Task"])]),
+    "tasks": ("Tasks", [("fedswe.tasks", ["from_data", "Task"])]),
     "parts": (
         "Base classes of your own parts",
         [

@@ -1,4 +1,4 @@
-"""Names to classes and back: algorithms, availability models, tasks and other parts.
+"""Names to classes and back: algorithms, availability models, tasks and other kinds of parts, also as one word.
 
 A name is looked up in the built-in table, then among the entry points of installed packages; ``package.module:Class``
 and ``./file.py:Class`` (relative to the current directory) name any other class. Nothing is imported to list names.
@@ -8,16 +8,93 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import fields, is_dataclass
-from functools import cache
+import tomllib
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, get_origin, get_type_hints
 
-from fedswe.errors import FedsweError, first_line, require, suggestion
-from fedswe.kinds import KINDS, kind_with_base
+from fedswe.errors import FedsweError, first_line, located, require, suggestion
 from fedswe.plugins import NAME_USED, file_of, load, source_digest
+
+
+# kinds of parts, and the names of the built-in ones ------------------------------------------------------
+@dataclass(frozen=True)
+class Kind:
+    """One kind of thing that has a name."""
+
+    base: str  # "module:Class" that every class of this kind derives from
+    group: str  # entry points of installed packages
+    module: str  # that has the built-in classes
+    classes: str  # NAME=Class of each, or NAME=submodule:Class
+
+    @cached_property
+    def builtin(self) -> dict[str, str]:
+        """The built-in names, with "module:Class" of each."""
+        pairs = (word.split("=") for word in self.classes.split())
+        return {name: f"{self.module}{'.' if ':' in cls else ':'}{cls}" for name, cls in pairs}
+
+
+KINDS = {
+    "algorithm": Kind(
+        "fedswe.core.algorithm:Algorithm",
+        "fedswe.algorithms",
+        "fedswe.algorithms",
+        "fedswe=FedSWE fedawe=FedAWE fedavg=FedAvg fedavg_all=FedAvgAll fedavg_known=FedAvgKnown gfedavg=GFedAvg "
+        "fedau=FedAU f3ast=F3AST mifa=MIFA fedvarp=FedVARP scaffold=Scaffold amplified_scaffold=AmplifiedScaffold "
+        "fedpbc=FedPBC fedswe_variant=FedSWEVariant bounded_fedswe=BoundedFedSWE decayed_memory=DecayedMemory "
+        "interval_weights=IntervalWeights interval_extrapolation=IntervalExtrapolation echo=Echo "
+        "debiased_fedavg=DebiasedFedAvg fedstale=FedStale fedstale_known=FedStaleKnown fedlaavg=FedLaAvg mimic=MimiC "
+        "focus=FOCUS fedasync=FedAsync fedbuff=FedBuff ace=ACE ca2fl=CA2FL",
+    ),
+    "availability": Kind(
+        "fedswe.availability.model:Availability",
+        "fedswe.availability",
+        "fedswe.availability",
+        "always=Always stationary=Stationary staircase=Staircase sine=Sine interleaved_sine=InterleavedSine "
+        "alternating=Alternating cyclic=Cyclic markov=Markov uniform_control=UniformControl daily_markov=DailyMarkov "
+        "adversarial=Adversarial outages=Outages join_leave=JoinLeave sampled=Sampled mask=Mask intervals=Intervals",
+    ),
+    "clock": Kind("fedswe.clock.model:Clock", "fedswe.clocks", "fedswe.clock", "rounds=Rounds seconds=Seconds"),
+    "task": Kind(
+        "fedswe.tasks.problem:Task",
+        "fedswe.tasks",
+        "fedswe.tasks",
+        "quadratic=Quadratic digits=Digits from_data=DataTask npz=Npz svhn=Svhn cifar10=Cifar10 cinic10=Cinic10 "
+        "fashion_mnist=FashionMnist",
+    ),
+    "transform": Kind(
+        "fedswe.core.transforms:Transform",
+        "fedswe.transforms",
+        "fedswe.core.transforms",
+        "clip=Clip weight_decay=WeightDecay prox=Prox momentum=Momentum adagrad=Adagrad adam=Adam yogi=Yogi",
+    ),
+    "output": Kind(
+        "fedswe.engine.outputs:Output",
+        "fedswe.outputs",
+        "fedswe.engine.outputs",
+        "server=ServerModel client_mean=ClientMean augmented_mean=AugmentedMean ema=Ema window=Window best=Best",
+    ),
+    "column": Kind(
+        "fedswe.engine.columns:Column",
+        "fedswe.columns",
+        "fedswe.engine.columns",
+        "consensus=Consensus auxiliary=Auxiliary",
+    ),
+    "tracker": Kind(
+        "fedswe.tracking.tracker:Tracker",
+        "fedswe.trackers",
+        "fedswe.tracking",
+        "tensorboard=tensorboard:TensorBoard mlflow=mlflow:MLflow wandb=wandb:WandB",
+    ),
+}
+
+
+def kind_with_base(hint: Any) -> str | None:
+    """The kind whose base class this type is."""
+    target = f"{hint.__module__}:{hint.__qualname__}" if isinstance(hint, type) else ""
+    return next((name for name, kind in KINDS.items() if kind.base == target), None)
 
 
 # from names to classes -----------------------------------------------------------------------------------
@@ -116,17 +193,6 @@ def _check_parameters(cls: type[Any], here: str) -> None:
     for key in inspect.get_annotations(cls):
         constant = ClassVar in (hints[key], get_origin(hints[key]))
         require(key in parameters or constant, f"{here} declares {key} but is not a dataclass itself: {decorate}")
-    for f in fields(cls):
-        plain = not f.init or _plain(hints[f.name])
-        require(plain, f"{here}: TOML cannot hold {f.name}: use numbers, texts, booleans or lists of them")
-
-
-def _plain(hint: Any) -> bool:
-    """Whether TOML can hold the values of a type."""
-    if get_origin(hint) in (list, tuple, dict, Union, UnionType):
-        return all(_plain(argument) for argument in get_args(hint) if argument is not Ellipsis)
-    plain = hint in (bool, int, float, str, NoneType, Any) or get_origin(hint) is Literal
-    return plain or kind_with_base(hint) is not None
 
 
 # from classes to titles and names ------------------------------------------------------------------------
@@ -137,9 +203,8 @@ def title_of(cls: type[Any]) -> str:
 
 def name_of(kind: str, cls: type[Any]) -> str:
     """The name that finds a class again: as it was asked for, or else ``module:Class``."""
-    target = f"{cls.__module__}:{cls.__qualname__}"
-    for name, value in KINDS[kind].builtin.items():
-        if value == target:
+    for name, target in KINDS[kind].builtin.items():
+        if target.endswith(f":{cls.__qualname__}") and _attribute(target) is cls:
             return name
     if cls in NAME_USED:
         name, file = NAME_USED[cls]
@@ -150,4 +215,55 @@ def name_of(kind: str, cls: type[Any]) -> str:
         f"the {kind} {cls.__name__} cannot be imported again: move it from the script or function into a file of its "
         "own, and import it from there",
     )
-    return target
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+# parts written as one word, NAME:KEY=VALUE:..., as command lines and lists in TOML files have them -------
+def split(kind: str, text: str) -> tuple[str, list[str]]:
+    """A name and its parameters: ``fedswe:k=10`` or ``./mine.py:Mine:k=10``."""
+    first, *rest = text.split(":")
+    # The class after a module or a file is an identifier; a parameter is key=value or a number.
+    if rest and rest[0].isidentifier() and first not in names(kind):
+        return f"{first}:{rest[0]}", rest[1:]
+    return first, rest
+
+
+def short_form(kind: str, text: str, where: str) -> dict[str, Any]:
+    """A part written as NAME, NAME:VALUE or NAME:KEY=VALUE:..., as a table. A value alone is for the first field."""
+    name, parameters = split(kind, text)
+    keys = [f.name for f in fields(resolve(kind, name)) if f.init]
+    table: dict[str, Any] = {"name": name}
+    for word in parameters:
+        key, equals, value = word.partition("=")
+        if not equals:
+            require(keys and keys[0] not in table, f"{where}: {name} takes no value {word!r}: write key=value")
+            key, value = keys[0], word
+        require(key not in table, f"{where}: {name} names {key} twice")
+        require(key in keys, f"unknown key {where}.{key} of {name}: {suggestion(key, keys)}")
+        table[key] = toml_value(value)
+    return table
+
+
+def toml_value(text: str) -> Any:
+    """A TOML value; a word without quotes is a text, also inside a list."""
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except RecursionError:
+        raise FedsweError(f"cannot read {text[:20]}...: too many lists in lists") from None
+    except ValueError:
+        if text.startswith("[") and text.endswith("]"):
+            return [toml_value(word.strip()) for word in text[1:-1].split(",")]
+        return text
+
+
+def instance(kind: str, text: str, where: str) -> Any:
+    """A part from its short form."""
+    require(isinstance(text, str), f"unknown {kind} {text!r}: give a name in quotes")
+    table = short_form(kind, text, where)
+    cls = resolve(kind, table.pop("name"))
+    try:
+        return cls(**table)
+    except FedsweError as error:
+        raise FedsweError(f"{where}: {text}: {error}") from None
+    except Exception as error:  # a user's class may raise anything
+        raise FedsweError(f"{where}: {text} cannot be built ({located(error) or first_line(error)})") from None

@@ -9,27 +9,11 @@ from typing import Any, Literal
 from fedswe.core.local import Precision
 from fedswe.experiment.configuration import experiment
 from fedswe.experiment.experiment import Experiment
-from fedswe.grid.cell import Cell
-from fedswe_paper.profile import Profile, judged_by, settings
-from fedswe_paper.readings import check_reading, settings_of
+from fedswe.grid.store import Cell
+from fedswe_paper.profile import RATES, Profile, check_reading, settings
 from fedswe_paper.scale import SCALES, ScaleName
 
 Dynamics = Literal["stationary", "staircase", "sine", "periodic-static", "periodic-staircase"]
-
-# eta_0 of Table 6 (all data sets; eta_g = 1). FedVARP's is in the conference paper only; gFedAvg's is in neither, and
-# its authors divide the rate by the amplification.
-RATES = {
-    "fedswe": 0.1,
-    "fedavg": 0.05,
-    "fedavg_all": 0.05,
-    "gfedavg": 0.005,
-    "fedau": 0.05,
-    "f3ast": 0.05,
-    "fedavg_known": 0.1,
-    "mifa": 0.05,
-    "fedvarp": 0.05,
-}
-
 
 BOUND = 10.0  # on the norm of every stochastic gradient, where runs are repeated with one
 BOUNDED = "guarded"  # end of the folder of these runs
@@ -82,7 +66,8 @@ class PaperCell:
 
     @property
     def judged_by(self) -> str:
-        return judged_by(self.profile, self.algorithm)
+        """The model whose accuracy the profile reports."""
+        return str(settings(self.profile, self.algorithm, images=False).get("judged by", "server"))
 
     def experiment(self) -> Experiment:
         """Everything the run depends on."""
@@ -101,58 +86,52 @@ class PaperCell:
         return Cell(f"{self.scale}-{self.profile}-{BOUNDED}/{self.name}", value, {**asdict(self), "guard": BOUND})
 
     def _table(self) -> dict[str, Any]:
-        scale = SCALES[self.scale]
-        rounds = self.rounds or scale.rounds_of(self.dataset, self.periodic, motivating=self.p > 0)
+        scale, periodic = SCALES[self.scale], self.periodic
+        rounds = self.rounds or (scale.motivating_rounds if self.p else scale.rounds)
+        every, tail, tail_every = scale.every, scale.tail, scale.tail_every
+        if periodic:
+            rounds = self.rounds or scale.periodic_rounds or (20_000 if self.dataset == "cifar10" else 10_000)
+            # Both ends of the swing, unless that would be too many. At the end every phase of a period counts: sampling
+            # once per period would alias the swing between the groups.
+            every = scale.period // 2 if rounds <= 40 * scale.period else scale.period
+            tail, tail_every = scale.periodic_tail, scale.period // 10
         images = self.dataset in ("svhn", "cifar10", "cinic10")
-        chosen = settings(self.profile, self.algorithm, images)
+        # The paper's two, FedSWE's analysed mean, and an average over rounds where rates are tuned for each.
+        models = ["server", "client_mean"]
+        models += ["augmented_mean"] if self.algorithm == "fedswe" and self.k > 0 else []
+        models += ["ema"] if self.hold_out > 0 else []
+        own: dict[str, dict[str, Any]] = {
+            "fedswe": {"k": self.k},
+            "gfedavg": {"period": scale.period},
+            "f3ast": {"budget": 0},  # no limit: the paper names no number of seats
+        }
         table: dict[str, Any] = {
             "rounds": rounds,
             "seed": self.seed,
-            "algorithm": {"name": self.algorithm},
+            "algorithm": {"name": self.algorithm, **own.get(self.algorithm, {})},
             "availability": self._availability(scale.period),
             "task": {
                 "name": self.dataset,
                 "clients": scale.clients,
                 "alpha": self.alpha,
-                "partition": "two_groups" if self.periodic else "dirichlet",
+                "partition": "two_groups" if periodic else "dirichlet",
                 "hold_out": self.hold_out,
+                **({} if images else {"model": scale.model}),
             },
             "local": {
                 "steps": scale.steps,
                 "batch_size": scale.batch_size,
                 "lr": self.rate or RATES[self.algorithm],
-                "schedule": "constant" if self.periodic else "inverse_sqrt",
+                "schedule": "constant" if periodic else "inverse_sqrt",
             },
-            "evaluate": {
-                "every": scale.every_of(rounds, self.periodic),
-                "model": self._models(),
-                "tail": scale.tail_of(self.periodic),
-                "tail_every": scale.tail_every_of(self.periodic),
-            },
-            "record": {"checkpoint": 0, "columns": ["consensus"] if self.periodic else []},
+            "evaluate": {"every": every, "model": models, "tail": tail, "tail_every": tail_every},
+            "record": {"checkpoint": 0, "columns": ["consensus"] if periodic else []},
         }
-        if not images:
-            table["task"]["model"] = scale.model
-        if self.algorithm == "fedswe":
-            table["algorithm"]["k"] = self.k
-        if self.algorithm == "gfedavg":
-            table["algorithm"]["period"] = scale.period
-        if self.algorithm == "f3ast":
-            table["algorithm"]["budget"] = 0  # no limit: the paper names no number of seats
-        for key, value in (chosen | settings_of(self.reading)).items():
+        for key, value in settings(self.profile, self.algorithm, images, self.reading).items():
             section, _, name = key.partition(".")
             if name:
                 table[section][name] = value
         return table
-
-    def _models(self) -> list[str]:
-        """The paper's two, FedSWE's analysed mean, and an average over rounds where rates are tuned for each."""
-        models = ["server", "client_mean"]
-        if self.algorithm == "fedswe" and self.k > 0:
-            models.append("augmented_mean")
-        if self.hold_out > 0:
-            models.append("ema")
-        return models
 
     def _availability(self, period: int) -> dict[str, Any]:
         if self.periodic:

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, On, PrecisionName, Track, precision_named, whole_numbers
-from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.core.local import Precision
+from fedswe.cli.arguments import Device, Jobs, On, PrecisionName, precision_named, whole_numbers
+from fedswe.cli.console import RoundProgress, console, print_table
 from fedswe.errors import FedsweError, require, suggestion
-from fedswe_paper.profile import DEVIATIONS, PROFILES
-from fedswe_paper.scale import SCALES
+from fedswe_paper.profile import DEVIATIONS, Profile
+from fedswe_paper.scale import SCALES, ScaleName
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
-    from fedswe.grid.executor import Executor
+    from fedswe.grid.runner import Executor
+    from fedswe.grid.store import Cell
     from fedswe_paper.cell import PaperCell
     from fedswe_paper.measurements import Measurements
-    from fedswe_paper.recipe import Recipe
+    from fedswe_paper.publish import Recipe
     from fedswe_paper.results import CampaignStore
     from fedswe_paper.selection import Selection
 
-Only = Literal["", "status", "report"]
 SUMMARIES = {
     "claims": "which claims of the paper hold, from what has been measured",
     "coverage": "how much of each table and figure has been measured, and what runs the rest",
 }
 OUT = Path("experiments/results")  # in a checkout: where the measurements of this repository are
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where cells are run; results do not depend on it beyond the rounding of the precision."""
-
-    device: str = "cpu"
-    precision: Precision = "fp32"
-    jobs: int = 0  # workers; 0: one per core, one for a GPU
-    on: str = "local"
-    track: tuple[str, ...] = ()  # trackers of every run
-    bounded: bool = False  # every stochastic gradient bounded, unlike in the paper; such runs are kept apart
-
-    def executor(self) -> Executor:
-        from fedswe.grid.runner import executor
-
-        return executor(self.on, self.jobs, self.device)
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -64,9 +45,9 @@ def reproduce(
     profiles: Annotated[bool, typer.Option("--profiles", help="Show how the profiles differ")] = False,
     everything: Annotated[bool, typer.Option("--all", help="All of --list")] = False,
     scale: Annotated[
-        str, typer.Option(help="ci (seconds), small (minutes) or full (the paper's, for a GPU)")
+        ScaleName, typer.Option(help="ci (seconds), small (minutes) or full (the paper's, for a GPU)")
     ] = "small",
-    profile: Annotated[str, typer.Option(help="released or paper; see --profiles")] = "released",
+    profile: Annotated[Profile, typer.Option(help="released or paper; see --profiles")] = "released",
     dataset: Annotated[str, typer.Option(help="Comma-separated: svhn, cifar10, cinic10, fashion_mnist, digits")] = "",
     dynamics: Annotated[str, typer.Option(help="Only these, e.g. sine or periodic-static")] = "",
     algorithms: Annotated[str, typer.Option(help="Only these, e.g. fedswe,fedavg")] = "",
@@ -80,59 +61,63 @@ def reproduce(
     precision: PrecisionName = "",
     jobs: Jobs = 0,
     on: On = "local",
-    track: Track = "",
     out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = OUT,
     status: Annotated[bool, typer.Option("--status", help="Only count the runs finished, running and left")] = False,
     report: Annotated[bool, typer.Option("--report", help="Run nothing; write the reports of what is there")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="With --list, --profiles or --status: print one JSON document")
-    ] = False,
 ) -> None:
     """Regenerate tables and figures of the paper, beside the published numbers; finished runs are kept."""
-    require(not as_json or list_recipes or profiles or status, "--json needs --list, --profiles or --status")
     if list_recipes or profiles:
-        if list_recipes:
-            _list_recipes(as_json)
-        else:
-            _show_profiles(as_json)
+        (_list_recipes if list_recipes else _show_profiles)()
         return
-    if bool(names) == everything:
-        raise FedsweError("name a recipe of fedswe reproduce --list, or --all")
-    if status and report:
-        raise FedsweError("--status and --report cannot be combined")
-    if bounded and report:
-        raise FedsweError("--bounded and --report cannot be combined: every report shows the bounded runs")
-    if bounded and profile == "paper":
-        raise FedsweError("--bounded is for --profile released: the paper's text bounds every gradient anyway")
-    from fedswe_paper.recipes import RECIPES
-
-    where = machine(device, precision, jobs, on)
-    reproduce_command(
-        [*RECIPES, *SUMMARIES] if everything else names or [],
-        selection(scale, profile, dataset, dynamics, algorithms, seeds, rounds),
-        replace(where, track=tuple(word for word in track.split(",") if word), bounded=bounded),
-        out,
-        "status" if status else "report" if report else "",
-        tuple(pattern for pattern in cells.split(",") if pattern),
-        as_json,
+    require(bool(names) != everything, "name a recipe of fedswe reproduce --list, or --all")
+    require(not (status and report), "--status and --report cannot be combined")
+    require(not (bounded and report), "--bounded and --report cannot be combined: every report shows the bounded runs")
+    require(
+        not bounded or profile != "paper",
+        "--bounded is for --profile released: the paper's text bounds every gradient anyway",
     )
+    from fedswe.experiment.experiment import device_named
+    from fedswe.grid.runner import Executor
+    from fedswe_paper.recipes import RECIPES
+    from fedswe_paper.results import CampaignStore
+    from fedswe_paper.selection import Selection
+
+    sets, times, methods = (
+        tuple(dict.fromkeys(filter(None, text.split(",")))) for text in (dataset, dynamics, algorithms)
+    )
+    if sets == (SCALES[scale].stand_in,):
+        sets = ()  # what the scale has anyway
+    chosen = tuple(dict.fromkeys(whole_numbers(seeds, "--seeds")))
+    asked = Selection(scale, profile, sets, times, methods, chosen, rounds)
+    whole = Selection(scale, profile, sets if asked.scale.stand_in else ())
+    device_named(device)
+    numbers = precision_named(precision, device)
+    workers = Executor(on, jobs, device)
+    names = [*RECIPES, *SUMMARIES] if everything else names or []
+    recipes = [_recipe(name) for name in names if name not in SUMMARIES]
+    found = [cell for recipe in recipes for cell in recipe.cells(asked)]
+    if not found and any(recipe.lines(whole) for recipe in recipes):
+        of = ", ".join((*sets, *times, *methods))
+        raise FedsweError(
+            f"no run of {', '.join(names)} is of {of}: choose others with --dataset, --dynamics and --algorithms"
+        )
+    grid = [cell.grid_cell(device, numbers, bounded) for cell in _named(found, cells)]
+    store = CampaignStore(out)
+    if status:
+        _print_status(grid, store)
+        return
+    if grid and not report:
+        _run(grid, store, workers)
+    write_reports(names, whole, out)
 
 
-def _list_recipes(as_json: bool) -> None:
+def _list_recipes() -> None:
     from fedswe_paper.recipes import RECIPES
     from fedswe_paper.selection import Selection
 
-    counts = {
-        recipe.name: {scale: len(recipe.cells(Selection(scale, "released"))) for scale in SCALES}
-        for recipe in RECIPES.values()
-    }
-    if as_json:
-        print_json(
-            [{"name": r.name, "number": r.number, "title": r.title, "runs": counts[r.name]} for r in RECIPES.values()]
-        )
-        return
     rows = [
-        (r.name, r.number, r.title, *(str(n) if n else "—" for n in counts[r.name].values())) for r in RECIPES.values()
+        (r.name, r.number, r.title, *(str(len(r.cells(Selection(scale, "released"))) or "—") for scale in SCALES))
+        for r in RECIPES.values()
     ]
     rows += [(name, "text", title, "—", "—", "—") for name, title in SUMMARIES.items()]
     print_table("recipes", ("name", "in the paper", "title", "runs: ci", "small", "full"), rows)
@@ -141,10 +126,7 @@ def _list_recipes(as_json: bool) -> None:
     console.print("recipes share runs: a run that one recipe has finished is not repeated for another")
 
 
-def _show_profiles(as_json: bool) -> None:
-    if as_json:
-        print_json([asdict(deviation) for deviation in DEVIATIONS])
-        return
+def _show_profiles() -> None:
     rows = []
     for d in DEVIATIONS:
         values = ("\n".join(f"{key} = {value}" for key, value in part.items()) for part in (d.paper, d.released))
@@ -154,93 +136,13 @@ def _show_profiles(as_json: bool) -> None:
     console.print("fedswe reproduce RECIPE --profile paper|released; released reproduces the published tables best")
 
 
-def selection(
-    scale: str, profile: str, dataset: str, dynamics: str, algorithms: str, seeds: str, rounds: int
-) -> Selection:
-    """The options as a checked selection."""
-    from fedswe_paper.selection import Selection
-
-    if scale not in SCALES:
-        raise FedsweError(f"unknown --scale {scale!r}: choose from {', '.join(SCALES)}")
-    if profile not in PROFILES:
-        raise FedsweError(f"unknown --profile {profile!r}: choose from {', '.join(PROFILES)}")
-    if rounds < 0:
-        raise FedsweError(f"--rounds must be 0 (those of the scale) or positive, not {rounds}")
-    sets, times, methods = (
-        tuple(dict.fromkeys(word for word in text.split(",") if word)) for text in (dataset, dynamics, algorithms)
-    )
-    return Selection(
-        scale,
-        profile,
-        () if sets == (SCALES[scale].stand_in,) else sets,  # what the scale has anyway
-        times,
-        methods,
-        seeds=tuple(dict.fromkeys(whole_numbers(seeds, "--seeds"))),
-        rounds=rounds,
-    )
-
-
-def machine(device: str, precision: str, jobs: int, on: str = "local") -> Machine:
-    from fedswe.experiment.experiment import device_named
-
-    device_named(device)
-    found = Machine(device, precision_named(precision, device), jobs, on)
-    found.executor()  # refuses other names and numbers, before anything is run
-    return found
-
-
-def reproduce_command(
-    names: list[str],
-    asked: Selection,
-    where: Machine,
-    out: Path,
-    only: Only,
-    patterns: tuple[str, ...] = (),
-    as_json: bool = False,
-) -> None:
-    """Run, and write the reports."""
-    from fedswe_paper.cell import BOUNDED
-    from fedswe_paper.measurements import Measurements
-    from fedswe_paper.publish import publish
-    from fedswe_paper.results import CampaignStore, load_runs, publishing
-
-    recipes = [_recipe(name) for name in names if name not in SUMMARIES]
-    store = CampaignStore(out)
-    whole = replace(
-        asked, datasets=asked.datasets if asked.scale.stand_in else (), dynamics=(), algorithms=(), seeds=(), rounds=0
-    )
-    cells = [cell for recipe in recipes for cell in recipe.cells(asked)]
-    if not cells and any(recipe.lines(whole) for recipe in recipes):
-        of = ", ".join((*asked.datasets, *asked.dynamics, *asked.algorithms))
-        raise FedsweError(
-            f"no run of {', '.join(names)} is of {of}: choose others with --dataset, --dynamics and --algorithms"
-        )
-    cells = _named(cells, patterns)
-    if only == "status":
-        _print_status(cells, store, where.bounded, as_json)
-        return
-    if only == "" and cells:
-        _run(cells, store, where)
-    with publishing(out):  # reads after it has waited: the last report has everything
-        grid = f"{asked.scale_name}-{asked.profile}"
-        measured = Measurements(load_runs(out, grid), load_runs(out, f"{grid}-{BOUNDED}"))
-        for recipe in recipes:
-            console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}")
-        if "claims" in names:
-            _claims(whole, measured, out)
-        if "coverage" in names:
-            _coverage(whole, measured, out)
-
-
-def _named(cells: list[PaperCell], patterns: tuple[str, ...]) -> list[PaperCell]:
+def _named(cells: list[PaperCell], patterns: str) -> list[PaperCell]:
     """Each once, and only those whose name matches a pattern, if there are any."""
     cells = list(dict.fromkeys(cells))
-    if not patterns:
-        return cells
-    found = [cell for cell in cells if any(fnmatchcase(cell.name, pattern) for pattern in patterns)]
-    if not found:
-        known = f"the first is called {cells[0].name}" if cells else "these recipes run nothing"
-        raise FedsweError(f"no run matches --cells {','.join(patterns)!r}: {known}")
+    wanted = [pattern for pattern in patterns.split(",") if pattern]
+    found = [cell for cell in cells if not wanted or any(fnmatchcase(cell.name, pattern) for pattern in wanted)]
+    known = f"the first is called {cells[0].name}" if cells else "these recipes run nothing"
+    require(not wanted or bool(found), f"no run matches --cells {patterns!r}: {known}")
     return found
 
 
@@ -253,17 +155,15 @@ def _recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def _run(cells: list[PaperCell], store: CampaignStore, where: Machine) -> None:
+def _run(grid: list[Cell], store: CampaignStore, executor: Executor) -> None:
     from fedswe.grid.runner import run_cells
 
-    named = [cell.grid_cell(where.device, where.precision, where.bounded) for cell in cells]
-    grid = [replace(cell, experiment=replace(cell.experiment, track=list(where.track))) for cell in named]
     left = [cell for cell in grid if not store.finished(cell)]
     console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
     if not left:
         return
     try:
-        with RoundProgress() as progress, where.executor() as workers:
+        with RoundProgress() as progress, executor as workers:
             run_cells(left, store, workers, progress)
     except KeyboardInterrupt:
         console.print("runs      stopped; the same command continues them")
@@ -273,20 +173,33 @@ def _run(cells: list[PaperCell], store: CampaignStore, where: Machine) -> None:
         console.print(f"runs      {len(elsewhere)} are being run by another process; run the command again later")
 
 
-def _print_status(cells: list[PaperCell], store: CampaignStore, bounded: bool, as_json: bool) -> None:
-    grid = {cell: cell.grid_cell(bounded=bounded) for cell in cells}
-    done = [cell for cell in cells if store.finished(grid[cell])]
-    left = [cell for cell in cells if cell not in set(done)]
-    claimed = {cell.name for cell in store.running([grid[cell] for cell in left])}
-    running = [cell for cell in left if grid[cell].name in claimed]
-    if as_json:
-        waiting = [cell.name for cell in left if cell not in set(running)]
-        names = {"finished": [cell.name for cell in done], "running": [cell.name for cell in running]}
-        print_json({**names, "left": waiting})
-        return
-    console.print(f"runs      {len(done)} finished, {len(running)} running, {len(left) - len(running)} left")
+def _print_status(grid: list[Cell], store: CampaignStore) -> None:
+    left = [cell for cell in grid if not store.finished(cell)]
+    running = store.running(left)
+    waiting = len(left) - len(running)
+    console.print(f"runs      {len(grid) - len(left)} finished, {len(running)} running, {waiting} left")
     for cell in running:
-        console.print(f"running   {cell.name}")
+        console.print(f"running   {cell.name.partition('/')[2]}")
+
+
+def write_reports(names: list[str], whole: Selection, out: Path) -> None:
+    """The pages of these recipes and summaries, from all runs that have ended."""
+    from fedswe_paper.cell import BOUNDED
+    from fedswe_paper.measurements import Measurements
+    from fedswe_paper.publish import publish
+    from fedswe_paper.results import load_runs, publishing
+
+    with publishing(out):  # reads after it has waited: the last report has everything
+        grid = f"{whole.scale_name}-{whole.profile}"
+        measured = Measurements(load_runs(out, grid), load_runs(out, f"{grid}-{BOUNDED}"))
+        for name in names:
+            if name not in SUMMARIES:
+                recipe = _recipe(name)
+                console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}")
+        if "claims" in names:
+            _claims(whole, measured, out)
+        if "coverage" in names:
+            _coverage(whole, measured, out)
 
 
 def _claims(whole: Selection, measured: Measurements, out: Path) -> None:
@@ -311,9 +224,10 @@ def _claims(whole: Selection, measured: Measurements, out: Path) -> None:
 def _coverage(whole: Selection, measured: Measurements, out: Path) -> None:
     from fedswe_paper.coverage import coverage, publish_coverage
 
+    found = coverage(whole, measured)
     rows = [
-        (p.recipe.number, p.recipe.name, p.dataset, p.dynamics, f"{p.measured} of {p.needed}", str(p.shorter))
-        for p in coverage(whole, measured)
+        (row[0], row[1], row[2], row[3], f"{row[5]} of {row[4]}", str(row[6]))
+        for row in found[found["needed"] > 0].itertuples(index=False)
     ]
     print_table("runs measured", ("in the paper", "recipe", "data", "dynamics", "runs", "shorter"), rows)
-    console.print(f"what is missing   {publish_coverage(whole, measured, out)}")
+    console.print(f"what is missing   {publish_coverage(whole, found, out)}")

@@ -15,10 +15,8 @@ from fedswe.algorithms.fedswe import FedSWE
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.footprint import Footprint, Operations, footprint, operations
 from fedswe.theory.assumption import FloatArray
-from fedswe.theory.counterexample import two_group_cycle
-from fedswe.theory.limits import ExpectedLimit, fedavg_active_limit, fedswe_limit, visit_step
-from fedswe.theory.moments import NoisyQuadratics, mean_errors
-from fedswe.theory.speedup import rounds_needed
+from fedswe.theory.limits import ExpectedLimit, fedavg_active_limit, fedswe_limit, fedswe_trace_limit, visit_step
+from fedswe.theory.moments import NoisyQuadratics, mean_errors, rounds_needed
 from fedswe_paper.illustrations import base_probabilities
 from fedswe_paper.margin import Finding, Margin, every, exact
 from fedswe_paper.recipes.speedup import CLIENTS, FIXED_CLIENTS, FIXED_STEPS, SIGMA, SPREAD, STEPS
@@ -198,8 +196,8 @@ def _mixing() -> list[list[dict[str, Any]]]:
 
 
 def _interpolated() -> list[Finding]:
-    cycle = [two_group_cycle(_OPTIMA[:1], _OPTIMA[1:], visit_step(rate, 1), k=1) for rate in _RATES]
-    return vanishes([float(each.after_first) for each in cycle], _RATES)
+    cycles = [fedswe_trace_limit(np.eye(2), visit_step(rate, 1), k=1).server @ _OPTIMA for rate in _RATES]
+    return vanishes([float(cycle[0]) for cycle in cycles], _RATES)
 
 
 def _speedups() -> list[Finding]:

@@ -6,29 +6,23 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
 from fedswe.availability import Alternating, Sine, Staircase, Stationary
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Floats
-from fedswe.errors import FedsweError
-from fedswe.plotting import BLUE, GREEN, GREY, RED, WIDTHS, Chart, csv_text, format_axes, ordered_colors
+from fedswe.plotting import BLUE, GREEN, GREY, RED, WIDTHS, Chart, Draw, format_axes, ordered_colors
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.theory_figures import figure_report
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _SEED = 3  # the first of the released code
 _PER_CLASS = 5000  # images of each of CIFAR-10's ten classes
 _ALPHA, _CLASSES = 0.1, 10
-
-
-def illustration(name: str) -> Chart:
-    """One of the figures, by name."""
-    if name not in ILLUSTRATIONS:
-        raise FedsweError(f"{name} is no figure without training: choose {', '.join(ILLUSTRATIONS)}")
-    return ILLUSTRATIONS[name]()
 
 
 def four_clients() -> Chart:
@@ -40,58 +34,50 @@ def four_clients() -> Chart:
         "day and night": Sine(p=[0.8], gamma=0.5, period=48, stream="legacy"),
         "out of reach half of the time": Alternating(p=[0.7, 0.7], period=48, stream="legacy"),
     }
-    prob, present = _courses(kinds, rounds, seeds=(1, 2, 3, 4))
+    table = _courses(kinds, rounds, seeds=(1, 2, 3, 4)).drop_duplicates(["dynamics", "round"])  # the first client
+    table.insert(0, "client", table.groupby("dynamics", sort=False).ngroup() + 1)
 
     def draw(figure: Figure) -> None:
-        for i, (axes, name) in enumerate(zip(figure.subplots(len(kinds), 1, sharex=True), kinds, strict=True)):
-            axes.fill_between(range(rounds), prob[name][:, 0], step="post", color=BLUE, alpha=0.25, linewidth=0)
-            axes.step(range(rounds), prob[name][:, 0], where="post", color=BLUE, linewidth=1.2)
-            times = np.flatnonzero(present[name][:, 0])
-            axes.broken_barh([(t, 1) for t in times], (-0.32, 0.2), color=GREEN, linewidth=0)
+        for axes, (i, part) in zip(figure.subplots(len(kinds), 1, sharex=True), table.groupby("client"), strict=True):
+            axes.fill_between(part["round"], part["p"], step="post", color=BLUE, alpha=0.25, linewidth=0)
+            axes.step(part["round"], part["p"], where="post", color=BLUE, linewidth=1.2)
+            _mark(axes, part, (-0.32, 0.2), GREEN)
             axes.set(xlim=(0, rounds), ylim=(-0.4, 1.05), yticks=(0, 1))
-            format_axes(axes, "", "round t" if i == len(kinds) - 1 else "", f"$p_{i + 1}^t$")
-            axes.set_title(f"client {i + 1}: {name}", loc="left")
+            format_axes(axes, "", "round t" if i == len(kinds) else "", f"$p_{i}^t$")
+            axes.set_title(f"client {i}: {part['dynamics'].iloc[0]}", loc="left")
         figure.axes[0].set_title("green: available", loc="right")
 
-    rows = (
-        [i + 1, name, t, _short(prob[name][t, 0]), int(present[name][t, 0])]
-        for i, name in enumerate(kinds)
-        for t in range(rounds)
-    )
-    head = ["client", "dynamics", "round", "p", "available"]
-    return Chart(csv_text(head, rows), draw, (WIDTHS["double"], 3.9))
+    return _chart(table.drop(columns="base_p"), draw, (WIDTHS["double"], 3.9))
 
 
 def bias_map() -> Chart:
     """Figure 2, from the exact limit."""
     report = figure_report(2)
     p, distance = report.values["p"], report.values["distance"]
-    rows = ([f"{a:g}", f"{b:g}", _short(distance[i, j])] for i, a in enumerate(p) for j, b in enumerate(p))
-    return Chart(csv_text(["p_1", "p_2", "distance"], rows), report.draw, report.size)
+    table = {"p_1": np.repeat(p, len(p)), "p_2": np.tile(p, len(p)), "distance": distance.ravel()}
+    return _chart(pd.DataFrame(table), report.draw, report.size)
 
 
 def mixing_curves() -> Chart:
     """Figure 4, from the exact eigenvalues."""
     report = figure_report(4)
-    cases = [("P = 1", curve) for curve in report.values["one_round"]]
-    cases += [("P = 20", curve) for curve in report.values["two_groups"]]
-    rows = (
-        [window, " ".join(f"{p:g}" for p in np.atleast_1d(curve["p"])), k, _short(rho), _short(curve["limit"])]
-        for window, curve in cases
-        for k, rho in zip(report.values["k"], curve["rho"], strict=True)
-    )
-    return Chart(csv_text(["window", "p", "k", "rho", "limit"], rows), report.draw, report.size)
+    curves = [
+        pd.DataFrame({"window": window, "p": " ".join(f"{p:g}" for p in np.atleast_1d(curve["p"])),
+                      "k": report.values["k"], "rho": curve["rho"], "limit": curve["limit"]})
+        for window, part in (("P = 1", "one_round"), ("P = 20", "two_groups")) for curve in report.values[part]
+    ]  # fmt: skip
+    return _chart(pd.concat(curves), report.draw, report.size)
 
 
 def counterexample() -> Chart:
     """Figure 5, by the recursion of the two clients."""
     report = figure_report(5)
-    rows = (
-        [run["k"], t, _short(server), _short(run["clients"][0][t]), _short(run["clients"][1][t])]
+    runs = [
+        pd.DataFrame({"k": run["k"], "round": range(len(run["server"])), "server": run["server"],
+                      "client_1": run["clients"][0], "client_2": run["clients"][1]})
         for run in report.values["runs"]
-        for t, server in enumerate(run["server"])
-    )
-    return Chart(csv_text(["k", "round", "server", "client_1", "client_2"], rows), report.draw, report.size)
+    ]  # fmt: skip
+    return _chart(pd.concat(runs), report.draw, report.size)
 
 
 def paths() -> Chart:
@@ -104,21 +90,17 @@ def paths() -> Chart:
     total = clients + k
     first, second = (_mixing_matrix(here, k) for here in ([True, False, False], [False, False, True]))
     i, j, v = 0, 2, clients
-    edges = {
-        "(a) from i to j through a virtual client": [("i", "V", first[i, v]), ("V", "j", second[v, j])],
-        "(b) from i to a virtual client": [("i", "V", first[i, v])],
-        "(c) from a virtual client to j": [("V", "j", second[v, j])],
+    both = first @ second
+    panels = {  # the edges, and the weight of both rounds
+        "(a) from i to j through a virtual client": ([("i", "V", first[i, v]), ("V", "j", second[v, j])], both[i, j]),
+        "(b) from i to a virtual client": ([("i", "V", first[i, v])], both[i, v]),
+        "(c) from a virtual client to j": ([("V", "j", second[v, j])], both[v, j]),
     }
     loops = {"i": second[i, i], "V": first[v, v], "j": first[j, j]}
-    whole = {
-        "(a) from i to j through a virtual client": (first @ second)[i, j],
-        "(b) from i to a virtual client": (first @ second)[i, v],
-        "(c) from a virtual client to j": (first @ second)[v, j],
-    }
 
     def draw(figure: Figure) -> None:
-        panels = figure.subplot_mosaic([["a", "a"], ["b", "c"]])
-        for axes, (title, steps) in zip(panels.values(), edges.items(), strict=True):
+        drawn = figure.subplot_mosaic([["a", "a"], ["b", "c"]]).values()
+        for axes, (title, (steps, whole)) in zip(drawn, panels.items(), strict=True):
             names = [steps[0][0], *(end for _, end, _ in steps)]
             for x, name in enumerate(names):
                 axes.text(x, 0, f"${name}$", ha="center", va="center", zorder=3,
@@ -128,17 +110,16 @@ def paths() -> Chart:
             for x, (_, _, weight) in enumerate(steps):
                 axes.annotate("", (x + 0.88, 0), (x + 0.12, 0), arrowprops=_arrow(0.0, "solid"))
                 axes.text(x + 0.5, -0.22, _weight(weight, total), ha="center", va="center")
-            axes.set(
-                xlim=(-0.3, len(names) - 0.7), ylim=(-0.45, 0.85), title=f"{title}: {whole[title]:.3g} after two rounds"
-            )
+            axes.set(xlim=(-0.3, len(names) - 0.7), ylim=(-0.45, 0.85), title=f"{title}: {whole:.3g} after two rounds")
             axes.set_axis_off()
 
     rows = [
-        *([path, "edge", a, b, _short(w), _short(1 / total)] for path, steps in edges.items() for a, b, w in steps),
-        *(["all", "self-loop", name, name, _short(w), _short(1 / total)] for name, w in loops.items()),
-        *([path, "two rounds", "", "", _short(w), _short(total**-2)] for path, w in whole.items()),
+        *((path, "edge", *edge, 1 / total) for path, (edges, _) in panels.items() for edge in edges),
+        *(("all", "self-loop", name, name, weight, 1 / total) for name, weight in loops.items()),
+        *((path, "two rounds", "", "", whole, total**-2) for path, (_, whole) in panels.items()),
     ]
-    return Chart(csv_text(["path", "kind", "from", "to", "weight", "lower_bound"], rows), draw, (WIDTHS["double"], 3.2))
+    table = pd.DataFrame(rows, columns=["path", "kind", "from", "to", "weight", "lower_bound"])
+    return _chart(table, draw, (WIDTHS["double"], 3.2))
 
 
 def _mixing_matrix(available: Sequence[bool], k: int) -> Floats:
@@ -174,8 +155,9 @@ def label_bubbles() -> Chart:
         axes.set(xticks=range(_CLASSES), yticks=range(0, clients, 2), xlim=(-0.7, 9.7), ylim=(-1, clients))
         format_axes(axes, "Dirichlet(0.1), 20 clients\narea: share of the client's images", "class", "client")
 
-    rows = ([i, c, counts[i, c], _short(shares[i, c])] for i in range(clients) for c in range(_CLASSES))
-    return Chart(csv_text(["client", "class", "images", "share"], rows), draw, (3.6, 4.0))
+    client, kind = np.indices(counts.shape)
+    table = {"client": client.ravel(), "class": kind.ravel(), "images": counts.ravel(), "share": shares.ravel()}
+    return _chart(pd.DataFrame(table), draw, (3.6, 4.0))
 
 
 def base_probabilities() -> Floats:
@@ -199,7 +181,7 @@ def probability_histogram() -> Chart:
         axes.locator_params(axis="y", integer=True)
         format_axes(axes, f"{(base < 0.5).sum()} of {len(base)} clients below 0.5", "$p_i$", "clients")
 
-    return Chart(csv_text(["client", "p"], ([i, _short(p)] for i, p in enumerate(base))), draw, (WIDTHS["single"], 2.3))
+    return _chart(pd.DataFrame({"client": range(len(base)), "p": base}), draw, (WIDTHS["single"], 2.3))
 
 
 def dynamics() -> Chart:
@@ -225,56 +207,62 @@ def alternating_groups() -> Chart:
 
 def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds: int) -> Chart:
     """Above, the probabilities round by round; below, a mark for every round a client was available."""
-    prob, present = _courses(kinds, rounds, seeds=[1] * len(kinds))
+    table = _courses(kinds, rounds, seeds=[1] * len(kinds))
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(2, len(kinds), sharex=True, squeeze=False, height_ratios=(3, 2))
         for (above, below), (letter, name) in zip(panels.T, zip("abc", kinds, strict=False), strict=True):
-            for i, color in enumerate((RED, BLUE, GREEN)[: len(base)]):
-                above.step(range(rounds), prob[name][:, i], where="post", color=color, linewidth=1.3)
-                times = np.flatnonzero(present[name][:, i])
-                below.broken_barh([(t, 1) for t in times], (i - 0.4, 0.8), color=color, linewidth=0)
+            clients = table[table["dynamics"] == name].groupby("base_p", sort=False)
+            for i, (color, (_, part)) in enumerate(zip((RED, BLUE, GREEN), clients, strict=False)):
+                above.step(part["round"], part["p"], where="post", color=color, linewidth=1.3)
+                _mark(below, part, (i - 0.4, 0.8), color)
             above.set(xlim=(0, rounds), ylim=(0, 1.02))
             below.set(ylim=(-0.6, len(base) - 0.4))
             below.set_yticks(range(len(base)), [f"{p:g}" for p in base])
             format_axes(above, f"({letter}) {name}", "", "$p_i^t$")
             format_axes(below, "", "round t", "$p_i$")
 
-    rows = (
-        [name, f"{base[i]:g}", t, _short(prob[name][t, i]), int(present[name][t, i])]
-        for name in kinds
-        for i in range(len(base))
-        for t in range(rounds)
-    )
-    head = ["dynamics", "base_p", "round", "p", "available"]
-    return Chart(csv_text(head, rows), draw, (WIDTHS["double"], 2.9))
+    return _chart(table, draw, (WIDTHS["double"], 2.9))
 
 
-def _courses(
-    kinds: dict[str, Probabilistic], rounds: int, seeds: Sequence[int]
-) -> tuple[dict[str, Floats], dict[str, npt.NDArray[np.bool_]]]:
-    """The probabilities of each kind round by round, and who was available [rounds, clients]."""
-    prob, present = {}, {}
+def _courses(kinds: dict[str, Probabilistic], rounds: int, seeds: Sequence[int]) -> pd.DataFrame:
+    """The probability of each client of each kind round by round, and whether it was available."""
+    parts = []
     for (name, kind), seed in zip(kinds.items(), seeds, strict=True):
-        clients = len(np.atleast_1d(np.asarray(kind.p)))
-        schedule = kind.schedule(Population(clients, legacy=np.random.RandomState(seed)), seed)
-        prob[name] = np.stack([schedule.prob(t) for t in range(rounds)])
-        present[name] = np.stack([schedule.sample(t) for t in range(rounds)])
-    return prob, present
+        base = np.atleast_1d(np.asarray(kind.p))
+        schedule = kind.schedule(Population(len(base), legacy=np.random.RandomState(seed)), seed)
+        prob = np.stack([schedule.prob(t) for t in range(rounds)])
+        present = np.stack([schedule.sample(t) for t in range(rounds)]).astype(int)
+        for i, p in enumerate(base):
+            course = {"round": range(rounds), "p": prob[:, i], "available": present[:, i]}
+            parts.append(pd.DataFrame({"dynamics": name, "base_p": p, **course}))
+    return pd.concat(parts, ignore_index=True)
 
 
-def _short(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.6g}"
+def _mark(axes: Axes, course: pd.DataFrame, y: tuple[float, float], color: str) -> None:
+    """A bar in every round with the client."""
+    axes.broken_barh([(t, 1) for t in course.loc[course["available"] == 1, "round"]], y, color=color, linewidth=0)
 
 
-ILLUSTRATIONS: dict[str, Callable[[], Chart]] = {
-    "fig1": four_clients,
-    "fig2": bias_map,
-    "fig4": mixing_curves,
-    "fig5": counterexample,
-    "fig6-dynamics": alternating_groups,
-    "fig13": paths,
-    "fig14": label_bubbles,
-    "fig15": probability_histogram,
-    "fig16": dynamics,
+def _chart(table: pd.DataFrame, draw: Draw, size: tuple[float, float]) -> Chart:
+    return Chart(table.to_csv(index=False, float_format="%.6g"), draw, size)
+
+
+def _recipe(name: str, title: str, chart: Callable[[], Chart]) -> Recipe:
+    number = f"Figure {name.removeprefix('fig')}"
+    return Recipe(name, number, title, lambda selection: [], lambda selection, measured: Page(charts={name: chart()}))
+
+
+DRAWN = {  # the recipes
+    name: _recipe(name, title, chart)
+    for name, title, chart in (
+        ("fig1", "availability that differs between clients and over the rounds", four_clients),
+        ("fig2", "how far FedAvg ends from the optimum of two clients", bias_map),
+        ("fig4", "how fast clients mix, against k", mixing_curves),
+        ("fig5", "two alternating clients with and without interpolation", counterexample),
+        ("fig13", "paths of information between clients through the virtual clients", paths),
+        ("fig14", "labels of 20 clients", label_bubbles),
+        ("fig15", "how often 100 clients are available", probability_histogram),
+        ("fig16", "the three dynamics", dynamics),
+    )
 }

@@ -1,17 +1,45 @@
-"""Write the results: one folder per scale and profile, one page per recipe."""
+"""A recipe: which cells a table or figure of the paper needs, and the page it makes of them.
+
+There is one folder of pages per scale and profile.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fedswe.plotting import Chart
 from fedswe.results.files import cannot_write, write_whole
+from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipe import Recipe
 from fedswe_paper.selection import Selection
+from fedswe_paper.tables import VerdictTable
+
+
+@dataclass(frozen=True)
+class Page:
+    tables: list[VerdictTable] = field(default_factory=list)
+    charts: dict[str, Chart] = field(default_factory=dict)  # by file name
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    number: str  # in the paper
+    title: str
+    lines: Callable[[Selection], list[PaperCell]]  # its cells for the data sets of a selection, with seed 0
+    report: Callable[[Selection, Measurements], Page]
+
+    def cells(self, selection: Selection) -> list[PaperCell]:
+        seeds = selection.seeds or selection.scale.seeds
+        lines = [line for line in self.lines(selection) if selection.wants(line)]
+        return [replace(line, seed=seed) for seed in seeds for line in lines]
 
 
 def publish(recipe: Recipe, selection: Selection, measured: Measurements, out: Path) -> Path:
-    """RECIPE.md with its tables and figures, and .csv, .tex, .png, .svg beside it."""
+    """RECIPE.md with its tables and figures, and .csv, .png, .svg beside it."""
     folder = folder_of(selection, out)
     report = recipe.report(selection, measured)
     scale = f"scale {selection.scale_name} ({selection.scale.purpose})"
@@ -22,7 +50,6 @@ def publish(recipe: Recipe, selection: Selection, measured: Measurements, out: P
         page += [f"![{recipe.title}]({file}.png)", ""]
     if report.tables:
         page += [table.to_markdown() for table in report.tables]
-        write_whole(folder / f"{recipe.name}.tex", "\n".join(table.to_latex() for table in report.tables))
         write_whole(folder / f"{recipe.name}.csv", _joined([table.to_csv() for table in report.tables]))
     page += [f"- {note}" for note in report.notes]
     command = f"fedswe reproduce {recipe.name} --scale {selection.scale_name} --profile {selection.profile}"
@@ -44,9 +71,5 @@ def folder_of(selection: Selection, out: Path) -> Path:
 
 def _joined(sheets: list[str]) -> str:
     """Tables one after another under one head where they have the same."""
-    heads = [sheet.splitlines()[0] for sheet in sheets]
-    rest = (
-        "\n".join(s.splitlines()[1 if h == heads[0] and i else 0 :])
-        for i, (s, h) in enumerate(zip(sheets, heads, strict=True))
-    )
-    return "\n".join(rest) + "\n"
+    head = sheets[0].partition("\n")[0] + "\n"
+    return "".join([sheets[0], *(sheet.removeprefix(head) for sheet in sheets[1:])])

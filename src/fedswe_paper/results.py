@@ -20,11 +20,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from fedswe.experiment.experiment import Experiment
-from fedswe.grid.cell import Cell
-from fedswe.grid.store import ResultStore, damaged, description, read_result, refuse_other_settings
+from fedswe.grid.store import Cell, ResultStore, damaged, description, read_result, refuse_other_settings
 from fedswe.results.history import History, Row
 from fedswe.results.locks import Claim
-from fedswe.results.parquet import append, select
+from fedswe.results.table import append, select
 from fedswe_paper.cell import PaperCell
 
 FINER = "fp32"  # end of the grid of runs repeated in float32, as the sum of three products in tf32

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-from fedswe.errors import FedsweError
+from fedswe.errors import require
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.profile import Profile
 from fedswe_paper.scale import SCALES, Scale, ScaleName
@@ -46,13 +47,14 @@ class Selection:
     rounds: int = 0  # 0: those of the scale
 
     def __post_init__(self) -> None:
-        for word, known in (
-            *((d, (*DATASETS, *STAND_INS)) for d in self.datasets),
-            *((d, (*STEADY, *PERIODIC)) for d in self.dynamics),
-            *((a, tuple(dict.fromkeys(name for name, _ in ROWS))) for a in self.algorithms),
+        for option, words, known in (
+            ("dataset", self.datasets, (*DATASETS, *STAND_INS)),
+            ("dynamics", self.dynamics, (*STEADY, *PERIODIC)),
+            ("algorithms", self.algorithms, dict.fromkeys(name for name, _ in ROWS)),
         ):
-            if word not in known:
-                raise FedsweError(f"unknown {word!r}: choose from {', '.join(known)}")
+            for word in words:
+                require(word in known, f"unknown --{option} {word!r}: choose from {', '.join(known)}")
+        require(self.rounds >= 0, f"--rounds must be 0 (those of the scale) or positive, not {self.rounds}")
 
     @property
     def scale(self) -> Scale:
@@ -72,17 +74,20 @@ class Selection:
 
     def cell(self, dataset: str, dynamics: Dynamics, row: Row, /, **variation: Any) -> PaperCell:
         """A line of cells: one cell with seed 0, with these coordinates of PaperCell."""
-        cell = PaperCell(
-            self.scale_name,
-            self.profile,
-            dataset,
-            dynamics,
-            row[0],
-            seed=0,
-            k=row[1],
-            rounds=self.rounds,
-            **variation,
-        )
+        coordinates = {"seed": 0, "k": row[1], "rounds": self.rounds, **variation}
+        cell = PaperCell(self.scale_name, self.profile, dataset, dynamics, row[0], **coordinates)
         usual = replace(cell, rounds=0)
         # As many rounds as it has anyway: the same run under the same name.
         return usual if self.rounds and usual.experiment().rounds == self.rounds else cell
+
+    def lines(
+        self, papers: Sequence[str], dynamics: Sequence[Dynamics], rows: Sequence[Row], /, **varied: Sequence[float]
+    ) -> list[PaperCell]:
+        """Every combination with every value of the coordinates that are varied; the rows change fastest."""
+        return [
+            self.cell(dataset, time, row, **dict(zip(varied, values, strict=True)))
+            for dataset in self.datasets_of(papers)
+            for time in dynamics
+            for values in product(*varied.values())
+            for row in rows
+        ]

@@ -9,34 +9,41 @@ small scale.
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
 from fedswe.errors import FedsweError, require
 from fedswe.results.table import quantile
-from fedswe_paper.cell import BOUNDED, RATES, PaperCell
+from fedswe_paper.cell import BOUNDED, PaperCell
+from fedswe_paper.claims import CLAIMS
 from fedswe_paper.measurements import Measurements, first_round_of
-from fedswe_paper.published import look_up
-from fedswe_paper.readings import READINGS
+from fedswe_paper.profile import READINGS
+from fedswe_paper.published import Published, look_up
 from fedswe_paper.recipes import fair, speedup
 from fedswe_paper.recipes.slowdown import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
-from fedswe_paper.selection import PERIODIC, STEADY, Selection
+from fedswe_paper.selection import Selection
 from fedswe_paper.statistics import swing
 
-_OUTPUTS = ("server", "client_mean", "augmented_mean", "ema")
+CLAIMS_PAGE = "full-released/claims"
 _REPEATED = {"bounded": BOUNDED, "finer": FINER}
-_COORDINATES = ("alpha", "gamma", "p", "rate", "hold_out")
-_SMALL = "fashion_mnist"
+_WORDS = {
+    **dict.fromkeys(("server", "client_mean", "augmented_mean", "ema"), "output"),
+    **dict.fromkeys(READINGS, "reading"),
+    **dict.fromkeys(_REPEATED, "repeated"),
+    "train": "part",
+    "text": "profile",
+}
 Seeds = Sequence[int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -67,101 +74,85 @@ class Number:
         return replace(self, mean=-self.mean)
 
 
+def level(by_seed: pd.Series) -> Number:
+    """Mean and standard deviation over seeds."""
+    values = by_seed.tolist()
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return Number(float(np.mean(values)), std, tuple(by_seed.index))
+
+
+def paired(ours: pd.Series, theirs: pd.Series) -> Number:
+    """Mean and standard error of ours minus theirs; both must have the same seeds."""
+    mine, others = list(ours.index), list(theirs.index)
+    require(mine == others, f"seeds {mine} are compared with seeds {others}: name the seeds that both have")
+    apart = level(ours - theirs)
+    error = None if apart.spread is None else apart.spread / math.sqrt(len(ours))
+    return replace(apart, spread=error, signed=True)
+
+
 @dataclass(frozen=True)
 class Line:
     """A description of runs that differ by their seed."""
 
     cell: PaperCell  # with seed 0
     output: str
-    part: str = "test"
-    repeated: str = ""  # BOUNDED or FINER
+    part: str  # of the data: test or train
+    grid: str  # of the stored runs
 
     @property
     def column(self) -> str:
         return f"{self.output}_{self.part}_accuracy"
 
+    def published(self, table: str, **by: float) -> Published:
+        """The paper's row."""
+        cell, steady = self.cell, {} if table == "table7" else {"dynamics": self.cell.dynamics}
+        found = look_up(table, dataset=cell.dataset, algorithm=cell.algorithm, k=cell.k, **steady, **by)
+        require(found is not None, f"{table} of the paper has no number for {cell.name} {by or ''}")
+        assert found is not None
+        return found
+
 
 @cache
 def line_of(text: str) -> Line:
     """The line that the words describe."""
-    dataset, dynamics, method, *more = text.split()
-    require(dynamics in (*STEADY, *PERIODIC), f"unknown dynamics {dynamics!r} in {text!r}")
+    dataset, dynamics, method, *words = text.split()
     row = ("fedswe", float(method[1:])) if method[1:].isdigit() else (method, 0.0)
-    require(row[0] in RATES, f"unknown method {method!r} in {text!r}")
     coordinates: dict[str, float] = {}
-    reading, output, part, profile, repeated, rounds = "", "", "test", "released", "", 0
-    for word in more:
-        key, given, value = word.partition("=")
-        if given and key in _COORDINATES:
+    found: dict[str, str] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if value and key in ("alpha", "gamma", "p", "rate", "hold_out", "rounds"):
             coordinates[key] = float(value)
-        elif given and key == "rounds":
-            rounds = int(value)
-        elif word in READINGS:
-            reading = word
-        elif word in _OUTPUTS:
-            output = word
-        elif word == "train":
-            part = word
-        elif word == "text":
-            profile = "paper"
-        elif word in _REPEATED:
-            repeated = _REPEATED[word]
         else:
-            raise FedsweError(f"unknown word {word!r} in {text!r}")
+            require(word in _WORDS, f"unknown word {word!r} in {text!r}")
+            found[_WORDS[word]] = word
     selection = Selection(
-        "small" if dataset == _SMALL else "full", "paper" if profile == "paper" else "released", rounds=rounds
+        "small" if dataset == "fashion_mnist" else "full",
+        "paper" if "profile" in found else "released",
+        rounds=int(coordinates.pop("rounds", 0)),
     )
-    cell = selection.cell(dataset, dynamics, row, reading=reading, **coordinates)  # type: ignore[arg-type]
-    return Line(cell, output or cell.judged_by, part, repeated)
+    cell = selection.cell(dataset, dynamics, row, reading=found.get("reading", ""), **coordinates)  # type: ignore[arg-type]
+    grid = "-".join([cell.scale, cell.profile, *[_REPEATED[found[key]] for key in ("repeated",) if key in found]])
+    return Line(cell, found.get("output", cell.judged_by), found.get("part", "test"), grid)
 
 
-def level(by_seed: dict[int, float]) -> Number:
-    """Mean and standard deviation over seeds."""
-    values = list(by_seed.values())
-    return Number(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, tuple(by_seed))
-
-
-def paired(ours: dict[int, float], theirs: dict[int, float]) -> Number:
-    """Mean and standard error of ours minus theirs; both must have the same seeds."""
-    require(
-        ours.keys() == theirs.keys(),
-        f"seeds {sorted(ours)} are compared with seeds {sorted(theirs)}: name the seeds that both have",
-    )
-    apart = level({seed: ours[seed] - theirs[seed] for seed in ours})
-    error = None if apart.spread is None else apart.spread / math.sqrt(len(ours))
-    return replace(apart, spread=error, signed=True)
-
-
-@dataclass(frozen=True)
 class StoredNumbers:
     """All numbers in percent, or points of it, unless a method says otherwise."""
 
-    out: Path
-    _runs: dict[tuple[str, str], list[FinishedRun]] = field(default_factory=dict)  # that have been read
-    _measured: dict[tuple[str, str, Seeds], Measurements] = field(default_factory=dict)
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._runs = cache(lambda grid: load_runs(out, grid))  # every file is read once
+        self._measured = cache(self._of_seeds)
 
-    # runs ---------------------------------------------------------------------------------------------------
-    @cached_property
-    def _repeated(self) -> dict[str, Measurements]:
-        return {how: Measurements(load_runs(self.out, f"full-released-{how}")) for how in _REPEATED.values()}
-
-    def measurements(self, scale: str, profile: str, seeds: Seeds = ()) -> Measurements:
+    def _of_seeds(self, grid: str, *seeds: int) -> Measurements:
         """The runs of these seeds; of all seeds if none are named."""
-        kind = (scale, profile)
-        if kind not in self._runs:
-            self._runs[kind] = load_runs(self.out, "-".join(kind))
-        if (*kind, seeds) not in self._measured:
-            runs = (run for run in self._runs[kind] if not seeds or run.cell.seed in seeds)
-            self._measured[*kind, seeds] = Measurements(runs)
-        return self._measured[*kind, seeds]
+        return Measurements(run for run in self._runs(grid) if not seeds or run.cell.seed in seeds)
 
+    # runs -------------------------------------------------------------------------------------------------------
     def runs(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, FinishedRun]:
         """By seed; it is an error if one is missing. So runs of one seed and of three are never mixed."""
         line = line_of(text)
-        if line.repeated:
-            runs = self._repeated[line.repeated].of(line.cell)
-        else:
-            runs = self.measurements(line.cell.scale, line.cell.profile).scored(line.cell)
+        runs = self._measured(line.grid).scored(line.cell)
         found = {run.cell.seed: run for run in runs if run.cell.seed in seeds}
         require(len(found) == len(seeds), f"{text}: of the seeds {list(seeds)}, {sorted(found)} are stored")
         return found
@@ -174,17 +165,17 @@ class StoredNumbers:
         """The seeds whose run ended in NaN or infinity."""
         return [seed for seed, run in self.runs(text, seeds).items() if run.diverged]
 
-    def finite(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, FinishedRun]:
-        """The runs, of which none diverged."""
+    def _each(self, text: str, seeds: Seeds, of: Callable[[FinishedRun], T]) -> dict[int, T]:
+        """Something of each run, by seed; it is an error if one diverged."""
         lost = self.diverged(text, seeds)
         require(not lost, f"{text} diverged with seeds {lost}: it has no scores")
-        return self.runs(text, seeds)
+        return {seed: of(run) for seed, run in self.runs(text, seeds).items()}
 
-    # scores -------------------------------------------------------------------------------------------------
-    def by_seed(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
+    # scores -----------------------------------------------------------------------------------------------------
+    def by_seed(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """Accuracy over the last rounds."""
         line = line_of(text)
-        return {s: run.score(f"{line.part}_accuracy", line.output) for s, run in self.finite(text, seeds).items()}
+        return pd.Series(self._each(text, seeds, lambda run: run.score(f"{line.part}_accuracy", line.output)))
 
     def score(self, text: str, seeds: Seeds = PAPER_SEEDS) -> Number:
         return level(self.by_seed(text, seeds))
@@ -198,16 +189,13 @@ class StoredNumbers:
     def published(self, text: str) -> Number:
         """The paper's number: of Table 2, or of Tables 8 and 9 where gamma or alpha is named."""
         line = line_of(text)
-        cell = line.cell
-        table, by = "table2", {}
-        for key, other in (("alpha", "table9"), ("gamma", "table8")):
-            if f" {key}=" in text:
-                table, by = other, {key: getattr(cell, key)}
-        k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
-        found = look_up(table, dataset=cell.dataset, dynamics=cell.dynamics, algorithm=cell.algorithm, **k, **by)
-        if found is None:
-            raise FedsweError(f"the paper has no number for {text}")
-        return Number(found.values[line.part].mean, found.values[line.part].std)
+        key = next((key for key in ("alpha", "gamma") if f" {key}=" in text), "")
+        table = {"alpha": "table9", "gamma": "table8"}.get(key, "table2")
+        found = line.published(table, **({key: getattr(line.cell, key)} if key else {})).values[line.part]
+        return Number(found.mean, found.std)
+
+    def published_gap(self, ours: str, theirs: str) -> Number:
+        return Number(self.published(ours).mean - self.published(theirs).mean, signed=True)
 
     def off(self, text: str) -> Number:
         """Ours minus the published number."""
@@ -228,70 +216,51 @@ class StoredNumbers:
     def first(self, text: str, target: float) -> str:
         """The first evaluated round at which the curve averaged over seeds reaches so many percent, as in Table 7."""
         line = line_of(text)
-        cell = line.cell
-        found = first_round(cell, self.measurements(cell.scale, cell.profile), target, line.output)
-        if found is None:
-            raise FedsweError(f"{text} has not been run")
-        return f"{found.mean:.0f}" if math.isfinite(found.mean) else "never"
+        found = first_round(line.cell, self._measured(line.grid), target, line.output)
+        require(found is not None, f"{text} has not been run")
+        return _round(found.mean if found else math.nan)
 
-    def arrivals(self, text: str, target: float, seeds: Seeds = PAPER_SEEDS) -> dict[int, str]:
+    def arrivals(self, text: str, target: float, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """The first evaluated round at which a run reaches so many percent, by seed; the run may diverge later."""
         output, runs = line_of(text).output, self.runs(text, seeds)
-        found = {seed: first_round_of(run, target / 100, output) for seed, run in runs.items()}
-        require(not any(map(math.isnan, found.values())), f"{text} diverged before it reached {target} %")
-        return {seed: f"{rounds:.0f}" if math.isfinite(rounds) else "never" for seed, rounds in found.items()}
+        found = pd.Series({seed: first_round_of(run, target / 100, output) for seed, run in runs.items()})
+        require(not found.isna().any(), f"{text} diverged before it reached {target} %")
+        return found.map(_round)
 
     def published_first(self, text: str, target: float) -> str:
         """The paper's round in Table 7."""
-        cell = line_of(text).cell
-        k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
-        found = look_up("table7", dataset=cell.dataset, algorithm=cell.algorithm, target=target, **k)
-        if found is None:
-            raise FedsweError(f"Table 7 of the paper has no number for {text}, {target} %")
-        return f"{found.values['rounds'].mean:.0f}"
+        return _round(line_of(text).published("table7", target=target).values["rounds"].mean)
 
-    # within a run ---------------------------------------------------------------------------------------------
-    def tail(self, text: str, column: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, npt.NDArray[np.float64]]:
-        """A column of the history over the last rounds, by seed."""
-        found = {}
-        for seed, run in self.finite(text, seeds).items():
-            rows = run.history["round"] > run.history.last["round"] - run.cell.experiment().evaluate.tail
-            found[seed] = run.history[column][rows]
-        return found
+    # within a run -----------------------------------------------------------------------------------------------
+    def curves(self, text: str, seeds: Seeds = PAPER_SEEDS, column: str = "", tail: bool = False) -> pd.DataFrame:
+        """The accuracy, or a column of the history as it is stored: by round, of the last rounds only, and by seed."""
 
-    def swing(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
+        def curve(run: FinishedRun) -> pd.Series:
+            found = pd.Series(run.history[column or line_of(text).column], run.history["round"])
+            return found[found.index > found.index[-1] - run.cell.experiment().evaluate.tail] if tail else found
+
+        return pd.DataFrame(self._each(text, seeds, curve))
+
+    def swing(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """Standard deviation of the accuracy over the last rounds, by seed."""
-        return {seed: 100 * float(np.std(v)) for seed, v in self.tail(text, line_of(text).column, seeds).items()}
+        return 100 * self.curves(text, seeds, tail=True).std(ddof=0)
 
-    def swing_at_one_phase(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
+    def swing_at_one_phase(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """What the claims on turns of groups call swing: about a line, once a period, as the paper plots it."""
-        return {seed: swing(line_of(text).output).of(run) for seed, run in self.finite(text, seeds).items()}
+        return pd.Series(self._each(text, seeds, swing(line_of(text).output).of))
 
-    def swing_gap_at_one_phase(self, ours: str, theirs: str) -> Number:
-        """By how much more ours swings than theirs."""
-        return paired(self.swing_at_one_phase(ours), self.swing_at_one_phase(theirs))
-
-    def extremes(self, text: str, seeds: Seeds) -> str:
-        """The lowest and the highest accuracy of the last rounds."""
-        (values,) = self.tail(text, line_of(text).column, seeds).values()
-        return f"{100 * values.min():.0f} and {100 * values.max():.0f}"
-
-    def peak(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
+    def peak(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """The highest accuracy of the run, by seed."""
-        return {s: 100 * float(run.history[line_of(text).column].max()) for s, run in self.finite(text, seeds).items()}
+        return 100 * self.curves(text, seeds).max()
 
-    def consensus(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
+    def consensus(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """Mean squared distance of the clients' models from their mean over the last rounds, by seed."""
-        return {s: float(np.mean(v)) for s, v in self.tail(text, "consensus_clients", seeds).items()}
+        return self.curves(text, seeds, "consensus_clients", tail=True).mean()
 
-    def consensus_at_first(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, float]:
+    def first_tenth(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """The same over the first tenth of the rounds, without the start, at which all models are equal."""
-        found = {}
-        for seed, run in self.finite(text, seeds).items():
-            t = run.history["round"]
-            early = (t > 0) & (t <= run.history.last["round"] / 10)
-            found[seed] = float(np.mean(run.history["consensus_clients"][early]))
-        return found
+        found = self.curves(text, seeds, "consensus_clients")
+        return found.loc[1 : found.index[-1] / 10].mean()
 
     def at(self, text: str, t: int, column: str = "", seed: int = 3) -> float:
         """One evaluation: the accuracy, or another column as it is stored. The run may have diverged later."""
@@ -305,82 +274,59 @@ class StoredNumbers:
         run = self.runs(text, [seed])[seed]
         return int(run.history["round"][run.finite_rows - 1])
 
-    # the same tuning for all --------------------------------------------------------------------------------------
-    def tuned(self, text: str, seeds: Seeds = PAPER_SEEDS) -> tuple[str, Number]:
+    # the same tuning for all ------------------------------------------------------------------------------------
+    def tuned(self, text: str, seeds: Seeds = PAPER_SEEDS) -> tuple[str, pd.Series]:
         """The local rate that these seeds choose on held-out data for the judged model, and the test accuracy."""
-        rate, by_seed = self._tuned(text, seeds)
-        return f"{rate:g}".lstrip("0"), level(by_seed)
-
-    def tuned_gap(self, ours: str, theirs: str, seeds: Seeds = PAPER_SEEDS) -> Number:
-        return paired(self._tuned(ours, seeds)[1], self._tuned(theirs, seeds)[1])
-
-    def _tuned(self, text: str, seeds: Seeds) -> tuple[float, dict[int, float]]:
-        line = line_of(text)
-        cell, measured = line.cell, self.measurements(line.cell.scale, line.cell.profile, tuple(seeds))
-        selection = Selection(cell.scale, cell.profile)
+        line, cell = line_of(text), line_of(text).cell
+        selection, measured = Selection(cell.scale, cell.profile), self._measured(line.grid, *seeds)
         tried = fair.tried(selection, cell.dataset, cell.dynamics, cell.alpha, (cell.algorithm, cell.k), cell.reading)
         best = fair.tuned(tried, measured, line.output)
         if best is None:
             raise FedsweError(f"{text}: not every rate has been run with the seeds {list(seeds)}")
-        by_seed = measured.scores(best, "test_accuracy", line.output)
-        require(sorted(by_seed) == sorted(seeds), f"{text}: of the seeds {list(seeds)}, {sorted(by_seed)} are stored")
-        return best.rate, by_seed
+        found = pd.Series(measured.scores(best, "test_accuracy", line.output))
+        require(
+            sorted(found.index) == sorted(seeds), f"{text}: of the seeds {list(seeds)}, {list(found.index)} are stored"
+        )
+        return _rate(best.rate), found
 
-    # exact --------------------------------------------------------------------------------------------------------
-    def speedup(self, what: str, p: str, target: str) -> dict[int, float]:
+    def tuned_gap(self, ours: str, theirs: str, seeds: Seeds = PAPER_SEEDS) -> Number:
+        return paired(self.tuned(ours, seeds)[1], self.tuned(theirs, seeds)[1])
+
+    def chosen(self, text: str, seeds: Seeds) -> str:
+        """The accuracy with the rate that was chosen, and the rate."""
+        rate, by_seed = self.tuned(text, seeds)
+        return f"{level(by_seed)} [{rate}]"
+
+    # not of runs ------------------------------------------------------------------------------------------------
+    def speedup(self, what: str, p: float, target: float) -> pd.Series:
         """Share of the linear speed-up in percent, by the number of clients or of local steps."""
-        wanted = (what, float(p), float(target))
-        found = [line for line in speedup.lines() if (line.what, line.p, line.target) == wanted]
-        require(bool(found), f"there is no speed-up of {what}, p = {p}, target {target}")
-        return {size: 100 * round(share, 4) for size, share in zip(found[0].sizes, found[0].efficiency, strict=True)}
+        found = speedup.table().query("what == @what and p == @p and target == @target").set_index("size")
+        return 100 * found["efficiency"].round(4)
 
-    def digits_rounds(self, what: str) -> dict[int, float]:
+    def digits_rounds(self, what: str) -> pd.Series:
         """Rounds on the digits at the best rate: by clients, with 2 local steps, or by local steps, with 8 clients."""
-        with (self.out / "speedup-digits.csv").open(newline="") as text:
-            rows = list(csv.DictReader(text))
-        varied, other, fixed = {"clients": ("clients", "steps", 2), "local steps": ("steps", "clients", 8)}[what]
-        found = {int(row[varied]): row for row in rows if int(row[other]) == fixed}
-        rates = [name for name in rows[0] if name.startswith("rate ")]
-        return {size: min(float(found[size][rate]) for rate in rates) for size in sorted(found)}
+        varied, fixed = {"clients": ("clients", "steps == 2"), "local steps": ("steps", "clients == 8")}[what]
+        found = pd.read_csv(self._out / "speedup-digits.csv").query(fixed).set_index(varied).sort_index()
+        return found.filter(like="rate ").min(axis=1)
 
-    def compared(self, file: str, algorithm: str, model: str) -> tuple[str, Number]:
-        """Rate and test accuracy of a stored summary of fedswe compare."""
-        with (self.out / file).open(newline="") as text:
-            for row in csv.DictReader(text):
-                if (row["algorithm"], row["model"]) == (algorithm, model):
-                    mean, std = (100 * float(row[f"test_accuracy_{part}"]) for part in ("mean", "std"))
-                    return row["local_lr"].lstrip("0"), Number(mean, std)
-        raise FedsweError(f"{file} has no row of {algorithm}, {model}")
+    def compared(self, file: str, algorithm: str, model: str) -> tuple[Number, str]:
+        """Test accuracy and rate of a stored summary of fedswe compare."""
+        (row,) = pd.read_csv(self._out / file).query("algorithm == @algorithm and model == @model").itertuples()
+        return Number(100 * row.test_accuracy_mean, 100 * row.test_accuracy_std), _rate(row.local_lr)
 
-
-# text ---------------------------------------------------------------------------------------------------------
-def listed(numbers: Iterable[object], last: str = ", ") -> str:
-    """a, b, c"""
-    *first, end = [str(number) for number in numbers]
-    return last.join([", ".join(first), end]) if first else end
+    def verdicts(self, in_the_paper: bool | None = None, recipes: Sequence[str] = ()) -> pd.DataFrame:
+        """The verdicts on the paper's claims that these recipes measure, on our variants of them, or on all."""
+        ids = [
+            claim.id
+            for claim in CLAIMS
+            if in_the_paper in (None, claim.in_the_paper) and (not recipes or set(claim.recipes) & set(recipes))
+        ]
+        return pd.read_csv(self._out / f"{CLAIMS_PAGE}.csv", index_col="id", dtype=str).loc[ids]
 
 
-def span(numbers: Iterable[Number]) -> str:
-    """The smallest and the largest mean, with their digits: 1.2 to 3.4."""
-    ordered = sorted((number.plain for number in numbers), key=lambda number: number.mean)
-    low, high = str(ordered[0]), str(ordered[-1])
-    return low if low == high else f"{low} to {high}"
+def _round(value: float) -> str:
+    return f"{value:.0f}" if math.isfinite(value) else "never"
 
 
-def table(head: str, rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown; the heads are separated by bars."""
-    heads = [part.strip() for part in head.split("|")]
-    lines = [[str(cell) for cell in row] for row in rows]
-    require(all(len(line) == len(heads) for line in lines), f"rows of {lines} do not fit the heads {heads}")
-    return "\n".join(_bars(row) for row in (heads, ["---"] * len(heads), *lines))
-
-
-def _bars(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Lines "label: words" of a table, one a row."""
-    for row in text.strip().splitlines():
-        label, _, words = row.partition(":")
-        yield label.strip(), words.strip()
+def _rate(value: float) -> str:
+    return f"{value:g}".lstrip("0")

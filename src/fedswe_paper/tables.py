@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+import pandas as pd
+
 from fedswe.errors import require
-from fedswe_paper.latex import escaped
 
 _NOTHING = "—"
 Unit = Literal["%", "rounds", "error"]
+Whose = Literal["both", "paper", "ours", ""]
 _DIGITS: dict[Unit, int] = {"%": 1, "rounds": 0, "error": 2}
 
 
@@ -44,7 +44,7 @@ class Difference:
 
     plain: float
     spread: float | None  # None: not known, or zero
-    by: Literal["both", "paper", "ours", ""]  # whose std the spread is
+    by: Whose  # std the spread is
 
     @property
     def in_spreads(self) -> float | None:
@@ -55,19 +55,15 @@ def difference(ours: Measured | None, paper: Measured | None) -> Difference | No
     """In units of sqrt((s1² + s2²)/2); of the other's std alone where one side has none."""
     if ours is None or paper is None or not (math.isfinite(ours.mean) and math.isfinite(paper.mean)):
         return None
-    plain = ours.mean - paper.mean
-    if ours.std is not None and paper.std is not None:
-        return Difference(plain, math.sqrt((ours.std**2 + paper.std**2) / 2) or None, "both")
-    if paper.std is not None:
-        return Difference(plain, paper.std or None, "paper")
-    if ours.std is not None:
-        return Difference(plain, ours.std or None, "ours")
-    return Difference(plain, None, "")
+    stds = [side.std for side in (ours, paper) if side.std is not None]
+    spread = math.sqrt(sum(std**2 for std in stds) / len(stds)) if stds else None
+    by: Whose = "both" if len(stds) == 2 else "" if not stds else "paper" if ours.std is None else "ours"
+    return Difference(ours.mean - paper.mean, spread or None, by)
 
 
 @dataclass(frozen=True)
 class VerdictTable:
-    """The table, written for readers (Markdown), for papers (LaTeX) and for programs (CSV)."""
+    """The table, written for readers (Markdown) and for programs (CSV)."""
 
     title: str
     key_names: tuple[str, ...]
@@ -85,69 +81,33 @@ class VerdictTable:
             )
 
     def to_markdown(self) -> str:
-        values = [f"{column} {part}".strip() for column in self.columns for part in self._parts]
-        rule = ["---"] * len(self.key_names) + ["---:"] * len(values)
-        rows = [[*self.key_names, *values], rule, *self._cells()]
+        parts = (" ours", " paper", " Δ/s") if self._compared else ("",)
+        values = [f"{column}{part}" for column in self.columns for part in parts]
+        rows = [[*self.key_names, *values], ["---"] * len(self.key_names) + ["---:"] * len(values)]
+        for line in self.lines:
+            cells = list(line.keys)
+            for ours, paper in zip(line.ours, line.paper, strict=True):
+                shown = [self._shown(ours), self._shown(paper), self._apart(difference(ours, paper))]
+                cells += shown if self._compared else shown[:1]
+            rows.append(cells)
         table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
         notes = [f"- {note}" for note in self.all_notes()]
         return "\n".join([f"### {self.title}", "", *table, "", *notes]) + "\n"
 
-    def to_latex(self) -> str:
-        """A longtable (it may be longer than a page) with booktabs rules."""
-        width = len(self._parts)
-        count = len(self.key_names) + width * len(self.columns)
-        names = [escaped(name) for name in self.key_names]
-        if self._compared:
-            starts = range(len(names) + 1, count, width)
-            top = [
-                " & ".join(
-                    [""] * len(names) + [f"\\multicolumn{{3}}{{c}}{{{escaped(c)}}}" for c in self.columns]
-                ).strip()
-                + " \\\\",
-                "".join(f"\\cmidrule(lr){{{start}-{start + width - 1}}}" for start in starts),
-                " & ".join(names + [escaped(part) for part in self._parts] * len(self.columns)) + " \\\\",
-            ]
-        else:
-            top = [" & ".join(names + [escaped(column) for column in self.columns]) + " \\\\"]
-        top = ["\\toprule", *top, "\\midrule"]
-        body = [" & ".join(escaped(cell) for cell in row) + " \\\\" for row in self._cells()]
-        notes = " ".join(_sentence(note) for note in self.all_notes())
-        return "\n".join(
-            [
-                "% \\usepackage{booktabs,longtable}",
-                "\\begingroup\\footnotesize",
-                f"\\begin{{longtable}}{{{'l' * len(names)}{'r' * (count - len(names))}}}",
-                f"\\caption{{{escaped(self.title)}}} \\\\",
-                *top,
-                "\\endfirsthead",
-                *top,
-                "\\endhead",
-                "\\bottomrule",
-                "\\endfoot",
-                "\\bottomrule",
-                f"\\multicolumn{{{count}}}{{p{{0.9\\linewidth}}}}{{\\raggedright {escaped(notes)}}} \\\\",
-                "\\endlastfoot",
-                *body,
-                "\\end{longtable}",
-                "\\endgroup",
-            ]
-        ) + "\n"  # fmt: skip
-
     def to_csv(self) -> str:
         """One row per line and column; empty is not known, inf is never reached, nan is a run that diverged."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(
-            [*self.key_names, "column", "unit", "profile", "ours_mean", "ours_std", "ours_seeds", "paper_mean",
-             "paper_std", "paper_seeds", "difference", "pooled_std", "pooled_over", "difference_in_pooled_std"]
-        )  # fmt: skip
+        rows = []
         for line, column, ours, paper in self._pairs():
+            known = [(m.mean, m.std, m.seeds) if m else (None, None, None) for m in (ours, paper)]
             apart = difference(ours, paper)
-            judged = ["", "", "", ""]
-            if apart is not None:
-                judged = [_exact(apart.plain), _exact(apart.spread), apart.by, _exact(apart.in_spreads)]
-            writer.writerow([*line.keys, column, self.unit, self.profile, *_parts(ours), *_parts(paper), *judged])
-        return text.getvalue()
+            judged = (apart.plain, apart.spread, apart.by, apart.in_spreads) if apart else (None,) * 4
+            values = [*known[0], *known[1], *judged]
+            rows.append([*line.keys, column, self.unit, self.profile, *("" if v is None else str(v) for v in values)])
+        head = [
+            *self.key_names, "column", "unit", "profile", "ours_mean", "ours_std", "ours_seeds", "paper_mean",
+            "paper_std", "paper_seeds", "difference", "pooled_std", "pooled_over", "difference_in_pooled_std",
+        ]  # fmt: skip
+        return str(pd.DataFrame(rows, columns=head).to_csv(index=False))
 
     def all_notes(self) -> list[str]:
         """How to read the table, and the notes of its recipe."""
@@ -184,19 +144,6 @@ class VerdictTable:
         """Whether the paper has any of these numbers; if not, its columns are left out."""
         return any(paper is not None for line in self.lines for paper in line.paper)
 
-    @property
-    def _parts(self) -> tuple[str, ...]:
-        return ("ours", "paper", "Δ/s") if self._compared else ("",)
-
-    def _cells(self) -> Iterator[list[str]]:
-        for line in self.lines:
-            cells = list(line.keys)
-            for ours, paper in zip(line.ours, line.paper, strict=True):
-                cells.append(self._shown(ours))
-                if self._compared:
-                    cells += [self._shown(paper), self._apart(difference(ours, paper))]
-            yield cells
-
     def _shown(self, value: Measured | None) -> str:
         if value is None:
             return _NOTHING
@@ -204,32 +151,17 @@ class VerdictTable:
             return f"never ({value.seeds})"
         if math.isnan(value.mean):
             return f"diverged ({value.seeds})"
-        std = "" if value.std is None else f" ± {value.std:.{self._digits}f}"
-        return f"{value.mean:.{self._digits}f}{std} ({value.seeds})"
+        digits = _DIGITS[self.unit]
+        std = "" if value.std is None else f" ± {value.std:.{digits}f}"
+        return f"{value.mean:.{digits}f}{std} ({value.seeds})"
 
     def _apart(self, apart: Difference | None) -> str:
         if apart is None:
             return _NOTHING
         if apart.in_spreads is None:
-            return f"{_signed(apart.plain, self._digits)} {self.unit}"
+            return f"{_signed(apart.plain, _DIGITS[self.unit])} {self.unit}"
         return _signed(apart.in_spreads, 1)
-
-    @property
-    def _digits(self) -> int:
-        return _DIGITS[self.unit]
-
-
-def _parts(value: Measured | None) -> list[str]:
-    return ["", "", ""] if value is None else [_exact(value.mean), _exact(value.std), str(value.seeds)]
-
-
-def _exact(value: float | None) -> str:
-    return "" if value is None else repr(float(value))
 
 
 def _signed(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")  # + 0.0: no negative zero
-
-
-def _sentence(note: str) -> str:
-    return note[:1].upper() + note[1:].rstrip(".") + "."

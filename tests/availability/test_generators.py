@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedswe import registry, short_forms
+from fedswe import registry
 from fedswe.availability import (
     Adversarial,
     Always,
@@ -49,7 +49,7 @@ def population(m, seed=0):
 
 
 def made(name):
-    return short_forms.instance("availability", name, "availability")
+    return registry.instance("availability", name, "availability")
 
 
 @pytest.mark.parametrize("m", [1, 2, 30])
@@ -154,22 +154,6 @@ def test_clients_with_more_time_have_longer_sessions():
     begins = (rows[1:] & ~rows[:-1]).reshape(299, 2, -1).sum(axis=(0, 2))
     lengths = rows[1:].reshape(299, 2, -1).sum(axis=(0, 2)) / begins
     assert lengths == pytest.approx([18 / 3, 18], rel=0.06)
-
-
-@pytest.mark.parametrize(
-    ("keys", "says"),
-    [
-        ({"alpha": 0.0}, "alpha must be positive"),
-        ({"session_hours": math.inf}, "session_hours must be positive"),
-        ({"amplitude": 1.5}, "amplitude must be within"),
-        ({"never": 1.0}, "never must be in"),
-        ({"short_session": 0.0}, "short_session must be in"),
-        ({"peak_hour": 25.0}, "peak_hour must be within"),
-    ],
-)
-def test_parameters_of_the_chains_are_checked(keys, says):
-    with pytest.raises(FedsweError, match=says):
-        DailyMarkov(**keys)
 
 
 # guarantees ------------------------------------------------------------------------------------------------

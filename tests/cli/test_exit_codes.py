@@ -12,16 +12,22 @@ from fedswe.cli import doctor
 from tests.cli.command import fedswe
 
 ROOT = Path(__file__).parents[2]
-ROWS = re.findall(r"^\| (\d+) \| (.*?) \| ?(.*?) ?\|$", (ROOT / "docs" / "exit-codes.md").read_text(), re.MULTILINE)
-DOCUMENTED = {int(code) for code, _, _ in ROWS}
-EXAMPLES = [(int(code), example.strip("`")) for code, _, example in ROWS if example]
+CODES = re.search(r"\| code \| meaning \|\n\|---\|---\|\n((?:\|.*\n?)+)", (ROOT / "docs" / "running.md").read_text())[1]
+DOCUMENTED = {int(code) for row in CODES.splitlines() for code in row.split("|")[1].split(",")}
+EXAMPLES = [
+    (0, "fedswe list"),
+    (1, "fedswe doctor"),
+    (2, "fedswe run runds=5"),
+    (2, "fedswe run examples/none.toml"),
+    (2, "fedswe export nowhere"),
+]
 
 
 @pytest.mark.parametrize(("code", "example"), EXAMPLES)
 def test_examples(code, example, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     if example == "fedswe doctor":  # on a machine where something is broken
-        monkeypatch.setattr(doctor, "_checks", lambda: [("broken", "disk", "full", "make room")])
+        monkeypatch.setattr(doctor, "_checks", lambda: [doctor._check("disk", "full", "make room", needed=True)])
     assert fedswe(monkeypatch, capsys, *shlex.split(example)[1:])[0] == code
 
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from fedswe.gym.store import FILE
-from fedswe.results.parquet import append, select
+from fedswe.gym.measurements import FILE
+from fedswe.results.table import append, select
 from tests.cli.command import fedswe, process
 
 WORDS = ("gym", "--scale", "ci", "--availability", "sine", "--jobs", "1")

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from fedswe.core.footprint import Shape, _counted
-from fedswe.kinds import KINDS
-from fedswe.registry import find, names
+from fedswe.registry import KINDS, find, names
 from tests.algorithms import ALGORITHMS
 from tests.cli.command import fedswe
 

@@ -14,10 +14,10 @@ from safetensors.numpy import save_file
 
 from fedswe import resume, run
 from fedswe.experiment.configuration import load
-from fedswe.results import files, lines
+from fedswe.results import files
 from fedswe.results.history import History
+from fedswe.results.model_file import to_bytes
 from fedswe.results.run_directory import RunDirectory
-from fedswe.results.tensors import to_bytes
 from tests.cli.command import fedswe, process, wait_for
 
 WORDS = [
@@ -101,7 +101,7 @@ def die_at(moment):
         return wrapped
 
     os.replace, os.fsync = counted(os.replace), counted(os.fsync)
-    assert files.os is lines.os is os
+    assert files.os is os
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 from scipy.io import savemat
 
-from fedswe.datasets.image_folder import CLASSES
+from fedswe.datasets.readers import CINIC_CLASSES
 
 
 def pixels(seed, n, channels=3, side=32):
@@ -91,7 +91,7 @@ def cinic(folder, packed=False, per_class=2):
     folder.mkdir(parents=True, exist_ok=True)
     images, files = {}, {}
     for s, name in enumerate(("train", "valid", "test")):
-        for c, kind in enumerate(CLASSES):
+        for c, kind in enumerate(CINIC_CLASSES):
             these = pixels(100 * s + c, per_class).transpose(0, 2, 3, 1).copy()
             these[0] = these[0, :, :, :1]
             images[name, kind] = these

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedswe.datasets import DATASETS, cache, load
-from fedswe.datasets.locate import data_folder, folder_of, found, md5_of
+from fedswe.datasets.catalogue import data_folder, md5_of
 from fedswe.errors import FedsweError
 from fedswe.tasks import Svhn
 from tests.datasets import official_files
@@ -38,7 +38,7 @@ def official(name, folder):
     dataset = DATASETS[name]
     forms = tuple(
         replace(form, files=tuple(replace(f, md5=md5_of(folder / f.name)) for f in form.files))
-        if form is found(dataset, folder)
+        if form is dataset.found(folder)
         else form
         for form in dataset.forms
     )
@@ -135,8 +135,8 @@ def test_only_the_wrong_file_is_named(data, caplog):
 
 def test_where_data_are(data, monkeypatch, tmp_path):
     svhn = DATASETS["svhn"]
-    assert folder_of(svhn) == data / "svhn"
-    assert folder_of(svhn, str(tmp_path / "mine")) == tmp_path / "mine"
+    assert svhn.folder() == data / "svhn"
+    assert svhn.folder(str(tmp_path / "mine")) == tmp_path / "mine"
     monkeypatch.delenv("FEDSWE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert data_folder() == tmp_path / "cache" / "fedswe"
@@ -166,11 +166,11 @@ def test_of_an_incomplete_set_only_what_is_missing_is_named(data):
 def test_unpacked_files_go_before_their_archive(data):
     folder = data / "cifar10"
     official_files.cifar(folder, "python", packed=True)
-    assert found(DATASETS["cifar10"], folder).called == "cifar-10-python.tar.gz"
+    assert DATASETS["cifar10"].found(folder).called == "cifar-10-python.tar.gz"
     official_files.cifar(folder, "binary", packed=False)
-    assert found(DATASETS["cifar10"], folder).called == "cifar-10-batches-bin/"
+    assert DATASETS["cifar10"].found(folder).called == "cifar-10-batches-bin/"
     shutil.rmtree(folder / "cifar-10-batches-bin")
-    assert found(DATASETS["cifar10"], folder).called == "cifar-10-python.tar.gz"
+    assert DATASETS["cifar10"].found(folder).called == "cifar-10-python.tar.gz"
 
 
 def test_tasks_of_one_process_share_the_data(data):

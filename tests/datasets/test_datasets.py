@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from fedswe.datasets import DATASETS
-from fedswe.datasets.image_folder import CLASSES
-from fedswe.datasets.locate import found
+from fedswe.datasets.readers import CINIC_CLASSES
 from fedswe.errors import FedsweError
 from tests.datasets import official_files
 
 
 def read(name, folder):
-    form = found(DATASETS[name], folder)
+    form = DATASETS[name].found(folder)
     return form.read(folder)
 
 
@@ -51,7 +50,7 @@ def test_cinic10_in_the_order_of_torchvision(tmp_path, packed):
     images = official_files.cinic(tmp_path, packed)
     got = read("cinic10", tmp_path)
     for split, x, y in (("train", got.x_train, got.y_train), ("test", got.x_test, got.y_test)):
-        want = np.concatenate([images[split, kind][::-1] for kind in CLASSES])  # names run backwards
+        want = np.concatenate([images[split, kind][::-1] for kind in CINIC_CLASSES])  # names run backwards
         np.testing.assert_array_equal(x, want.transpose(0, 3, 1, 2))
         np.testing.assert_array_equal(y, np.repeat(np.arange(10), 2))
 

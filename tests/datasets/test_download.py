@@ -9,9 +9,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from fedswe.datasets import DATASETS, load
-from fedswe.datasets.catalogue import OfficialFile
+from fedswe.datasets.catalogue import OfficialFile, md5_of
 from fedswe.datasets.download import fetch
-from fedswe.datasets.locate import md5_of
 from fedswe.errors import FedsweError
 from tests.datasets import official_files
 

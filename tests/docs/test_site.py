@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fedswe import registry
-from fedswe.kinds import KINDS
+from fedswe.registry import KINDS
 from tests.docs.blocks import ROOT
 
 

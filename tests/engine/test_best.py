@@ -6,8 +6,7 @@ import pytest
 
 from fedswe import Evaluate, FedsweError
 from fedswe.algorithms import FedAvg
-from fedswe.engine.best import Best
-from fedswe.engine.outputs import Outputs, ServerModel, Window
+from fedswe.engine.outputs import Best, Outputs, ServerModel, Window
 from tests import problems
 
 NAMES = ["a", "a_b", "c"]
@@ -98,7 +97,7 @@ def test_a_task_without_the_score(scores, message):
     [
         (["best"], "best needs other models to choose from"),
         (["best", "best:by=loss"], "best needs other models to choose from"),
-        (["server", "best:0"], "over must be at least 1"),
+        (["server", "best:0"], "over must be greater than or equal to 1"),
         (["server", "best:by=test_accuracy"], "by must be 'accuracy' or 'loss'"),
     ],
 )

@@ -6,8 +6,7 @@ import torch
 
 from fedswe import Evaluate, FedsweError
 from fedswe.algorithms import FedSWE
-from fedswe.engine.best import Best
-from fedswe.engine.outputs import AugmentedMean, ClientMean, Ema, Outputs, ServerModel, Window
+from fedswe.engine.outputs import AugmentedMean, Best, ClientMean, Ema, Outputs, ServerModel, Window
 from tests import problems
 
 ROUNDS, M, K, DECAY = 12, 6, 3, 0.8

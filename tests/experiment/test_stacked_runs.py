@@ -5,8 +5,7 @@ from typing import ClassVar
 
 from fedswe.algorithms import F3AST, FedAvg, FedSWE
 from fedswe.core.local import Local
-from fedswe.engine import BatchedEngine
-from fedswe.engine.batched import step_together
+from fedswe.engine.batched import BatchedEngine, step_together
 from tests import problems
 from tests.engine.solvers.workbench import problem
 

@@ -72,7 +72,7 @@ def test_a_rule_without_meaning_in_flower_is_refused(name):
 @pytest.mark.parametrize("name", ["fedswe", "fedavg"])
 def test_the_served_model_is_that_of_the_simulator(name, serve, problem, tmp_path):
     from fedswe.engine.outputs import Outputs
-    from fedswe.short_forms import instance
+    from fedswe.registry import instance
 
     rule = ALGORITHMS[name](**PARAMETERS.get(name, {}))
     engine = problems.engine("loop", rule, problem, problems.mask(ROUNDS, M), LOCAL)

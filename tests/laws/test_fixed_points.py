@@ -8,7 +8,7 @@ import pytest
 
 from fedswe.availability.mask import Rows
 from fedswe.core.local import Local
-from fedswe.engine import BatchedEngine
+from fedswe.engine.batched import BatchedEngine
 from fedswe.tasks import Quadratic
 from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit
 from tests import problems

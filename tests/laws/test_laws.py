@@ -13,12 +13,13 @@ from fedswe.availability.mask import Rows
 from fedswe.core.footprint import footprint, in_d
 from fedswe.core.local import Local
 from fedswe.core.records import Nothing, parts
-from fedswe.engine import ENGINES, BatchedEngine
+from fedswe.engine.batched import BatchedEngine
 from fedswe.engine.outputs import AugmentedMean
 from fedswe.tasks import Quadratic
 from tests import problems
 from tests.algorithms import ALGORITHMS
 from tests.laws.cases import CASES, make
+from tests.problems import ENGINES
 
 M, ROUNDS = 8, 40
 

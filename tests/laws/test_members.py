@@ -11,7 +11,7 @@ from fedswe.core.aggregation import aggregate, begin
 from fedswe.core.algorithm import ServerView, empty_report
 from fedswe.core.local import Local
 from fedswe.core.records import add, parts
-from fedswe.engine import BatchedEngine
+from fedswe.engine.batched import BatchedEngine
 from fedswe.tasks import Quadratic
 from tests import problems
 from tests.algorithms import ALGORITHMS

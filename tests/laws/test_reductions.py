@@ -7,7 +7,7 @@ import torch
 from fedswe.availability.mask import Rows
 from fedswe.core import keys
 from fedswe.core.local import Local
-from fedswe.engine import BatchedEngine
+from fedswe.engine.batched import BatchedEngine
 from tests import problems
 from tests.algorithms import ALGORITHMS
 

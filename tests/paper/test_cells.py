@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from fedswe.datasets import DATASETS
-from fedswe.datasets.locate import folder_of, found
 from fedswe.engine.base import availability_of
 from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import populate
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.profile import DEVIATIONS, PROFILES, settings
-from fedswe_paper.readings import settings_of
+from fedswe_paper.profile import DEVIATIONS, READINGS, settings
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import Selection
@@ -44,12 +42,12 @@ def everything(choice):
 def test_profiles_differ_by_their_deviations_and_nothing_else(scale):
     seen = set()
     for cell in {replace(cell, seed=3) for cell in everything(Selection(scale, "released"))}:
-        paper, released = (flat(replace(cell, profile=profile).experiment()) for profile in PROFILES)
+        paper, released = (flat(replace(cell, profile=profile).experiment()) for profile in ("paper", "released"))
         images = cell.dataset in DATASETS and cell.dataset != "fashion_mnist"
-        read = settings_of(cell.reading)  # the same in both
+        read = READINGS[cell.reading].settings if cell.reading else {}  # the same in both
         meant = [
             {k: v for k, v in settings(p, cell.algorithm, images).items() if "." in k and k not in read}
-            for p in PROFILES
+            for p in ("paper", "released")
         ]
         assert {k for k in paper if paper[k] != released.get(k)} == set(meant[0]) == set(meant[1])
         assert all(paper[key] == value for key, value in meant[0].items())
@@ -87,7 +85,7 @@ def test_full_scale_is_the_papers():
 
 def test_names_are_unique_and_say_what_differs():
     for scale in SCALES:
-        for profile in PROFILES:
+        for profile in ("paper", "released"):
             cells = everything(Selection(scale, profile))
             assert len({cell.name for cell in cells}) == len({dump(cell.experiment()) for cell in cells}) == len(cells)
 
@@ -154,7 +152,7 @@ def test_a_cell_of_cifar10_has_the_clients_of_the_released_code(seed, source):
         if source == "generated":
             labels = LabelsOnly(labels=tuple(labels_of("cifar10", source).tolist()), alpha=experiment.task.alpha)
             experiment = replace(experiment, task=labels)
-        elif found(DATASETS["cifar10"], folder_of(DATASETS["cifar10"])) is None:
+        elif DATASETS["cifar10"].found(DATASETS["cifar10"].folder()) is None:
             pytest.skip("no cifar10 in $FEDSWE_DATA")
         problem, schedule = populate(experiment)
         sizes = problem.samples.sizes(np.arange(problem.m))

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedswe.plotting import Chart, Panel, Series
-from fedswe_paper.charts import against_k
+from fedswe_paper.recipes.periodic import against_k
 
 INF = np.inf
 

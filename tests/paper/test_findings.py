@@ -1,7 +1,6 @@
 """The texts about the measurements: every number in them is computed from the stored runs."""
 
 import ast
-import math
 import re
 import textwrap
 from pathlib import Path
@@ -9,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe_paper.findings import EXPRESSION, TEXTS, main, rendered, write
-from fedswe_paper.stored_numbers import StoredNumbers
-from fedswe_paper.template_names import template_names
-from tests.paper.test_stored_numbers import store
+from fedswe_paper.findings import EXPRESSION, TEXTS, main, names, rendered, write
+from fedswe_paper.stored_numbers import Number
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 TEMPLATES = {name: (FOLDER / "templates" / name).read_text() for name in TEXTS}
@@ -31,7 +28,7 @@ IN_A_LINE = re.compile(r"\b(alpha|gamma|p|rate|hold_out|clip)=\d[\d.]*")  # a se
 
 @pytest.fixture(scope="module")
 def known():
-    return template_names(StoredNumbers(FOLDER / "results"))
+    return names(FOLDER / "results")
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -123,35 +120,27 @@ def test_what_is_said_and_no_longer_so_stops_the_rendering(known):
         rendered("{{ by(x) }}", known | {"x": behind})
 
 
-def test_a_table_says_where_a_run_diverged(tmp_path):
-    store(tmp_path, "svhn sine k0", {3: 85.0, 4: 86.0, 6: 87.0})
-    store(tmp_path, "svhn sine fedavg", {3: 84.0, 4: 83.0})
-    store(tmp_path, "svhn sine fedavg", {6: 6.7}, loss=math.nan)
-    names = template_names(StoredNumbers(tmp_path))
-    shown = [names["or_nan"](names["score"])(f"svhn sine {method}") for method in ("k0", "fedavg")]
-    assert [str(number) for number in shown] == ["86.0 ± 1.0", "NaN"]
-    assert names["or_nan"](names["gap"])("svhn sine k0", "svhn sine fedavg") == "NaN"
-
-
-def test_how_much_of_a_lead_is_lost_is_paired_by_seed(tmp_path):
-    for line, level in {
-        "svhn sine k0": (86.0, 88.0, 90.0),
-        "svhn sine fedavg": (84.0, 85.0, 86.0),
-        "svhn sine k0 constant-rate": (90.0, 90.0, 90.0),
-        "svhn sine fedavg constant-rate": (89.0, 88.0, 87.0),
-    }.items():
-        store(tmp_path, line, dict(zip((3, 4, 6), level, strict=True)))
-    lost = template_names(StoredNumbers(tmp_path))["lead_lost"]("svhn sine")  # 2, 3, 4 points, then 1, 2, 3
-    assert str(lost) == "+1.0 ± 0.0"
-
-
 def test_the_share_of_the_linear_speed_up_on_the_digits(tmp_path):
     (tmp_path / "speedup-digits.csv").write_text(
         "clients,steps,rate 0.16,rate 0.32\n2,2,400,320\n8,2,100,160\n16,2,80,inf\n8,1,inf,120\n8,4,60,inf\n"
     )
-    share = template_names(StoredNumbers(tmp_path))["digits_share"]
-    assert [share("clients", size) for size in (2, 8, 16)] == ["100", "80", "50"]  # 320, 100, 80 rounds
-    assert [share("local steps", size) for size in (1, 2, 4)] == ["100", "60", "50"]  # 120, 100, 60 rounds
+    known = names(tmp_path)
+    for what, rounds, shares in (
+        ("clients", {2: 320, 8: 100, 16: 80}, ["100", "80", "50"]),
+        ("local steps", {1: 120, 2: 100, 4: 60}, ["100", "60", "50"]),
+    ):
+        needed = known["digits_rounds"](what)  # at the best rate
+        assert needed.to_dict() == rounds
+        assert [known["linear"](needed, size) for size in rounds] == shares
+
+
+def test_text_of_numbers(known):
+    assert known["listed"]([1, 2, 3]) == "1, 2, 3"
+    assert known["span"]([Number(2.0, 0.5), Number(1.0, 0.1)]) == "1.0 to 2.0"
+    assert known["table"]("a | b", [[1, 2]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    with pytest.raises(FedsweError, match="do not fit"):
+        known["table"]("a | b", [[1]])
+    assert list(known["pairs"]("\n a: k0\n  b, c: k1 server\n")) == [("a", "k0"), ("b, c", "k1 server")]
 
 
 def test_an_error_names_its_expression():

@@ -1,16 +1,12 @@
 """The paper's numbers are complete, consistent with each other and with what its text says of them."""
 
-import csv
 import math
-from importlib.resources import files
 
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.registry import names
 from fedswe_paper.claims import CLAIMS
-from fedswe_paper.published import TABLES, look_up, published
-from tests.algorithms import ALGORITHMS
+from fedswe_paper.published import look_up, published
 
 DATASETS = ("svhn", "cifar10", "cinic10")
 DYNAMICS = ("stationary", "staircase", "sine")
@@ -52,13 +48,6 @@ def test_table_7_is_complete_and_its_rounds_grow_with_the_target():
     assert never == {(dataset, "fedavg_all") for dataset in DATASETS}
 
 
-def test_every_name_is_one_of_ours():
-    for table in TABLES:
-        for row in published(table):
-            assert row.keys.get("algorithm", "fedswe") in ALGORITHMS
-            assert row.keys.get("dynamics", "sine") in names("availability")
-
-
 def test_what_two_tables_share_is_equal():
     """gamma = 0.3 in Table 8 and alpha = 0.1 in Table 9 are SVHN under the sine of Table 2."""
     for table, key in (("table8", {"gamma": 0.3}), ("table9", {"alpha": 0.1})):
@@ -90,17 +79,6 @@ def test_the_text_agrees_with_table_2():
                     behind.add((dataset, dynamics))
                     assert mean["fedswe", "0"] - mean["fedswe", "100"] < 1
     assert behind == {("svhn", "stationary")}
-
-
-def test_standard_deviations_and_percentages_are_plausible():
-    for table in ("table2", "table8", "table9"):
-        for row in published(table):
-            for value in row.values.values():
-                assert value.seeds == 3
-                assert 30 < value.mean < 95
-                assert value.std is not None
-                assert 0 <= value.std <= 4
-            assert abs(row.values["train"].mean - row.values["test"].mean) < 3
 
 
 @pytest.mark.parametrize(
@@ -137,19 +115,6 @@ def test_wrong_names_are_refused():
         published("table3")
     with pytest.raises(FedsweError, match="looked up by dataset, dynamics, algorithm, k, not dataset"):
         look_up("table2", dataset="svhn")
-
-
-def test_figures_hold_what_the_text_states():
-    peaks = [r for r in published("figures") if r.keys["quantity"] == "k of the highest test accuracy"]
-    assert {(r.keys["figure"], r.values["value"].mean) for r in peaks} == {("fig8", 100.0), ("fig11", 100.0)}
-
-
-def test_the_files_are_rectangular():
-    for table in TABLES:
-        rows = list(csv.reader((files("fedswe_paper.published") / f"{table}.csv").read_text().splitlines()))
-        assert len(rows) > 1
-        assert {len(row) for row in rows} == {len(rows[0])}
-        assert len({tuple(row) for row in rows}) == len(rows)
 
 
 def test_claims_are_named_once_and_say_where_and_how():

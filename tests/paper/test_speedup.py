@@ -4,11 +4,12 @@ import csv
 import io
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from fedswe.theory.speedup import rounds_needed
+from fedswe.theory.moments import rounds_needed
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipes.speedup import SPEEDUP, Line, lines
+from fedswe_paper.recipes.speedup import SPEEDUP, efficiency, note, table
 from fedswe_paper.selection import Selection
 
 
@@ -23,17 +24,21 @@ def test_the_page_has_exact_rounds_and_says_up_to_where_they_are_linear(tmp_path
 
 
 def test_a_stricter_target_and_more_availability_keep_the_speed_up_linear_for_longer():
-    by_clients = {(line.p, line.target): line.efficiency for line in lines() if line.what == "clients"}
+    by_clients = {
+        key: line["efficiency"].tolist() for key, line in table().query("what == 'clients'").groupby(["p", "target"])
+    }
     assert by_clients[1.0, 0.003][-1] > by_clients[0.5, 0.003][-1] > by_clients[0.1, 0.003][-1]
     assert by_clients[0.5, 0.003][-1] > 4 * by_clients[0.5, 0.03][-1]
     assert all(shares[0] == 1 and shares[1] == pytest.approx(1, abs=0.05) for shares in by_clients.values())
 
 
 def test_a_note_by_hand():
-    line = Line("clients", 0.5, 0.1, (2, 4, 8, 16), (100.0, 52.0, 45.0, 50.0))
-    assert line.efficiency == pytest.approx((1, 100 / 104, 200 / 360, 200 / 800))
+    counts = {"size": [2, 4, 8, 16], "rounds": [100, 52, 45, 50]}
+    line = pd.DataFrame({"what": "clients", "p": 0.5, "target": 0.1, **counts})
+    line["efficiency"] = efficiency(line)
+    assert line["efficiency"].tolist() == pytest.approx([1, 100 / 104, 200 / 360, 200 / 800])
     parts = ("at least 90 % of linear up to 4", "at least 50 % of linear up to 8", "fewest rounds at 8")
-    assert line.note() == f"clients, p = 0.5, target 0.1: {', '.join(parts)}"
+    assert note(line) == f"clients, p = 0.5, target 0.1: {', '.join(parts)}"
 
 
 ROOT = Path(__file__).parents[2]
@@ -41,19 +46,19 @@ TEXT = " ".join((ROOT / "docs" / "theory.md").read_text(encoding="utf-8").split(
 
 
 def test_the_percentages_of_the_documentation_are_those_of_the_exact_function():
-    found = {(line.what, line.p, line.target): line for line in lines()}
+    found = dict(list(table().groupby(["what", "p", "target"])))
     for p in (1.0, 0.5, 0.1):
-        assert "up to 64," in found["clients", p, 0.003].note().split("50 %")[0]
-    shares = [f"{100 * found['clients', p, 0.003].efficiency[-1]:.0f}" for p in (1.0, 0.5, 0.1)]
+        assert "up to 64," in note(found["clients", p, 0.003]).split("50 %")[0]
+    shares = [f"{100 * found['clients', p, 0.003].efficiency.iloc[-1]:.0f}" for p in (1.0, 0.5, 0.1)]
     assert f"512 have {shares[0]}, {shares[1]} and {shares[2]} %" in TEXT
     loose = found["clients", 0.5, 0.03]
-    assert "90 % of linear up to 8," in loose.note()
-    assert f"and {100 * loose.efficiency[-1]:.0f} % at 512" in TEXT
+    assert "90 % of linear up to 8," in note(loose)
+    assert f"and {100 * loose.efficiency.iloc[-1]:.0f} % at 512" in TEXT
     for p, most in ((1.0, 16), (0.5, 8), (0.1, 4)):
-        assert f"90 % of linear up to {most}," in found["local steps", p, 0.003].note()
+        assert f"90 % of linear up to {most}," in note(found["local steps", p, 0.003])
     assert "90 % holds up to 16, 8 and 4 steps" in TEXT
-    assert found["local steps", 0.5, 0.003].note().endswith("fewest rounds at 64")
-    assert found["local steps", 0.5, 0.03].note().endswith("fewest rounds at 16")
+    assert note(found["local steps", 0.5, 0.003]).endswith("fewest rounds at 64")
+    assert note(found["local steps", 0.5, 0.03]).endswith("fewest rounds at 16")
 
 
 def test_the_rounds_on_digits_in_the_documentation_are_the_stored_ones():

@@ -12,7 +12,7 @@ from fedswe.experiment.configuration import dump
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import RunDirectory
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipes import RECIPES, motivating
+from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import remarks
 from fedswe_paper.results import CampaignStore, load_runs, merge
 from fedswe_paper.selection import Selection
@@ -95,7 +95,7 @@ def test_curves_in_turns_of_groups_say_in_which_phase_they_are_judged(store, rou
 def test_a_figure_shows_all_seeds_of_every_point(store):
     """Also where one of them has more than another."""
     for p, seeds in ((0.1, (3, 4, 6)), (0.3, (4,))):
-        line = motivating.line(CI, "digits", p, 0.5)
+        line = CI.cell("digits", "sine", ("fedavg", 0.0), p=p, gamma=0.5)
         for seed in seeds:
             put(store, line, Story(10.0 * seed), seed)
     (chart,) = RECIPES["fig3"].report(CI, Measurements(kept(store.path, "ci-released"))).charts.values()

@@ -7,11 +7,11 @@ import signal
 import threading
 
 import pytest
+from filelock import FileLock
 
 from fedswe import run
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import load
-from fedswe.results import locks
 from fedswe.results.locks import Claim, is_claimed
 from fedswe.results.run_directory import RunDirectory
 
@@ -27,7 +27,8 @@ def claimed_by_child(path):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write, b"y" if Claim(path).granted else b"n")
+        claim = Claim(path)
+        os.write(write, b"y" if claim.granted else b"n")
         signal.pause()
     assert os.read(read, 1) == b"y"
     os.close(read)
@@ -37,8 +38,11 @@ def claimed_by_child(path):
 
 def test_a_claim_excludes_other_processes_until_it_ends(tmp_path):
     path = tmp_path / "a.lock"
+    assert is_claimed(path) is False
+    assert not path.exists()
     child = claimed_by_child(path)
     try:
+        assert is_claimed(path) is True
         other = Claim(path)
         assert not other.granted
         other.release()
@@ -48,18 +52,12 @@ def test_a_claim_excludes_other_processes_until_it_ends(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+    assert is_claimed(path) is False
     for _ in range(2):
-        claim = Claim(path)
-        assert claim.granted
+        claim, second = Claim(path), Claim(path)
+        assert (claim.granted, second.granted) == (True, False)
         claim.release()
     assert {p.name for p in tmp_path.iterdir()} == {"a.lock", "b.lock"}
-
-
-def test_a_process_does_not_claim_twice(tmp_path):
-    first, second = Claim(tmp_path / "a.lock"), Claim(tmp_path / "a.lock")
-    assert (first.granted, second.granted) == (True, False)
-    second.release()
-    first.release()
 
 
 def test_a_run_is_refused_while_it_runs(tmp_path):
@@ -83,47 +81,20 @@ def test_without_locks_a_run_goes_on_after_one_warning(tmp_path, monkeypatch, ca
     monkeypatch.delenv("FEDSWE_NO_LOCKS")
     monkeypatch.setattr(fcntl, "flock", without_locks)
     assert run(load(None, SHORT), tmp_path / "run").history.last["round"] == 4
-    assert not is_claimed(tmp_path / "run" / "config.toml")
+    assert not is_claimed(tmp_path / "run" / ".lock")
     (warning,) = capsys.readouterr().err.splitlines()
-    assert "config.toml has no locks" in warning
+    assert ".lock has no locks" in warning
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
-        "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json",
+        ".lock", "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json",
     ]  # fmt: skip
 
 
-def test_looking_at_a_claim(tmp_path):
-    path = tmp_path / "a.lock"
-    assert is_claimed(path) is False
-    child = claimed_by_child(path)
-    try:
-        assert is_claimed(path) is True
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    assert is_claimed(path) is False
-    assert [file.name for file in tmp_path.iterdir()] == ["a.lock"]
-
-
-def test_those_who_look_do_not_see_each_other(tmp_path):
-    path = tmp_path / "a.lock"
-    path.touch()
-    with path.open() as looking:
-        fcntl.flock(looking, fcntl.LOCK_SH)  # another one, in the middle of its look
-        assert is_claimed(path) is False
-
-
-def test_a_claim_waits_for_those_who_look(tmp_path, monkeypatch):
-    path = tmp_path / "a.lock"
-    with path.open("w") as looking:
-        fcntl.flock(looking, fcntl.LOCK_SH)
-        end = threading.Timer(0.1, lambda: fcntl.flock(looking, fcntl.LOCK_UN))
-        end.start()
-        claim = Claim(path)
-        end.join()
-        assert claim.granted
-        claim.release()
-        monkeypatch.setattr(locks, "_PATIENCE", 0.1)
-        fcntl.flock(looking, fcntl.LOCK_SH)  # and was stopped in the middle of its look
-        claim = Claim(path)
-        assert not claim.granted
-        claim.release()
+def test_a_claim_waits_for_those_who_look(tmp_path):
+    looking = FileLock(tmp_path / "a.lock", thread_local=False)
+    looking.acquire()
+    end = threading.Timer(0.03, looking.release)
+    end.start()
+    claim = Claim(tmp_path / "a.lock")
+    end.join()
+    assert claim.granted
+    claim.release()

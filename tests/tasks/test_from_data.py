@@ -16,7 +16,7 @@ from fedswe.availability import Stationary
 from fedswe.core.local import Local
 from fedswe.errors import FedsweWarning
 from fedswe.experiment.configuration import load
-from fedswe.tasks import CustomTask, Digits, from_data
+from fedswe.tasks import Digits, from_data
 from fedswe.tasks.networks import NETWORKS
 from fedswe.tasks.problem import Setting
 from tests.tasks.own_networks import SIZES, batch_norm, clients, frozen_backbone, linear, tanh, task
@@ -28,6 +28,14 @@ X_Y = clients("vectors", seed=1)[2]
 
 def scores(result):
     return [{key: value for key, value in row.items() if key != "seconds"} for row in result.history.rows]
+
+
+def assert_the_engines_agree(one):
+    loop, batched = (
+        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
+        for engine in ("loop", "batched")
+    )
+    assert loop == pytest.approx(batched, rel=1e-12)
 
 
 # built-in tasks ----------------------------------------------------------------------------------------------
@@ -244,34 +252,25 @@ def test_a_network_that_torch_cannot_stack_trains_one_client_at_a_time():
 
     with pytest.warns(FedsweWarning, match="trained one at a time"):
         one = from_data(lambda: Branching(8, 3), clients("vectors"))
-    rows = [
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+    assert_the_engines_agree(one)
 
 
-def shared_layer():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.out = nn.Linear(8, 8), nn.Linear(8, 3)
-            self.again = self.first
+class Twice(nn.Module):
+    """A layer with two names."""
 
-        def forward(self, x):
-            return self.out(self.again(self.first(x).relu()).relu())
+    def __init__(self):
+        super().__init__()
+        self.first, self.out = nn.Linear(8, 8), nn.Linear(8, 3)
+        self.again = self.first
 
-    return Twice()
+    def forward(self, x):
+        return self.out(self.again(self.first(x).relu()).relu())
 
 
 def test_a_layer_with_two_names_is_trained_in_every_build():
-    one = from_data(shared_layer(), clients("vectors"))
+    one = from_data(Twice(), clients("vectors"))
     assert [len(one.build(CPU).start) for _ in range(2)] == [72 + 27] * 2
-    rows = [
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+    assert_the_engines_agree(one)
 
 
 def test_the_module_of_the_user_stays_as_it_is():
@@ -292,11 +291,7 @@ def test_dense_layers_on_samples_of_several_dimensions():
     rng = np.random.default_rng(0)
     each = [(x := rng.standard_normal((size, 4, 5)), x[:, :, :2] + 1) for size in SIZES]
     one = from_data(lambda: nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 2)), each, loss="mse")
-    rows = [
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+    assert_the_engines_agree(one)
 
 
 @pytest.mark.parametrize("name", ["dropout", "functional dropout", "transformer"])
@@ -330,11 +325,7 @@ def test_a_model_that_mixes_samples_is_noticed_with_two_samples():
 
     each = clients("vectors")
     one = from_data(lambda: Centred(8, 3), [(each[0][0][:2], each[0][1][:2]), *each[1:]])
-    rows = [
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+    assert_the_engines_agree(one)
 
 
 def test_statistics_of_instance_normalisation():
@@ -405,7 +396,7 @@ class Counting(nn.Linear):
 
     def forward(self, x):
         if self.training:
-            self.seen += 1
+            self.seen = self.seen + 1
         return super().forward(x)
 
 
@@ -427,7 +418,7 @@ TEXT = np.array(["a"] * 70)
         ({"train": changed(2, x=NAN)}, r"^client 2: the inputs hold NaN or infinity"),
         ({"train": changed(2, x=X[:0], y=Y[:0])}, r"^client 2 has no samples"),
         ({"train": changed(2, y=Y[:-1])}, r"^client 2 has 70 inputs for 69 targets"),
-        ({"train": changed(2, x=X[:, :5])}, r"^client 2: inputs of shape \[5\] .* those of client 0 \[8\]"),
+        ({"train": changed(2, x=X[:, :5])}, r"^client 2: inputs of shape \[5\] .* elsewhere \[8\]"),
         ({"train": changed(2, y=Y + 1)}, r"^client 2: labels must be from 0 to 2, found 3"),
         ({"train": changed(2, y=Y - 1)}, r"^client 2: labels must be from 0 to .* found -1"),
         ({"train": changed(2, x=TEXT)}, r"^client 2: the inputs must be numbers, not <U1"),
@@ -438,12 +429,15 @@ TEXT = np.array(["a"] * 70)
         ({"train": (X, Y), "clients": 71}, r"^there are 70 training samples for 71 clients"),
         ({"train": (X, Y), "clients": [0, 1]}, r"^clients has 2 ids for 70 samples"),
         ({"train": (X, Y), "clients": 7, "groups": ["a"] * 7}, r"^groups needs given clients"),
-        ({"train": (X, X), "clients": 7, "loss": "mse", "model": linear}, r'partition = "dirichlet" needs targets'),
+        (
+            {"train": (X, X[:, :2]), "clients": 7, "loss": "mse", "model": linear},
+            r'partition = "dirichlet" needs targets',
+        ),
         ({"train": lambda i: (X, Y)}, r"^train is a function: give the number of clients"),
         ({"train": lambda i: 1 / 0, "clients": 3}, r"^client 0: its samples cannot be loaded .*ZeroDivisionError"),
-        ({"train": lambda i: X, "clients": 3}, r"^client 0: load must return \(inputs, targets\)"),
+        ({"train": lambda i: X, "clients": 3}, r"^client 0: give \(inputs, targets\)"),
         ({"groups": ["a", "b"]}, r"^groups names 2 groups for 6 clients"),
-        ({"test": (X[:, :3], Y)}, r"the inputs of the test set have shape \[3\]"),
+        ({"test": (X[:, :3], Y)}, r"^the test set: inputs of shape \[3\] .* elsewhere \[8\]"),
         ({"test": [(X, Y)]}, r"^test is a list of 1 for 6 clients"),
         ({"loss": "mean"}, r"^unknown loss 'mean'"),
         ({"loss": lambda a, b: nn.functional.cross_entropy(a, b)}, r"one number per sample, \[4\], not shape \[\]"),
@@ -475,7 +469,7 @@ TEXT = np.array(["a"] * 70)
             r"of client 3: inputs",
         ),
         ({"train": lambda i: (X, Y), "clients": True}, r"^train is a function: give the number of clients"),
-        ({"train": lambda i: (TEXT, Y), "clients": 2}, r"^client 0: inputs and targets must be arrays of numbers"),
+        ({"train": lambda i: (TEXT, Y), "clients": 2}, r"^client 0: the inputs must be numbers"),
         ({"model": batch_norm, "train": changed(2, x=X[:1], y=Y[:1])}, r"^client 2 has 1 sample"),
     ],
 )
@@ -483,6 +477,16 @@ def test_mistakes_are_one_line_that_names_the_client(options, message):
     with pytest.raises(FedsweError, match=message) as caught:
         from_data(**{"model": tanh, "train": clients("vectors"), **options})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [({"y": Y + 1}, "labels must be from 0 to 2"), ({"x": X[:, :5]}, "inputs of shape")]
+)
+def test_samples_that_are_loaded_late_are_checked(wrong, message):
+    each = changed(2, **wrong)
+    problem = from_data(tanh, lambda i: each[i], clients=6).build(CPU)
+    with pytest.raises(FedsweError, match=f"^client 2: {message}"):
+        problem.evaluate(problem.start)
 
 
 # directories and processes -----------------------------------------------------------------------------------------
@@ -519,22 +523,3 @@ def test_a_comparison_in_two_processes_gives_the_numbers_of_one(tmp_path):
     one = compare(experiments, seeds=(1, 2), jobs=1)
     assert two.scores == one.scores == ["train_loss", "train_accuracy", "test_loss", "test_accuracy"]
     assert two.summary["train_loss_mean"].tolist() == pytest.approx(one.summary["train_loss_mean"].tolist(), rel=1e-5)
-
-
-# classes ---------------------------------------------------------------------------------------------------------
-def test_a_class_is_the_same_task():
-    class Mine(CustomTask):
-        def network(self):
-            return tanh()
-
-        def load(self, client):
-            return clients("vectors")[client]
-
-        def metrics(self):
-            return ["accuracy"]
-
-    rows = [
-        scores(run(Experiment(rounds=4, dtype="float64", task=one, availability=HALF, local=Local(3, 16, 0.1))))[-1]
-        for one in (Mine(clients=6), from_data(tanh, clients("vectors")))
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)

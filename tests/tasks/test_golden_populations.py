@@ -12,7 +12,6 @@ import pytest
 
 from fedswe.availability import Sine, Stationary
 from fedswe.datasets import DATASETS, load
-from fedswe.datasets.locate import folder_of, found
 from fedswe.engine.base import availability_of
 from fedswe.experiment.experiment import Experiment, populate
 from fedswe.tasks.classification import ClassificationTask
@@ -46,7 +45,7 @@ COUNTS = {
 
 
 def is_here(name):
-    return found(DATASETS[name], folder_of(DATASETS[name])) is not None
+    return DATASETS[name].found(DATASETS[name].folder()) is not None
 
 
 def labels_of(name, source):
@@ -54,7 +53,7 @@ def labels_of(name, source):
         return np.random.default_rng(0).permutation(np.repeat(np.arange(10), COUNTS[name]))
     if not is_here(name):
         pytest.skip(f"no {name} in $FEDSWE_DATA")
-    return load(DATASETS[name], folder_of(DATASETS[name])).y_train.astype(np.int64)
+    return load(DATASETS[name], DATASETS[name].folder()).y_train.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def test_the_real_files(name):
     if not is_here(name):
         pytest.skip(f"no {name} in $FEDSWE_DATA")
     dataset = DATASETS[name]
-    images = load(dataset, folder_of(dataset))
+    images = load(dataset, dataset.folder())
     assert f"{len(images.y_train):,} for training, {len(images.y_test):,} for testing" in dataset.title
     assert images.x_train.shape[1:] == images.x_test.shape[1:]
     some = images.x_train[:: len(images.x_train) // 5000] / 255.0
@@ -119,6 +118,6 @@ def test_fashion_mnist_statistics():
     if not is_here("fashion_mnist"):
         pytest.skip("no fashion_mnist in $FEDSWE_DATA")
     dataset = DATASETS["fashion_mnist"]
-    pixels = load(dataset, folder_of(dataset)).x_train
+    pixels = load(dataset, dataset.folder()).x_train
     assert round(float(pixels.mean()) / 255, 4) == dataset.mean[0]
     assert round(float(pixels.std()) / 255, 4) == dataset.std[0]

@@ -1,4 +1,4 @@
-"""The built-in algorithms, one per file; fedswe/kinds.py gives them their names."""
+"""The built-in algorithms, one per file; fedswe/registry.py gives them their names."""
 
 from fedswe.algorithms.ace import ACE
 from fedswe.algorithms.bounded_fedswe import BoundedFedSWE

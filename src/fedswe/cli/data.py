@@ -12,9 +12,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table, stderr
 from fedswe.datasets import DATASETS, load
-from fedswe.datasets.catalogue import Dataset, Form, OfficialFile
+from fedswe.datasets.catalogue import Dataset, OfficialFile, data_folder, md5_of
 from fedswe.datasets.download import fetch
-from fedswe.datasets.locate import data_folder, folder_of, found, md5_of, missing
 from fedswe.errors import FedsweError
 
 Root = Annotated[str, typer.Option(help="The folder with the files, as in task.root; default: NAME in the data folder")]
@@ -29,24 +28,17 @@ Name = Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}", autoc
 
 def list_command(as_json: Json = False) -> None:
     """List the data sets and say which of them are on this machine."""
-    rows, values = [], []
-    for name, dataset in DATASETS.items():
-        folder = folder_of(dataset)
-        form = found(dataset, folder)
+    values: list[dict[str, Any]] = []
+    for dataset in DATASETS.values():
+        form = dataset.found(dataset.folder())
+        known = {"name": dataset.name, "title": dataset.title, "folder": str(dataset.folder())}
         size = sum(file.size for file in dataset.forms[0].files)
-        rows.append((name, dataset.title, _summary(form, folder) if form else f"no; {size / 1e6:,.0f} MB to fetch"))
-        values.append(
-            {
-                "name": name,
-                "title": dataset.title,
-                "folder": str(folder),
-                "found": form.called if form else None,
-                "download_bytes": size,
-            }
-        )
+        values.append({**known, "found": form.called if form else None, "download_bytes": size})
     if as_json:
         print_json(values)
     else:
+        fetch = "no; {:,.0f} MB to fetch"
+        rows = [(v["name"], v["title"], v["found"] or fetch.format(v["download_bytes"] / 1e6)) for v in values]
         print_table(f"data sets in {data_folder()}", ("name", "title", "found"), rows)
 
 
@@ -57,7 +49,7 @@ def fetch_command(
 ) -> None:
     """Download the official files and compare their checksums."""
     dataset = _named(name)
-    folder = folder_of(dataset, root)
+    folder = dataset.folder(root)
     fetch(dataset, folder, mirror, _Bar)
     console.print(f"{name} is in {folder}, official checksums")
 
@@ -68,14 +60,14 @@ def verify_command(
     as_json: Json = False,
 ) -> None:
     """Compare checksums, decode new files, count images by class; exit code 1 if a file is not the official one."""
-    chosen = [_named(name)] if name else [d for d in DATASETS.values() if found(d, folder_of(d))]
+    chosen = [_named(name)] if name else [d for d in DATASETS.values() if d.found(d.folder())]
     if root and not name:
         raise FedsweError("--root needs the NAME of one data set")
     if not chosen:
         raise FedsweError(f"no data set is in {data_folder()}: see fedswe data list")
     results = []
     for dataset in chosen:
-        results.append(_verified(dataset, folder_of(dataset, root)))
+        results.append(_verified(dataset, dataset.folder(root)))
         if not as_json:
             _print(results[-1])
     if as_json:
@@ -85,9 +77,7 @@ def verify_command(
 
 
 def _verified(dataset: Dataset, folder: Path) -> dict[str, Any]:
-    form = found(dataset, folder)
-    if form is None:
-        raise missing(dataset, folder)
+    form = dataset.form(folder)
     files = []
     for file in form.files:
         md5 = md5_of(folder / file.name)
@@ -107,11 +97,6 @@ def _print(result: dict[str, Any]) -> None:
         console.print(f"{name}  {folder}/  a folder, without a published checksum")
     for split, counts in result["images_by_class"].items():
         console.print(f"{name}  {split}: {sum(counts):,} images, by class {' '.join(map(str, counts))}")
-
-
-def _summary(form: Form, folder: Path) -> str:
-    size = sum((folder / file.name).stat().st_size for file in form.files)
-    return form.called + (f", {size / 1e6:,.0f} MB" if size else "")
 
 
 def _named(name: str) -> Dataset:

@@ -15,7 +15,7 @@ from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table
 from fedswe.comparison.labels import label_of
 from fedswe.errors import FedsweError, first_line, located
-from fedswe.kinds import KINDS, kind_with_base
+from fedswe.registry import KINDS, kind_with_base
 
 _COUNTED = ("kept at the server", "kept at each client", "down before the work", "up", "reply after the merge")
 

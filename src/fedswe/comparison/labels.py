@@ -8,7 +8,7 @@ from typing import Any
 from fedswe import registry
 from fedswe.errors import require
 from fedswe.experiment.experiment import changed_parameters
-from fedswe.kinds import kind_with_base
+from fedswe.registry import kind_with_base
 
 
 def split_labels(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import torch
 
     Vector = torch.Tensor
@@ -62,3 +63,11 @@ def zeros(record: R) -> R:
 def floats(record: Any) -> int:
     """How many numbers a record of one client holds."""
     return sum(v.numel() for v in parts(record).values())
+
+
+def to_device(values: npt.NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A small array for a device. From ordinary memory CUDA would first wait for all work under way."""
+    import torch
+
+    tensor = torch.as_tensor(values)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor

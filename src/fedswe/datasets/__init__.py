@@ -2,6 +2,6 @@
 
 from fedswe.datasets.cache import load
 from fedswe.datasets.catalogue import DATASETS
-from fedswe.datasets.images import Images
+from fedswe.datasets.readers import Images
 
 __all__ = ["DATASETS", "Images", "load"]

@@ -8,25 +8,23 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from fedswe.datasets.catalogue import Dataset, Form
-from fedswe.datasets.images import ARRAYS, Images
-from fedswe.datasets.locate import data_folder, found, missing, unofficial
+from fedswe.datasets.catalogue import Dataset, Form, data_folder, md5_of
+from fedswe.datasets.readers import Images
 
 _LAYOUT = 1  # increased when the format of the cache changes
+_ARRAYS = tuple(field.name for field in fields(Images))
 _log = logging.getLogger("fedswe")
 
 
 def load(dataset: Dataset, folder: Path) -> Images:
     """The arrays of the data set whose files are in `folder`; the same object as long as the files do not change."""
-    form = found(dataset, folder)
-    if form is None:
-        raise missing(dataset, folder)
+    form = dataset.form(folder)
     return _load(dataset, form, folder.resolve(), _fingerprint(form, folder), data_folder() / "decoded")
 
 
@@ -36,7 +34,7 @@ def _load(dataset: Dataset, form: Form, folder: Path, fingerprint: str, store: P
     place = store / f"{dataset.name}-{source}-{fingerprint[:16]}"
     opened = _opened(place)
     if opened is None:
-        images, wrong = form.read(folder), unofficial(form, folder)
+        images, wrong = form.read(folder), [f.name for f in form.files if md5_of(folder / f.name) != f.md5]
         opened = _stored(images, wrong, place, f"{dataset.name}-{source}-*") or (images, wrong)
     images, wrong = opened
     if wrong:
@@ -46,7 +44,7 @@ def _load(dataset: Dataset, form: Form, folder: Path, fingerprint: str, store: P
 
 def _opened(place: Path) -> tuple[Images, list[str]] | None:
     try:
-        arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS]
+        arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS]
         return Images(*arrays), json.loads((place / "unofficial.json").read_text())
     except (OSError, ValueError, EOFError):
         return None
@@ -59,7 +57,7 @@ def _stored(images: Images, wrong: list[str], place: Path, older: str) -> tuple[
         aside = place.parent / f".{place.name}-{uuid.uuid4().hex}"
         aside.mkdir()
         try:
-            for name in ARRAYS:
+            for name in _ARRAYS:
                 with open(aside / f"{name}.npy", "wb") as file:
                     np.save(file, getattr(images, name), allow_pickle=False)
                     file.flush()
@@ -79,21 +77,11 @@ def _stored(images: Images, wrong: list[str], place: Path, older: str) -> tuple[
 
 def _fingerprint(form: Form, folder: Path) -> str:
     """Digest of the names, sizes and modification times of the source files."""
-    digest = hashlib.sha256(f"{_LAYOUT} {form.names}".encode())
-    for path in (folder / file.name for file in form.files):
-        status = path.stat()
-        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    found = [os.path.join(folder, file.name) for file in form.files]
     for name in form.folders:
-        for line in _entries(folder / name):
-            digest.update(line.encode())
+        found += sorted(os.path.join(base, file) for base, _, files in os.walk(folder / name) for file in files)
+    digest = hashlib.sha256(f"{_LAYOUT} {form.names}".encode())
+    for path in found:
+        status = os.stat(path)
+        digest.update(f"{os.path.relpath(path, folder)} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
-
-
-def _entries(folder: Path) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
-            if entry.is_dir():
-                yield from _entries(Path(entry.path))
-            else:
-                status = entry.stat()
-                yield f"{entry.name} {status.st_size} {status.st_mtime_ns}\n"

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedswe.datasets.catalogue import Dataset, OfficialFile
-from fedswe.datasets.locate import described, md5_of
-from fedswe.errors import FedsweError
+from fedswe.datasets.catalogue import Dataset, OfficialFile, md5_of
+from fedswe.errors import FedsweError, needed
 
 
 def fetch(
@@ -27,18 +26,17 @@ def fetch(
 
 
 def _download(file: OfficialFile, address: str, folder: Path, bar: Any) -> None:
-    import pooch
-    import requests
+    pooch, requests = needed("pooch", "data"), needed("requests", "data")
 
     pooch.get_logger().setLevel(logging.ERROR)
     try:
         pooch.retrieve(address, f"md5:{file.md5}", file.name, folder, downloader=pooch.HTTPDownloader(progressbar=bar))
     except requests.RequestException as error:
         raise FedsweError(
-            f"cannot download {address} ({_reason(error)}): try again, or put {described(file)} into {folder}"
+            f"cannot download {address} ({_reason(error)}): try again, or put {file} into {folder}"
         ) from None
     except ValueError:  # how pooch reports a wrong checksum
-        raise FedsweError(f"{address} is not the official {described(file)}: nothing was kept") from None
+        raise FedsweError(f"{address} is not the official {file}: nothing was kept") from None
     except OSError as error:
         raise FedsweError(f"cannot write to {folder}: {error.strerror or error}") from None
 

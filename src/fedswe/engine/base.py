@@ -15,8 +15,7 @@ from fedswe.clock.model import Timeline, Untimed
 from fedswe.core import aggregation, keys
 from fedswe.core.algorithm import Algorithm, ClientView, ServerView, empty_report
 from fedswe.core.local import Local
-from fedswe.core.records import Scalar, Vector
-from fedswe.core.transfer import to_device
+from fedswe.core.records import Scalar, Vector, to_device
 from fedswe.engine import solvers
 from fedswe.engine.work import Ids
 from fedswe.errors import require
@@ -58,10 +57,6 @@ class Engine(ABC):
         self.server = aggregation.begin(algorithm, problem.start)
         self.last: Ids = np.full(self.m, -1)  # tau_i: for statistics and ties, whatever the algorithm keeps
         self._empty = empty_report(algorithm, problem.start)
-
-    @property
-    def on_gpu(self) -> bool:
-        return self.problem.start.device.type == "cuda"
 
     # one round -----------------------------------------------------------------------------------------
     @abstractmethod

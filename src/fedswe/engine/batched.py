@@ -11,8 +11,7 @@ import torch
 
 from fedswe.core.aggregation import aggregate
 from fedswe.core.algorithm import ClientView, Done, received
-from fedswe.core.records import Vector, parts, take, total
-from fedswe.core.transfer import to_device
+from fedswe.core.records import Vector, parts, take, to_device, total
 from fedswe.engine import solvers
 from fedswe.engine.base import Attendance, Engine
 from fedswe.engine.shared_rows import SharedRows

@@ -2,11 +2,12 @@
 
 An output is a frozen dataclass like a transform: hyper-parameters only, its state is a record of tensors that is
 passed in and returned. It reads a run (an engine, or the server of a Flower app) and never changes it. `best` is none
-of them: it names one of the others (best.py).
+of them: it names one of the others.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.records import Model, Nothing, Scalar, Vector, parts
-from fedswe.core.value import Value
-from fedswe.engine.best import Best
+from fedswe.core.value import Count, Decay, Value
 from fedswe.errors import require
 
 if TYPE_CHECKING:
     import torch
 
 Averaged = Literal["server", "client_mean"]
+NO_HELD_OUT = "evaluate.model: best needs held-out samples: set task.hold_out, e.g. 0.1, or leave best out"
 
 
 class Run(Protocol):
@@ -105,14 +106,11 @@ class Ema(Output):
     over the rounds r = 1..t, divided by the sum of the weights.
     """
 
-    decay: float = 0.99  # of the average, per round
+    decay: Decay = 0.99  # of the average, per round
     of: Averaged = "server"  # the averaged model: server, or client_mean
     correct_bias: bool = False  # leave out x^0, which otherwise keeps the weight decay^t
 
     title: ClassVar[str] = "an exponential average over rounds of server model or client mean"
-
-    def __post_init__(self) -> None:
-        require(0 <= self.decay < 1, f"ema_decay must be in [0, 1), not {self.decay:g}")
 
     def init(self, run: Run) -> Model | CountedModel:
         x = _averaged(run, self.of)
@@ -148,13 +146,10 @@ class Window(Output):
     rounds. x^0 is in no mean. A mean over exactly the last W would need the W models.
     """
 
-    rounds: int = 50  # W: the mean is over the last W to 2W - 1 rounds
+    rounds: Count = 50  # W: the mean is over the last W to 2W - 1 rounds
     of: Averaged = "server"  # the averaged model: server, or client_mean
 
     title: ClassVar[str] = "the mean over the last rounds of server model or client mean"
-
-    def __post_init__(self) -> None:
-        require(self.rounds >= 1, f"window: rounds must be at least 1, not {self.rounds}")
 
     def init(self, run: Run) -> BlockSums:
         x = run.server_model()
@@ -188,6 +183,43 @@ def virtual_clients(algorithm: Algorithm) -> float:
     from fedswe.algorithms.fedswe import FedSWE
 
     return algorithm.k if isinstance(algorithm, FedSWE) else 0.0
+
+
+@dataclass(frozen=True)
+class Best(Value):
+    """Of the other models in evaluate.model, the one that is best on held-out samples.
+
+    It is chosen anew at every evaluation: the highest held_out_accuracy (or the lowest held_out_loss), as a mean over
+    the last few evaluations; of equal ones the first in evaluate.model. A model whose last score is not finite is not
+    chosen while there is another. Between two evaluations the choice stays. It depends on the history only, and on no
+    score of training or test samples. The column best_choice is the position of the chosen model in evaluate.model,
+    counted from 0. It needs no memory and no evaluation of its own.
+    """
+
+    over: Count = 3  # evaluations whose mean decides
+    by: Literal["accuracy", "loss"] = "accuracy"  # the held-out score: accuracy, or loss
+
+    title: ClassVar[str] = "of the other models, the one that is best on held-out samples"
+
+    def require_held_out(self, scores: Sequence[str]) -> None:
+        """Refuse a task without the score."""
+        wanted = f"held_out_{self.by}"
+        require(any(score.startswith("held_out_") for score in scores), NO_HELD_OUT)
+        require(
+            wanted in scores, f"evaluate.model: the task has no score {wanted}: write best:by=loss, or leave best out"
+        )
+
+    def choice(self, names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> str:
+        """One of the models, by the last of these rows of the history."""
+        return max(names, key=lambda name: self._worth([row.get(f"{name}_held_out_{self.by}") for row in rows]))
+
+    def _worth(self, values: Sequence[float | None]) -> float:
+        known = [math.nan if value is None else value for value in values[-self.over :]]
+        if not known or not math.isfinite(known[-1]):
+            return -math.inf
+        finite = [value for value in known if math.isfinite(value)]
+        mean = sum(finite) / len(finite)
+        return mean if self.by == "accuracy" else -mean
 
 
 class Outputs:

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedswe.core.records import Vector
-from fedswe.core.transfer import to_device
+from fedswe.core.records import Vector, to_device
 
 Ids = npt.NDArray[np.int64]
 

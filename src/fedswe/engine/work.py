@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,16 +11,34 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from fedswe.core import transforms
 from fedswe.core.algorithm import Done, Job
 from fedswe.core.local import Local
-from fedswe.core.records import Vector
-from fedswe.core.transfer import to_device
-from fedswe.engine.local_step import phase_end
+from fedswe.core.records import Vector, to_device
+from fedswe.core.transforms import Transform
 from fedswe.tasks.problem import Problem
 
 Ids = npt.NDArray[np.int64]
 
 _CHUNK = {"cpu": 2**21, "cuda": 2**25}  # input numbers at a time: the CPU's cache, a share of the GPU's memory
+
+
+def phase_end(
+    gradient: Callable[[Vector, Any], Vector],
+    x: Vector,
+    batches: Iterable[Any],
+    drift: Vector | None,
+    lr: float | torch.Tensor,
+    chain: Sequence[Transform] = (),
+) -> Vector:
+    """Where local training ends, one step per batch: x - lr (chain(gradient) + drift); for a stack, lr is [n, 1]."""
+    start, states = x, transforms.begin(chain, x)
+    for batch in batches:
+        v, states = transforms.apply(chain, gradient(x, batch), states, x, start)
+        if drift is not None:  # after the chain: a control variate is not a stochastic gradient
+            v = v + drift
+        x = torch.addcmul(x, v, lr, value=-1) if isinstance(lr, torch.Tensor) else x - lr * v
+    return x
 
 
 @dataclass(frozen=True)
@@ -59,12 +77,6 @@ def train_one(work: Work) -> Done:
     return work.done(phase_end(gradient, job.start, work.batches, job.drift, lr, local.transforms))
 
 
-def rows_at_a_time(problem: Problem, batch_size: int) -> int:
-    """How many clients to train together; 0 when it does not matter."""
-    size = problem.row_size(batch_size)
-    return max(1, _CHUNK[problem.start.device.type] // size) if size else 0
-
-
 class Stack:
     """The clients of several works of one family one after another: N rows, each with its run's rate and drift."""
 
@@ -82,7 +94,9 @@ class Stack:
 
     @property
     def rows(self) -> int:
-        return rows_at_a_time(self.problem, self.local.batch_size) or len(self.start)
+        """How many clients to train together."""
+        size = self.problem.row_size(self.local.batch_size)
+        return max(1, _CHUNK[self.start.device.type] // size) if size else len(self.start)
 
     @property
     def gradient(self) -> Callable[[Vector, Any], Vector]:
@@ -94,6 +108,16 @@ class Stack:
         """The batches of all rows; each run draws its own."""
         drawn = [work.batches for work in self.works]
         return drawn[0] if len(drawn) == 1 else self.problem.joined(drawn)
+
+    def train(self) -> Vector:
+        """The end models [N, d]: any problem, any chain, any device, in pieces that fit the cache."""
+        batches, ends = self.draw(), []
+        for at in range(0, len(self.start), self.rows):
+            part = slice(at, at + self.rows)
+            drift = None if self.drift is None else self.drift[part]
+            mine = batches if self.rows >= len(self.start) else batches[part]
+            ends.append(phase_end(self.gradient, self.start[part], mine, drift, self.lr[part], self.chain))
+        return torch.cat(ends) if len(ends) > 1 else ends[0]
 
     def split(self, ends: Vector) -> list[Done]:
         """The end models [N, d] by work."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass, replace
 from datetime import date, time
+from functools import lru_cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -13,15 +17,16 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import numpy as np
 import tomli_w
 
-from fedswe import registry, short_forms
 from fedswe.core.local import Local
 from fedswe.core.value import types_of
 from fedswe.errors import FedsweError, first_line, located, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
-from fedswe.kinds import kind_with_base
+from fedswe.plugins import function, place_of, source_digest
+from fedswe.registry import instance, kind_with_base, name_of, resolve, short_form, toml_value
 
 T = TypeVar("T")
 Table = dict[str, Any]
+Digests = dict[str, str]  # sha256 by file or module
 
 # Sections with a name, by kind.
 DEFAULT = {"algorithm": "fedswe", "availability": "sine", "clock": "rounds", "task": "digits"}
@@ -63,7 +68,7 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise FedsweError(f"cannot read {word!r}: overrides are section.key=value, e.g. algorithm.k=0")
-        parsed.append((*key.partition("."), short_forms.toml_value(text)))
+        parsed.append((*key.partition("."), toml_value(text)))
     for section, dot, name, value in sorted(parsed, key=lambda item: item[2] != "name"):
         if not dot:
             table[section] = value
@@ -78,20 +83,9 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
 
 def _parse(text: str, name: str) -> Table:
     try:
-        table = tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
-        _require_64_bits(table)
-        return table
+        return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists in lists in lists
         raise FedsweError(f"{name} is not valid TOML: {error}") from None
-
-
-def _require_64_bits(value: Any) -> None:
-    """TOML asks for no larger whole numbers; Python would read them, and then cannot write or convert them."""
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
-        if isinstance(part, dict | list):
-            _require_64_bits(part)
-        elif isinstance(part, int) and not -(2**63) <= part < 2**63:
-            raise ValueError("a whole number has more than 64 bits")
 
 
 # validating ----------------------------------------------------------------------------------------------
@@ -128,7 +122,7 @@ def named(kind: str, table: Table, section: str) -> Any:
     """One named part with its parameters; a section without a name has the default one."""
     name = table.get("name", DEFAULT.get(kind))
     parameters = {key: value for key, value in table.items() if key != "name"}
-    return build(registry.resolve(kind, name), parameters, section, of=f" of {name}")
+    return build(resolve(kind, name), parameters, section, of=f" of {name}")
 
 
 def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
@@ -178,7 +172,7 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
 def _element(kind: str, item: Any, where: str, what: str = "each element") -> Any:
     """One named part in another: a table with a name, or a text such as clip:5 or adam:beta1=0.9:beta2=0.99."""
     if isinstance(item, str):
-        item = short_forms.short_form(kind, item, where)
+        item = short_form(kind, item, where)
     if not isinstance(item, dict) or "name" not in item:
         raise FedsweError(f"{where}: {what} must be a table with a name, or NAME:VALUE, not {item!r}")
     return named(kind, item, where)
@@ -208,7 +202,7 @@ def _keys_of(section: str, table: Table) -> list[str]:
         return [f.name for f in fields(PLAIN[section])]
     given = table.get(section)
     name = given.get("name") if isinstance(given, dict) else None
-    cls = registry.resolve(section, name or DEFAULT[section])
+    cls = resolve(section, name or DEFAULT[section])
     return ["name", *(f.name for f in fields(cls) if f.init)]
 
 
@@ -257,7 +251,7 @@ def _resolved(experiment: Experiment) -> Table:
 
 
 def _named_table(kind: str, value: Any, where: str) -> Table:
-    return {"name": registry.name_of(kind, type(value)), **_parameters(value, where)}
+    return {"name": name_of(kind, type(value)), **_parameters(value, where)}
 
 
 def _parameters(value: Any, where: str) -> Table:
@@ -288,6 +282,7 @@ def _plain(value: Any, where: str) -> Any:
     return value
 
 
+# the same experiment ----------------------------------------------------------------------------------------
 def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
     """Refuse to continue the run of `there` with the experiment `here`. Threads, which are only rounding, and
     trackers may differ."""
@@ -304,3 +299,61 @@ def _keys(table: Table) -> Table:
     """section.key of every value."""
     sections = {name: value if isinstance(value, dict) else {"": value} for name, value in table.items()}
     return {_where(name, key): value for name, section in sections.items() for key, value in section.items()}
+
+
+def recorded(experiment: Experiment) -> dict[str, Digests]:
+    """What run.json says about the files that an experiment depends on: `sources` and `files`, if there are any."""
+    found = {"sources": sources(experiment), "files": files(experiment)}
+    return {key: digests for key, digests in found.items() if digests}
+
+
+def refuse_changed(before: Mapping[str, Digests], experiment: Experiment, directory: Path) -> None:
+    """Refuse to continue a run whose files are not those it was started with; `before` is what `recorded` gave then."""
+    for key, now in recorded(experiment).items():
+        known = before.get(key)  # of earlier versions, nothing is known
+        for name, digest in now.items():
+            # A relative path has another name in another directory.
+            if known and (known[name] != digest if name in known else digest not in known.values()):
+                raise FedsweError(
+                    f"{name} has changed since the run in {directory} was started: restore it, or start a new run"
+                )
+
+
+def sources(experiment: Experiment) -> Digests:
+    """The sha256 of the source file of each part that is not built in; not of what these files import."""
+    found: Digests = {}
+    for part in _parts(experiment):
+        used: list[Any] = [] if type(part).__module__.startswith("fedswe.") else [type(part)]
+        for f in fields(part):
+            if (what := f.metadata.get("function")) and ":" in (held := getattr(part, f.name)):
+                used.append(function(what, held))
+        found |= {place_of(one): source_digest(one) for one in used}
+    return found
+
+
+def files(experiment: Experiment) -> Digests:
+    """The sha256 of each file that a part reads: those that its fields `file` and `..._file` name."""
+    names = [getattr(p, f.name) for p in _parts(experiment) for f in fields(p) if re.fullmatch("(.*_)?file", f.name)]
+    there = [name for name in names if isinstance(name, str) and os.path.isfile(name)]
+    return {name: _digest(os.path.abspath(name), os.stat(name).st_mtime_ns) for name in there}
+
+
+@lru_cache(maxsize=256)
+def _digest(path: str, _modified: int) -> str:
+    """Kept while the file stays as it is: all runs of a comparison ask for it."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """An experiment and all parts in it."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _parts(item)
+    elif is_dataclass(value):
+        yield value
+        for f in fields(value):
+            held = getattr(value, f.name)
+            if kind := f.metadata.get("kind"):  # a list of names
+                held = [instance(kind, text, f.name) for text in held]
+            yield from _parts(held)

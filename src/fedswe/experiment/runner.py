@@ -15,23 +15,19 @@ import torch
 from fedswe.core.value import typed
 from fedswe.engine.base import Attendance
 from fedswe.engine.batched import step_together
-from fedswe.engine.memory import estimate
 from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError, require, warn
-from fedswe.experiment.configuration import dump, load_text, refuse_other, settings
+from fedswe.experiment.configuration import dump, load_text, recorded, refuse_changed, refuse_other, settings
 from fedswe.experiment.experiment import Experiment, assemble, changed_parameters
 from fedswe.experiment.result import Result
+from fedswe.registry import instance
+from fedswe.results.files import Lines
 from fedswe.results.history import History, Row, Tally, divergence
-from fedswe.results.lines import Lines
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
-from fedswe.results.reported import ReportedLines
-from fedswe.results.run_directory import Checkpoint, RunDirectory
-from fedswe.short_forms import instance
-from fedswe.sources import recorded, refuse_changed
+from fedswe.results.run_directory import Checkpoint, ReportedLines, RunDirectory
 from fedswe.tracking.tracker import Status, Tracking, check_trackers
 
-Say = Callable[[str], None]
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
 
 
@@ -40,17 +36,14 @@ class StopRun(Exception):
 
 
 @typed
-def run(
-    experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None, say: Say | None = None
-) -> Result:
+def run(experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None) -> Result:
     """Run from the start; with `out`, keep everything in a new run directory there.
 
-    `watch` is called after every round; `say` is called with messages for the user before the first round.
+    `watch` is called after every round.
     """
-    check_trackers(experiment.track, kept=out is not None)
+    if experiment.track:
+        check_trackers(experiment.track, kept=out is not None)
     runner = Runner(experiment)
-    if say is not None and (needed := runner.memory()) is not None:
-        say(f"memory    about {needed / 2**30:.1f} GB on the GPU")
     threads = threads_of([runner])
     with ExitStack() as held:
         if out is not None:
@@ -226,10 +219,6 @@ class Runner:
     @property
     def going(self) -> bool:
         return self.engine.t < self.experiment.rounds and not self.engine.timeline.over
-
-    def memory(self) -> int | None:
-        """Bytes of GPU memory this run will need, where it can be estimated."""
-        return estimate([self.engine], self.experiment.rounds) if self.engine.on_gpu else None
 
     def begin(self) -> None:
         if self.engine.t == 0:

@@ -39,7 +39,7 @@ from fedswe.flower.move_limit import MoveLimit
 from fedswe.flower.nodes import Nodes
 from fedswe.flower.replies import LOG, checked, matched, metrics, words
 from fedswe.flower.store import Store
-from fedswe.short_forms import instance
+from fedswe.registry import instance
 
 _PAUSES = (0, 2, 4, 8, 16)  # seconds before each attempt at a round
 

@@ -1,23 +1,26 @@
-"""The rules that are measured, and the models each is judged at."""
+"""The rules that are measured, and the models each is judged at: those of rules.toml, and the user's."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
 from fedswe import registry
 from fedswe.comparison.labels import file_name, parse_label
 from fedswe.core.footprint import Footprint, footprint
 from fedswe.errors import require
-from fedswe.experiment.configuration import experiment, override
-from fedswe.sources import sources
+from fedswe.experiment.configuration import experiment, override, sources
 
-# Served models: every rule may choose among them, on held-out data.
-OUTPUTS = ("server", "client_mean", "ema", "ema:of=client_mean")
+_FILE = tomllib.loads(files("fedswe.gym").joinpath("rules.toml").read_text("utf-8"))
+OUTPUTS: tuple[str, ...] = tuple(_FILE["outputs"])  # the served models that every rule may choose among
+RULES: dict[str, tuple[str, ...]] = {scale: tuple(labels) for scale, labels in _FILE["rules"].items()}
+FOOTPRINT_D = 1000  # parameters of the model that footprints are counted for
 
 
 @dataclass(frozen=True)
@@ -56,74 +59,6 @@ class Rule:
     def aided(self) -> bool:
         """Whether it needs the true probabilities, which no real client knows."""
         return bool(registry.resolve("algorithm", self.table["algorithm"]["name"]).needs_probabilities)
-
-
-FOOTPRINT_D = 1000  # parameters of the model that footprints are counted for
-
-RULES: dict[str, tuple[str, ...]] = {
-    "ci": ("fedavg", "fedau", "fedswe:k=10"),
-    "small": (
-        # blind to availability
-        "fedavg",
-        "fedavg:clip=0.5",
-        "fedavg local.chain=[prox:0.01]",
-        "fedavg:chain=[momentum:0.9]",
-        # FedAdam: its global rate is fixed, only the local rate is tuned, as for all
-        "fedavg:lr=0.03:chain=[adam:beta2=0.99:eps=0.001:correct_bias=false]",
-        "interval_extrapolation:power=0:least=0",  # FedExP with a bound
-        "fedavg_known",
-        # weights from the client's own intervals
-        "fedau",
-        "debiased_fedavg",
-        "f3ast:budget=0",
-        "interval_weights",
-        "interval_weights:power=1",
-        "interval_weights:power=1:least=1",
-        "interval_weights:chain=[momentum:0.9]",
-        "interval_extrapolation:least=0",
-        "interval_extrapolation",
-        "interval_extrapolation:chain=[momentum:0.5]",
-        "echo:clip=0.5",
-        # FedSWE
-        "fedawe:clip=0.5",
-        "fedswe:k=100",
-        "fedswe:k=100:clip=0.5",
-        "fedswe_variant:k=30:echo_cap=10:clip=0.5",
-        "bounded_fedswe:k=30:clip=0.5",
-        # a vector at every client
-        "mifa",
-        "fedvarp",
-        "fedstale",
-        "mimic",
-        "ace",
-        "ca2fl",
-        "focus",
-        "scaffold",
-        "decayed_memory:decay=0.8",
-        "decayed_memory",
-        "decayed_memory:decay=0.97",
-        # asynchronous, in rounds
-        "fedbuff",
-        "fedasync",
-    ),
-    "full": (
-        "fedavg",
-        "fedavg:chain=[momentum:0.9]",
-        "fedavg:lr=0.03:chain=[adam:beta2=0.99:eps=0.001:correct_bias=false]",
-        "fedau",
-        "mifa",
-        "fedawe:clip=0.5",
-        "fedswe:k=100:clip=0.5",
-        "interval_weights:power=1",
-        "interval_weights:power=1:least=1",
-        "interval_extrapolation:power=0:least=0",
-        "interval_extrapolation:least=0",
-        "interval_extrapolation",
-        "interval_extrapolation:chain=[momentum:0.5]",
-        "scaffold",
-        "decayed_memory",
-    ),
-}
 
 
 def rules_named(labels: Sequence[str]) -> list[Rule]:

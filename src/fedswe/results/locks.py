@@ -1,21 +1,22 @@
-"""File locks, with one policy for run directories and cells of a grid.
+"""Locks of files: a path that is locked is in use by another process.
 
-A locked path is in use by another process. On a file system without locks the work goes on after one warning line.
+On a file system without locks the work goes on after one warning line.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 import sys
-import time
 from pathlib import Path
 
-from fedswe.errors import FedsweError
+from filelock import FileLock, Timeout
+
 from fedswe.results.files import cannot_write
 
 _WARNED = "FEDSWE_NO_LOCKS"  # in the environment, so that worker processes do not warn again
-_PATIENCE = 5.0  # seconds that a claim waits for those who look (`is_claimed`): each has the lock for a moment
+_MISSING = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system without locks
+_PATIENCE = 0.1  # seconds that a claim waits for those who look (`is_claimed`): each has the lock for a moment
 
 
 class Claim:
@@ -24,16 +25,16 @@ class Claim:
     Where the file system has no locks, everyone who asks has the right.
     """
 
-    def __init__(self, path: Path, wait: bool = False) -> None:
+    def __init__(self, path: Path, wait: bool = False, patience: float = _PATIENCE) -> None:
+        self._lock, self.granted = FileLock(path, thread_local=False, fallback_to_soft=False), True
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._lock.acquire(-1 if wait else patience, poll_interval=0.01)
+        except Timeout:
+            self.granted = False
         except OSError as error:
-            raise cannot_write(path, error) from None
-        try:
-            self.granted = _flock(self._handle, fcntl.LOCK_EX, wait) or _after_those_who_look(self._handle)
-        except OSError as error:
-            self.granted = True
+            if error.errno not in _MISSING:
+                raise cannot_write(path, error) from None
             if _WARNED not in os.environ:
                 os.environ[_WARNED] = "1"
                 print(
@@ -43,46 +44,13 @@ class Claim:
                 )
 
     def release(self) -> None:
-        os.close(self._handle)
+        self._lock.release()
 
 
 def is_claimed(path: Path) -> bool:
-    """Whether a process has a claim on a path now, as far as the file system says.
-
-    The lock is shared for a moment, so that those who look do not take each other for a process at work, and no file is
-    made. A process that wants the claim in this moment waits for its end.
-    """
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:
+    """Whether a process has a claim on a path now, as far as the file system says. No file is made."""
+    if not path.is_file():
         return False
-    try:
-        return not _flock(handle, fcntl.LOCK_SH)
-    except OSError:  # a file system without locks
-        return False
-    finally:
-        os.close(handle)
-
-
-def in_use(path: Path) -> FedsweError:
-    return FedsweError(f"{path} is in use by another process: wait for it, or stop it")
-
-
-def _after_those_who_look(handle: int) -> bool:
-    """Lock, unless another process has a claim, which is not shared."""
-    end = time.monotonic() + _PATIENCE
-    while _flock(handle, fcntl.LOCK_SH) and time.monotonic() < end:
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        time.sleep(0.001)
-        if _flock(handle, fcntl.LOCK_EX):
-            return True
-    return False
-
-
-def _flock(handle: int, kind: int, wait: bool = False) -> bool:
-    """Whether the lock was free for this kind of locking."""
-    try:
-        fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    claim = Claim(path, patience=0)
+    claim.release()
+    return not claim.granted

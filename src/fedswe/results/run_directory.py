@@ -4,7 +4,8 @@ config.toml              the resolved configuration; `fedswe run config.toml` ru
 run.json                 versions, commit, machine
 history.csv              one row per evaluation
 trajectory.csv           the server model after every round, if asked for
-reported.txt             which clients reported in every round (reported.py), of at most 2,000 clients
+reported.txt             which clients reported in every round, of at most 2,000 clients: the number of clients in a
+                         line, then a line per round with a bit per client in hexadecimal digits
 checkpoint.safetensors   while the run is unfinished: all state after some round
 model.safetensors        the evaluated models at the end (model_file.py); written last, so its presence means finished
 """
@@ -17,17 +18,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import safetensors
 import torch
 
 from fedswe.errors import FedsweError, require
-from fedswe.results.files import cannot_write, write_whole
+from fedswe.results.files import Lines, cannot_write, write_whole
 from fedswe.results.history import History, Tally
-from fedswe.results.lines import Lines
-from fedswe.results.locks import Claim, in_use
-from fedswe.results.model_file import Models
-from fedswe.results.reported import FILE as REPORTED
-from fedswe.results.tensors import to_bytes
+from fedswe.results.locks import Claim
+from fedswe.results.model_file import Models, to_bytes
+
+_MOST = 2000  # clients in reported.txt; of more nothing is recorded, since nobody looks at a million of them one by one
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class RunDirectory:
 
     def discard(self) -> None:
         """Remove a run that failed at its start, and its folder if it was made for it."""
-        for name in ("config.toml", "run.json", "history.csv", "trajectory.csv", REPORTED):
+        for name in ("config.toml", "run.json", "history.csv", "trajectory.csv", "reported.txt", ".lock"):
             (self.path / name).unlink(missing_ok=True)
         if self._made:
             with suppress(OSError):  # somebody else put a file there
@@ -114,10 +116,9 @@ class RunDirectory:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Refuse a run that another process is running: the two would overwrite each other's files."""
-        claim = Claim(self.path / "config.toml")
+        claim = Claim(self.path / ".lock")
         try:
-            if not claim.granted:
-                raise in_use(self.path)
+            require(claim.granted, f"{self.path} is in use by another process: wait for it, or stop it")
             yield
         finally:
             claim.release()
@@ -194,3 +195,32 @@ class RunDirectory:
             return history
         except (OSError, TypeError, ValueError):
             raise FedsweError(f"{self.path} is finished, but its history.csv is missing or damaged") from None
+
+
+class ReportedLines:
+    """reported.txt while a run goes on. Rounds are collected, and written with the next evaluation or checkpoint."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines, self._waiting = lines, list[str]()
+
+    @classmethod
+    def open(cls, directory: Path, m: int, t: int) -> ReportedLines | None:
+        """Continue after t rounds; None if there are too many clients, or the rounds before were not recorded."""
+        path, title = directory / "reported.txt", f"clients {m}\n"
+        keep = len(title) + t * (2 * -(-m // 8) + 1) if t else 0  # all lines of rounds have the same length
+        if m > _MOST or (keep and (not path.is_file() or path.stat().st_size < keep)):
+            path.unlink(missing_ok=True)
+            return None
+        lines = Lines(path, keep)
+        lines.append("" if t else title)
+        return cls(lines)
+
+    def add(self, reported: npt.NDArray[np.bool_]) -> None:
+        self._waiting.append(np.packbits(reported).tobytes().hex() + "\n")
+
+    def write(self) -> None:
+        self._lines.append("".join(self._waiting))
+        self._waiting.clear()
+
+    def close(self) -> None:
+        self._lines.close()

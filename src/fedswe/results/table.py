@@ -12,16 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from fedswe.errors import FedsweError, needed
+from fedswe.results.files import write_whole
 from fedswe.results.history import History, divergence
 
 TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 CONFIDENCE = 0.95  # on both sides together
 _FEW = 4  # evaluations in the last rounds, below which a fluctuation is not computed
+_DICTIONARY = 1 << 25  # bytes: numbers of few digits, and texts that many rows share, are stored once
 
 Place = Literal["best", "level", "unclear", "second", "lower"]
 
@@ -59,6 +63,35 @@ def more_is_better(score: str) -> bool | None:
     return False if score.endswith(("loss", "error", "distance")) else None
 
 
+# in a file: a long table that is appended to, and whole at every moment --------------------------------------
+def select(path: Path, **equal: object) -> pd.DataFrame:
+    """The rows in which these columns have these values; none where the file is not there. Texts are categories."""
+    needed("pyarrow", "paper")
+    if not path.is_file():
+        return pd.DataFrame()
+    try:
+        return pd.read_parquet(path, filters=[(name, "==", value) for name, value in equal.items()] or None)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise FedsweError(f"{path} is damaged ({reason}): restore it, or delete it to measure again") from None
+
+
+def append(path: Path, rows: pd.DataFrame, key: Sequence[str]) -> None:
+    """Add rows, in the place of those with the same key; the file is sorted by the key.
+
+    Two processes must not append at once: the caller holds a lock.
+    """
+    there, names = select(path), list(key)
+    if len(there):
+        replaced = pd.MultiIndex.from_frame(there[names]).isin(pd.MultiIndex.from_frame(rows[names].drop_duplicates()))
+        rows = pd.concat([there[~replaced], rows])
+    rows = rows.astype(dict.fromkeys(rows.select_dtypes(exclude="number"), "category"))
+    content = rows.sort_values(names, kind="stable", ignore_index=True).to_parquet(
+        compression="zstd", compression_level=19, row_group_size=1 << 24, dictionary_pagesize_limit=_DICTIONARY
+    )
+    write_whole(path, content)
+
+
 # one run -------------------------------------------------------------------------------------------------------
 def tail_score(history: History, column: str) -> float:
     """A score at the end of a run: its mean over the last rounds."""
@@ -93,9 +126,9 @@ def fluctuation(rounds: Sequence[float], values: Sequence[float]) -> float:
 @lru_cache
 def quantile(freedom: float) -> float:
     """How many standard errors half an interval has, by the degrees of freedom of the error; NaN if there are none."""
-    from scipy.stats import t  # slow to import
+    from scipy.special import stdtrit  # quantiles of Student's t, without the slow import of scipy.stats
 
-    return float(t.ppf((1 + CONFIDENCE) / 2, freedom)) if freedom else math.nan
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) if freedom else math.nan
 
 
 @dataclass(frozen=True)

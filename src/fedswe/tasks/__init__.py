@@ -1,11 +1,8 @@
 """What clients hold and train: tasks, and the problems that they build."""
 
-from fedswe.tasks.classification import ClassificationTask
-from fedswe.tasks.custom import CustomTask
-from fedswe.tasks.digits import Digits
-from fedswe.tasks.from_data import DataTask, from_data
+from fedswe.tasks.classification import ClassificationTask, Digits, Npz
+from fedswe.tasks.data_task import DataTask, from_data
 from fedswe.tasks.images import Cifar10, Cinic10, FashionMnist, Svhn
-from fedswe.tasks.npz import Npz
 from fedswe.tasks.problem import Task
 from fedswe.tasks.quadratic import Quadratic
 
@@ -13,7 +10,6 @@ __all__ = [
     "Cifar10",
     "Cinic10",
     "ClassificationTask",
-    "CustomTask",
     "DataTask",
     "Digits",
     "FashionMnist",

@@ -2,13 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch.nn import functional as F
 
-from fedswe.tasks.augment import Augment
+from fedswe.core import keys
+
+
+@dataclass(frozen=True)
+class Augment:
+    """The augmentation of a batch: crop offsets and flips, [..., B]."""
+
+    shift_y: torch.Tensor
+    shift_x: torch.Tensor
+    flip: torch.Tensor
+
+    @staticmethod
+    def joined(parts: list[Augment], pad: Callable[[torch.Tensor], torch.Tensor]) -> Augment:
+        """Several one after another, each padded to a common width."""
+        return Augment(*(torch.cat([pad(getattr(p, n)) for p in parts]) for n in ("shift_y", "shift_x", "flip")))
+
+    def __getitem__(self, at: Any) -> Augment:
+        return Augment(self.shift_y[at], self.shift_x[at], self.flip[at])
+
+    def apply(self, images: torch.Tensor, border: torch.Tensor | None = None) -> torch.Tensor:
+        """Images [..., C, H, W]: pixel (y, x) comes from (y + shift_y, x' + shift_x), x' mirrored where flipped.
+
+        Beyond the edge of the image it is `border` [C], or 0.
+        """
+        shape = images.shape
+        images = images.reshape(-1, *shape[-3:])
+        n, channels, height, width = images.shape
+        dy, dx, flip = (part.reshape(n, 1) for part in (self.shift_y, self.shift_x, self.flip))
+        row = torch.arange(height, device=images.device) + dy
+        column = torch.arange(width, device=images.device)
+        column = torch.where(flip != 0, width - 1 - column, column) + dx
+        outside = ((row < 0) | (row >= height))[:, :, None] | ((column < 0) | (column >= width))[:, None, :]
+        place = row.clamp(0, height - 1)[:, :, None] * width + column.clamp(0, width - 1)[:, None, :]
+        # With the channels last, each pixel is copied as one piece. Nothing here waits for a GPU.
+        images = images.permute(0, 2, 3, 1).flatten(1, 2)
+        pixels = images[torch.arange(n, device=images.device)[:, None], place.flatten(1)]
+        outside = outside.flatten(1)[:, :, None]
+        pixels = pixels.masked_fill_(outside, 0.0) if border is None else torch.where(outside, border, pixels)
+        return pixels.view(n, height, width, channels).permute(0, 3, 1, 2).view(shape)
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What is drawn: crops of images padded by `crop` pixels, and flips, once per image or per batch."""
+
+    crop: int = 0
+    flip: bool = False
+    unit: Literal["image", "batch"] = "image"
+
+    def __bool__(self) -> bool:
+        return bool(self.crop or self.flip)
+
+    def draw(self, names: torch.Tensor, steps: int, batch: int) -> Augment:
+        """The crops and flips of a round, [n, steps, B], named by client and round."""
+        bits = keys.grid(names, steps, batch if self.unit == "image" else 1)
+        span = 2 * self.crop + 1
+        # Three independent fields of one word: 20 bits each for the offsets, one for the flip.
+        y = (bits & 0xFFFFF) * span >> 20
+        x = (bits >> 20 & 0xFFFFF) * span >> 20
+        mirrored = bits >> 40 & 1 if self.flip else torch.zeros_like(bits)
+        shape = (len(names), steps, batch)
+        return Augment(*(part.int().expand(shape) for part in (y - self.crop, x - self.crop, mirrored)))
 
 
 @dataclass(frozen=True)
@@ -19,27 +81,22 @@ class Batch:
     weight: torch.Tensor  # [n, B]
     augment: Augment | None = None  # [n, B]
     dropout: torch.Tensor | None = None  # [n], random bits that name the units to leave out
-    clients: torch.Tensor | None = None  # [n], where index is a position in each client's own samples
+    clients: torch.Tensor | None = None  # [n], on the host, where index is a position in each client's own samples
 
     def rows(self, which: torch.Tensor, width: int) -> Batch:
         """Some of the n clients, their batches cut to a width."""
+        on_host = which if self.clients is None else which.to(self.clients.device)
+        cut = (slice(None), slice(width))
         return Batch(
-            self.index[which, :width],
-            self.weight[which, :width],
-            None if self.augment is None else self.augment[which][(slice(None), slice(width))],
-            None if self.dropout is None else self.dropout[which],
-            None if self.clients is None else self.clients[which.to(self.clients.device)],
-        )
+            self.index[which, :width], self.weight[which, :width], _at(_at(self.augment, which), cut),
+            _at(self.dropout, which), _at(self.clients, on_host),
+        )  # fmt: skip
 
     def client(self, i: int) -> Batch:
         """The batch of one of the n clients."""
         return Batch(
-            self.index[i],
-            self.weight[i],
-            None if self.augment is None else self.augment[i],
-            None if self.dropout is None else self.dropout[i],
-            None if self.clients is None else self.clients[i],
-        )
+            self.index[i], self.weight[i], _at(self.augment, i), _at(self.dropout, i), _at(self.clients, i)
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,22 +126,16 @@ class Batches:
             torch.cat(dropout) if dropout else None,
         )
 
-    def __getitem__(self, rows: slice) -> Batches:
+    def __getitem__(self, at: slice) -> Batches:
         return Batches(
-            self.index[rows],
-            self.weight[rows],
-            None if self.augment is None else self.augment[rows],
-            None if self.dropout is None else self.dropout[rows],
-            None if self.clients is None else self.clients[rows],
-        )
+            self.index[at], self.weight[at], _at(self.augment, at), _at(self.dropout, at), _at(self.clients, at)
+        )  # fmt: skip
 
     def __iter__(self) -> Iterator[Batch]:
         for step in range(self.index.shape[1]):
-            here = (slice(None), step)
-            yield Batch(
-                self.index[here],
-                self.weight,
-                None if self.augment is None else self.augment[here],
-                None if self.dropout is None else self.dropout[here],
-                self.clients,
-            )
+            at = (slice(None), step)
+            yield Batch(self.index[at], self.weight, _at(self.augment, at), _at(self.dropout, at), self.clients)
+
+
+def _at(part: Any, index: Any) -> Any:
+    return None if part is None else part[index]

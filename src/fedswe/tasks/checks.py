@@ -10,43 +10,41 @@ from torch.func import grad, vmap
 
 from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, first_line, require, warn
-from fedswe.tasks.client_samples import Samples
+from fedswe.tasks.client_samples import Samples, refuse_labels
+from fedswe.tasks.data_set import MOST_CLASSES
 from fedswe.tasks.losses import Objective
-from fedswe.tasks.network import Network
+from fedswe.tasks.network import KeyedDropout, Network
 
 _FEW = 4  # samples that a model is tried on
 _SHOWN = 80  # characters of a reason that torch gives
 
 
-def check_samples(samples: Samples, where: str, like: Samples | None = None) -> None:
-    """Refuse samples that cannot be trained on; `like` are those of another client."""
-    inputs, targets = samples
-    require(inputs.ndim and targets.ndim, f"{where}: inputs and targets must have one row per sample")
-    require(
-        len(inputs) == len(targets), f"{where} has {len(inputs)} inputs for {len(targets)} targets: give one for each"
-    )
-    require(len(inputs), f"{where} has no samples: leave it out")
-    for name, values in zip(("inputs", "targets"), samples, strict=True):
-        bad = values.is_floating_point() and not bool(torch.isfinite(values).all())
-        require(not bad, f"{where}: the {name} hold NaN or infinity: remove or replace them")
-    if like is not None:
-        for name, mine, theirs in zip(("inputs", "targets"), samples, like, strict=True):
-            require(
-                mine.shape[1:] == theirs.shape[1:] and mine.is_floating_point() == theirs.is_floating_point(),
-                f"{where}: {name} of shape {list(mine.shape[1:])} ({_kind(mine)}) per sample, "
-                f"elsewhere {list(theirs.shape[1:])} ({_kind(theirs)})",
-            )
+def check(
+    network: Network,
+    objective: Objective,
+    x: Vector,
+    train: Samples,
+    whose: Callable[[int], str],
+    test: Samples | None = None,
+) -> int:
+    """Refuse a model that cannot be trained on the samples; `whose` says whose a training sample is.
+
+    The number that labels must be less than; 0: the targets are no labels.
+    """
+    classes = _check_fit(network, objective, x, train, whose)
+    _probe(network, objective, x, train)
+    if test is not None and len(test[1]):
+        _check_fit(network, objective, x, test, lambda sample: "the test set")
+    return classes
 
 
-def check_fit(network: Network, objective: Objective, x: Vector, samples: Samples, where: str) -> None:
+def _check_fit(network: Network, objective: Objective, x: Vector, samples: Samples, whose: Callable[[int], str]) -> int:
     """Refuse a model that does not accept the inputs, and a loss that does not accept its outputs."""
     inputs, targets = (values[:_FEW] for values in samples)
+    where, classes = whose(0), 0
     shown = f"inputs of shape {list(inputs.shape)} ({_kind(inputs)})"
-    hint = (
-        ""
-        if inputs.is_floating_point()
-        else "; integers stay integers: convert them with .float() unless they are tokens"
-    )
+    tokens = "; integers stay integers: convert them with .float() unless they are tokens"
+    hint = "" if inputs.is_floating_point() else tokens
     with torch.no_grad():
         outputs = _tried(lambda: network.logits(x, inputs), f"{where}: the model does not accept {shown}", hint)
     if not isinstance(outputs, torch.Tensor):
@@ -55,20 +53,18 @@ def check_fit(network: Network, objective: Objective, x: Vector, samples: Sample
         outputs.ndim and len(outputs) == len(inputs),
         f"{where}: the model gives outputs of shape {list(outputs.shape)} for {len(inputs)} samples",
     )
-    if objective.cross_entropy:
-        require(
-            not targets.is_floating_point() and outputs.ndim > 1 and outputs.shape[2:] == targets.shape[1:],
-            f"{where}: the cross-entropy needs outputs [samples, classes, ...] and integer labels [samples, ...], not "
-            f"outputs {list(outputs.shape)} and targets {list(targets.shape)} ({_kind(targets)})",
-        )
-        low, high = int(samples[1].min()), int(samples[1].max())
-        require(
-            low >= 0 and high < outputs.shape[1],
-            f"{where}: labels must be from 0 to {outputs.shape[1] - 1} (the model has {outputs.shape[1]} outputs), "
-            f"found {low if low < 0 else high}",
-        )
-    leaf = outputs.detach().requires_grad_()
     both = f"outputs of shape {list(outputs.shape)} and targets of shape {list(targets.shape)} ({_kind(targets)})"
+    require(
+        not objective.cross_entropy
+        or (not targets.is_floating_point() and outputs.ndim > 1 and outputs.shape[2:] == targets.shape[1:]),
+        f"{where}: the cross-entropy needs outputs [samples, classes, ...] and integer labels [samples, ...], not "
+        + both,
+    )
+    if objective.labels(targets):
+        several = outputs.ndim > 1 and (objective.cross_entropy or outputs.shape[1] > 1)
+        classes = outputs.shape[1] if several else MOST_CLASSES
+        refuse_labels(samples[1], classes, whose)
+    leaf = outputs.detach().requires_grad_()
     column = outputs.shape == (*targets.shape, 1)
     hint = f": give targets of shape [N, {', '.join(map(str, outputs.shape[1:]))}]" if column else ""
     losses = _tried(lambda: objective.loss(leaf, targets), f"{where}: the loss does not accept {both}", hint)
@@ -92,6 +88,7 @@ def check_fit(network: Network, objective: Objective, x: Vector, samples: Sample
             value.ndim == 0 or (value.shape[0] == len(inputs) and value.numel() == len(inputs)),
             f"{where}: the metric {name} must give one number, or one per sample, not shape {list(value.shape)}",
         )
+    return classes
 
 
 def _check_alone(
@@ -121,17 +118,17 @@ def _tried(compute: Callable[[], object], problem: str, hint: str = "") -> objec
         raise FedsweError(f"{problem} ({reason}){hint}") from None
 
 
-def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -> None:
+def _probe(network: Network, objective: Objective, x: Vector, samples: Samples) -> None:
     """Find out by trying what a network does in training: dropout, mixing of samples, stacking."""
     inputs, targets = (values[:_FEW] for values in samples)
     bits = torch.zeros((), dtype=torch.int64, device=x.device)
 
     def outputs(values: torch.Tensor, seed: int) -> tuple[torch.Tensor, int]:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), KeyedDropout(bits) as context:
             torch.manual_seed(seed)
-            return network.dropouts(x, values, bits)
+            return network.trained(x, values), context.calls
 
-    before = {name: value.clone() for name, value in network.training_buffers()}
+    before = {name: value.clone() for name, value in network.training_module.named_buffers()}
     known = len(inputs) > 1
     if not known:  # too few for BatchNorm
         inputs, targets = torch.cat([inputs] * 2), torch.cat([targets] * 2)
@@ -146,7 +143,7 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
         "the model draws random numbers of its own in training: use torch's Dropout layers, which are repeatable, and "
         "dropout=0 in recurrent layers",
     )
-    for name, value in network.training_buffers():
+    for name, value in network.training_module.named_buffers():
         require(
             torch.equal(value, before[name]),
             f"the model changes its buffer {name} in training, which averaging does not define: use a layer without it",

@@ -6,19 +6,19 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from fedswe.core import keys
-from fedswe.errors import FedsweError, first_line
-from fedswe.tasks.data_set import DataSet, chunks, placed, resident
+from fedswe.errors import FedsweError, first_line, located
+from fedswe.tasks.data_set import Array, DataSet, chunks, labels, placed, resident, samples
 from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
 
 Samples = tuple[torch.Tensor, torch.Tensor]  # inputs [N, ...] and targets [N, ...]
-Check = Callable[[int | None, Samples], None]  # refuse the samples of a client (None: the test set)
 
 _KEPT_BYTES = 2**31  # of samples loaded client by client
 _CALIBRATION = 4096  # inputs at most that running statistics are computed from
@@ -116,13 +116,11 @@ class PooledSamples(ClientSamples):
 
     def scored(self) -> Sequence[Scored]:
         train, test = (self.data.x_train, self.data.y_train), (self.data.x_test, self.data.y_test)
-        found = [Scored("train", "", self._pieces(train, None))]
-        if self._kept_back is not None:
-            given = np.setdiff1d(np.arange(len(train[1])), self._kept_back)
-            found = [
-                Scored("train", "", self._pieces(train, given)),
-                Scored("held_out", "", self._pieces(train, self._kept_back)),
-            ]
+        held = self._kept_back
+        given = None if held is None else np.setdiff1d(np.arange(len(train[1])), held)
+        found = [Scored("train", "", self._pieces(train, given))]
+        if held is not None:
+            found.append(Scored("held_out", "", self._pieces(train, held)))
         if len(test[1]):
             found.append(Scored("test", "", self._pieces(test, None)))
         for group, (in_train, in_test) in self._groups.items():
@@ -158,45 +156,49 @@ class LoadedSamples(ClientSamples):
     def __init__(
         self,
         m: int,
-        load: Callable[[int], Samples],
-        test: Samples | None,
+        load: Callable[[int], object],
+        test: tuple[Array, Array] | None,
         setting: Setting,
-        check: Check,
-        groups: Mapping[str, Indices] | None = None,  # clients by name of their group
-        scores_train: bool = True,
+        groups: Mapping[str, Indices],  # clients by name of their group
+        scores_train: bool,
     ) -> None:
-        self.m, self._load, self._setting, self._check = m, load, setting, check
+        self.m, self._load, self._setting = m, load, setting
+        self._groups, self._scores_train = groups, scores_train
         self._kept: OrderedDict[int, Samples] = OrderedDict()
         self._bytes = 0
-        self._test = None if test is None else self._placed(test)
-        if self._test is not None:
-            check(None, self._test)
-        self._groups = groups or {}
-        self._scores_train = scores_train
-        self.all_of(0)
+        self._like: tuple[Array, Array] | None = None  # a sample of the first client
+        self.classes = 0  # labels must be less; 0: the targets are no labels
+        self.shape = tuple(self.all_of(0)[0].shape[1:])
+        self.test = None if test is None else self._placed(samples(test, "the test set", self._like))
 
     def all_of(self, client: int) -> Samples:
+        """Every client is checked when its samples are loaded: most are loaded late, or never."""
         if client in self._kept:
             self._kept.move_to_end(client)
             return self._kept[client]
-        found = self._placed(self._load(client), f"client {client}: ")
-        self._check(client, found)
-        self.shape = tuple(found[0].shape[1:])
+        loaded = samples(self._loaded(client), f"client {client}", self._like)
+        self._like = self._like or (loaded[0][:1].copy(), loaded[1][:1].copy())
+        found = self._placed(loaded)
+        if self.classes:
+            refuse_labels(found[1], self.classes, lambda sample: f"client {client}")
         self._kept[client] = found
         self._bytes += _size(found)
         while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
             self._bytes -= _size(self._kept.popitem(last=False)[1])
         return found
 
-    def _placed(self, given: object, where: str = "the test set: ") -> Samples:
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise FedsweError(f"{where}load must return (inputs, targets), not {type(given).__name__}")
-        dtype, device = self._setting.dtype, self._setting.device
+    def _loaded(self, client: int) -> object:
         try:
-            inputs, targets = (placed(v if torch.is_tensor(v) else np.asarray(v), dtype, device) for v in given)
-        except (TypeError, ValueError) as error:
-            raise FedsweError(f"{where}inputs and targets must be arrays of numbers ({first_line(error)})") from None
-        return inputs, targets
+            return self._load(client)
+        except FedsweError:
+            raise
+        except Exception as error:  # of a user's function
+            reason = located(error) or first_line(error)
+            raise FedsweError(f"client {client}: its samples cannot be loaded ({reason})") from None
+
+    def _placed(self, loaded: tuple[Array, Array]) -> Samples:
+        dtype, device = self._setting.dtype, self._setting.device
+        return placed(loaded[0], dtype, device), placed(labels(loaded[1]), dtype, device)
 
     def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         return np.array([len(self.all_of(int(i))[1]) for i in clients])
@@ -213,26 +215,30 @@ class LoadedSamples(ClientSamples):
         return torch.stack([x for x, _ in found]), torch.stack([y for _, y in found])
 
     def scored(self) -> Sequence[Scored]:
-        found = []
-        if self._scores_train:
-            found.append(Scored("train", "", lambda: self._pieces(range(self.m))))
-        if self._test is not None:
-            test = self._test
-            found.append(Scored("test", "", lambda: _cut(test)))
-        if self._scores_train:
-            for group, clients in self._groups.items():
-                found.append(Scored("train", group, lambda clients=clients: self._pieces(clients)))  # type: ignore[misc]
-        return found
+        found = [Scored("train", "", partial(self._pieces, range(self.m)))]
+        if self.test is not None:
+            found.append(Scored("test", "", partial(_cut, self.test)))
+        found += [Scored("train", group, partial(self._pieces, who)) for group, who in self._groups.items()]
+        return [scored for scored in found if self._scores_train or scored.name != "train"]
 
     def _pieces(self, clients: Sequence[int] | Indices) -> Iterator[Samples]:
         for client in clients:
             yield from _cut(self.all_of(int(client)))
 
     def calibration(self, least: int) -> list[torch.Tensor]:
-        if self._test is not None and len(self._test[0]) >= least:
-            return _some_of(self._test[0], least)
+        if self.test is not None and len(self.test[0]) >= least:
+            return _some_of(self.test[0], least)
         each = max(1, _CALIBRATION // self.m)
         return _some_of(torch.cat([self.all_of(i)[0][:each] for i in range(min(self.m, _CALIBRATION))]), least)
+
+
+def refuse_labels(targets: torch.Tensor, classes: int, where: Callable[[int], str]) -> None:
+    """Refuse labels that are not from 0 to classes - 1; `where` says whose a sample is."""
+    for place in torch.nonzero((targets < 0) | (targets >= classes))[:1].tolist():
+        raise FedsweError(
+            f"{where(place[0])}: labels must be from 0 to {classes - 1}, found {int(targets[tuple(place)])} "
+            "(quantities that are no labels must be floats)"
+        )
 
 
 def _cut(samples: Samples) -> Iterator[Samples]:

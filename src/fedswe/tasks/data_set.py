@@ -1,8 +1,9 @@
-"""A data set: on the host, and on the device that trains."""
+"""A data set: on the host, and on the device that trains; samples as users have them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fedswe.errors import FedsweError, first_line, require
+
 if TYPE_CHECKING:
     import torch
 
 AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: few for the CPU's cache, many for a GPU
+MOST_CLASSES = 100_000  # a larger label is a mistake: each up to the largest has an output and a share
 
 Array = npt.NDArray[Any]
 
@@ -44,6 +48,7 @@ class DataSet:
         return tuple(-m / s for m, s in zip(self.mean, self.std, strict=True)) or (0.0,) * channels
 
 
+# on a device -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Resident:
     """A data set on a device, shared by all problems that were built from it."""
@@ -67,17 +72,17 @@ def resident(data: DataSet, dtype: torch.dtype, device: torch.device) -> Residen
         return tensor.to(memory_format=channels_last) if images else tensor
 
     return Resident(
-        inputs(data.x_train), placed(_labels(data.y_train), dtype, device),
-        inputs(data.x_test), placed(_labels(data.y_test), dtype, device),
+        inputs(data.x_train), placed(labels(data.y_train), dtype, device),
+        inputs(data.x_test), placed(labels(data.y_test), dtype, device),
     )  # fmt: skip
 
 
-def _labels(targets: Array) -> Array:
+def labels(targets: Array) -> Array:
     """Booleans are two classes."""
     return targets.astype(np.int64) if targets.dtype == bool else targets
 
 
-def placed(values: Array | torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def placed(values: Array, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Numbers on a device: floats in the number format of the run, integers as they index (int64)."""
     import torch
 
@@ -104,3 +109,62 @@ def normalised(
 def chunks(size: int, device: torch.device) -> Iterator[slice]:
     at_a_time = AT_A_TIME[device.type]
     return (slice(a, a + at_a_time) for a in range(0, size, at_a_time))
+
+
+# from users --------------------------------------------------------------------------------------------------
+def samples(given: Any, where: str, like: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+    """(inputs, targets) as arrays, from arrays, tensors, data frames, or a torch Dataset.
+
+    `where` says whose they are, for messages; `like` are others, which must have the same form.
+    """
+    if hasattr(given, "tensors"):  # a TensorDataset: as a whole, not sample by sample
+        given = given.tensors
+    elif all(hasattr(given, name) for name in ("__getitem__", "__len__")) and not isinstance(
+        given, tuple | list | np.ndarray
+    ):
+        given = _stacked(given, where)
+    require(
+        isinstance(given, tuple | list) and len(given) == 2,
+        f"{where}: give (inputs, targets) or a torch Dataset, not {type(given).__name__}",
+    )
+    both = _array(given[0], f"{where}: the inputs"), _array(given[1], f"{where}: the targets")
+    require(len(both[0]) == len(both[1]), f"{where} has {len(both[0])} inputs for {len(both[1])} targets")
+    require(len(both[0]), f"{where} has no samples: leave it out")
+    for name, mine, other in zip(("inputs", "targets"), both, like or both, strict=True):
+        require(
+            mine.shape[1:] == other.shape[1:] and (mine.dtype.kind == "f") == (other.dtype.kind == "f"),
+            f"{where}: {name} of shape {list(mine.shape[1:])} ({mine.dtype}) per sample, "
+            f"elsewhere {list(other.shape[1:])} ({other.dtype})",
+        )
+    return both
+
+
+def _stacked(dataset: Any, where: str) -> tuple[Array, Array]:
+    """All samples of a torch Dataset; transforms with random results are applied once."""
+    require(len(dataset), f"{where} has no samples: leave it out")
+    try:
+        inputs, targets = zip(*(dataset[i] for i in range(len(dataset))), strict=True)
+        return np.stack([np.asarray(x) for x in inputs]), np.stack([np.asarray(y) for y in targets])
+    except Exception as error:  # of a user's class; np.stack says so where shapes differ
+        raise FedsweError(f"{where}: its samples cannot be read as (input, target) ({first_line(error)})") from None
+
+
+def _array(values: Any, where: str) -> Array:
+    values = values.detach().cpu() if hasattr(values, "detach") else values
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise FedsweError(f"{where} are not an array of numbers ({first_line(error)})") from None
+    if array.dtype == object:  # such as the nullable columns of data frames
+        with suppress(TypeError, ValueError):
+            array = np.array(array.tolist())
+    masked = isinstance(values, np.ma.MaskedArray) and bool(np.ma.is_masked(values))
+    require(not masked, f"{where} are masked: fill or leave out what is masked")
+    require(array.dtype.kind in "biuf", f"{where} must be numbers, not {array.dtype}: convert them first")
+    require(array.dtype.itemsize <= 8, f"{where} are {array.dtype}: convert them to float64")
+    require(array.ndim, f"{where} must have one row per sample")
+    array = array.astype(np.int64) if array.dtype == np.uint64 else array  # which no index is
+    if array.dtype.kind == "f":  # larger numbers are infinite in a run in float32
+        for sample, *_ in np.argwhere(~(np.abs(array) <= np.finfo(np.float32).max))[:1]:
+            raise FedsweError(f"{where} hold NaN or infinity (sample {sample}): remove or replace them")
+    return array

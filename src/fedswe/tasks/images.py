@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedswe.core import keys
+from fedswe.core.value import Count, Natural
 from fedswe.datasets import DATASETS, Images, load
-from fedswe.datasets.images import Pixels
-from fedswe.datasets.locate import folder_of
+from fedswe.datasets.readers import Pixels
 from fedswe.errors import require
 from fedswe.tasks.classification import ClassificationTask, model_field
 from fedswe.tasks.data_set import DataSet
@@ -21,22 +21,17 @@ from fedswe.tasks.data_set import DataSet
 class ImageTask(ClassificationTask):
     """Images from official files, normalised with fixed statistics. A run never downloads: `fedswe data fetch` does."""
 
-    clients: int = 100  # m
+    clients: Count = 100  # m
     root: str = ""  # folder with the official files; default: the one `fedswe data list` names
-    samples: int = 0  # use at most so many training and so many test images, the same for every seed; 0 = all
-    pool: int = 1  # replace squares of pool x pool pixels by their mean: smaller images
+    samples: Natural = 0  # use at most so many training and so many test images, the same for every seed; 0 = all
+    pool: Count = 1  # replace squares of pool x pool pixels by their mean: smaller images
 
     dataset: ClassVar[str]
 
     def load(self) -> DataSet:
         known = DATASETS[self.dataset]
-        images = load(known, folder_of(known, self.root))
+        images = load(known, known.folder(self.root))
         return _labelled(images, known.mean, known.std, self.samples, self.pool)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.samples >= 0, f"samples must be 0 (all) or positive, not {self.samples}")
-        require(self.pool >= 1, f"pool must be at least 1, not {self.pool}")
 
 
 @lru_cache(maxsize=4)
@@ -69,7 +64,7 @@ class Svhn(ImageTask):
     """House numbers: official train and test files (not extra), crops, no flips."""
 
     model: str = model_field("svhn_cnn")
-    crop: int = 4
+    crop: Natural = 4
 
     dataset: ClassVar[str] = "svhn"
     title: ClassVar[str] = DATASETS["svhn"].title
@@ -80,7 +75,7 @@ class Cifar10(ImageTask):
     """Small photographs, crops and flips."""
 
     model: str = model_field("cifar10_cnn")
-    crop: int = 4
+    crop: Natural = 4
     flip: bool = True
 
     dataset: ClassVar[str] = "cifar10"
@@ -92,7 +87,7 @@ class Cinic10(ImageTask):
     """CIFAR-10 extended with ImageNet; train and test (not valid), crops and flips, dropout in the network."""
 
     model: str = model_field("cinic10_cnn")
-    crop: int = 4
+    crop: Natural = 4
     flip: bool = True
 
     dataset: ClassVar[str] = "cinic10"

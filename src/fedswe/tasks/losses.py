@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -41,6 +42,10 @@ class Objective:
         plain = is_cross_entropy(loss)
         named = metrics_named(["accuracy"] if plain else []) if metrics is None else metrics_named(metrics)
         return cls(per_sample(loss), is_regression(loss), named, plain)
+
+    def labels(self, targets: torch.Tensor) -> bool:
+        """Whether targets are the numbers of classes."""
+        return not targets.is_floating_point() and (self.cross_entropy or (targets.ndim == 1 and not self.regression))
 
     def total(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The sum of the losses of all samples."""
@@ -88,26 +93,23 @@ def per_sample(loss: str | Function) -> Function:
         module = copy.deepcopy(loss)
         vars(module)["reduction"] = "none"
         return partial(_averaged, module)
-    if not isinstance(loss, nn.Module) and "reduction" in _parameters(loss):
-        return partial(_averaged, partial(cast(Callable[..., torch.Tensor], loss), reduction="none"))
+    with suppress(TypeError, ValueError):  # some built-in functions have no signature
+        if not isinstance(loss, nn.Module) and "reduction" in inspect.signature(loss).parameters:
+            return partial(_averaged, partial(cast(Callable[..., torch.Tensor], loss), reduction="none"))
     return partial(_averaged, loss)
 
 
 def _averaged(loss: Function, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The mean over the numbers of a sample, where a loss gives one for each of them."""
-    values = loss(outputs, targets)
+    return _of_samples(loss(outputs, targets))
+
+
+def _of_samples(values: torch.Tensor) -> torch.Tensor:
     return values.flatten(1).mean(1) if values.ndim > 1 else values
 
 
 def _of_numbers(loss: Function, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return loss(outputs, targets.to(outputs.dtype))
-
-
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        return {}
 
 
 # metrics -----------------------------------------------------------------------------------------------------
@@ -123,12 +125,11 @@ def accuracy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         "accuracy: with one output per target, targets must be 0 or 1; use mae, rmse or r2 for quantities",
     )
     right = (outputs > 0) == (targets > 0.5) if single else outputs.argmax(1) == targets
-    return right.double().flatten(1).mean(1) if right.ndim > 1 else right.double()
+    return _of_samples(right.double())
 
 
 def mae(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    error = _error(outputs, targets).abs()
-    return error.flatten(1).mean(1) if error.ndim > 1 else error
+    return _of_samples(_error(outputs, targets).abs())
 
 
 def rmse(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -160,19 +161,16 @@ def metrics_named(given: Sequence[Any] | Mapping[str, Any]) -> dict[str, Functio
     if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise FedsweError(f"metrics must be a list of names or a dict of functions: write [{given!r}]")
     if not isinstance(given, Mapping):
-        found: dict[str, Function] = {}
-        for item in given:
-            found |= metrics_named(item if isinstance(item, Mapping) else {str(item): item})
-        return found
-    found = {}
+        parts = [item if isinstance(item, Mapping) else {str(item): item} for item in given]
+        given = {name: function for part in parts for name, function in part.items()}
     for name, function in given.items():
         require(
             isinstance(name, str) and name.isidentifier() and name != "loss",
             f"metrics: {name!r} cannot be the name of a column: use letters, digits and _, and not loss",
         )
-        if isinstance(function, str):
-            known = suggestion(function, list(METRICS))
-            require(function in METRICS, f"unknown metric {function!r}: {known}, or give a function")
-        found[name] = METRICS[function] if isinstance(function, str) else function
-        require(callable(found[name]), f"metrics: {name} must be a function of outputs and targets, not {function!r}")
+        known = not isinstance(function, str) or function in METRICS
+        require(known, f"unknown metric {function!r}: {suggestion(str(function), list(METRICS))}, or give a function")
+    found = {name: METRICS[function] if isinstance(function, str) else function for name, function in given.items()}
+    for name, function in found.items():
+        require(callable(function), f"metrics: {name} must be a function of outputs and targets, not {function!r}")
     return found

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import partial
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -16,15 +19,18 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
+from torch.overrides import TorchFunctionMode
 
 from fedswe.core import keys
-from fedswe.core.content_digest import digest
+from fedswe.core.in_memory import digest
 from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, first_line, located, require
-from fedswe.tasks.dropout import KeyedDropout
 
 OutputGradient = Callable[[torch.Tensor], torch.Tensor]  # of n clients' weighted losses: [n, units, B] to the same
 Statistics = dict[str, torch.Tensor]  # running means and variances of normalisation layers, by name
+
+_ATTENTION = F.scaled_dot_product_attention
+_WHOLE_CHANNELS = (F.dropout1d, F.dropout2d, F.dropout3d)
 
 
 class Network:
@@ -42,7 +48,7 @@ class Network:
         require(trained, "the model has no parameters to train: set requires_grad=True on some of them")
         self.module = pooled_first(module).eval()
         self.normalising = [name for name, part in module.named_modules() if _has_live_statistics(part)]
-        self._training = _for_training(self.module, self.normalising)
+        self.training_module = _for_training(self.module, self.normalising)
         self.drops = any(isinstance(layer, _DropoutNd) and layer.p for layer in module.modules())
         self.mixes_samples = bool(self.normalising)  # whether the output of a sample depends on the others of its batch
         self.least_samples = 1  # of a batch in training
@@ -56,13 +62,17 @@ class Network:
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Place the constants; x comes with its own device and number format."""
         if self.frozen or any(True for _ in self.module.buffers()):
-            for module in (self.module, self._training):
+            for module in (self.module, self.training_module):
                 module.to(device=device, dtype=dtype)
 
     @property
     def signature(self) -> str:
         """Networks with one signature compute the same function of x."""
-        return digest(self.module, without=[*self._names, *self._aliases])
+        blank = copy.deepcopy(self.module)
+        for name, value in blank.named_parameters():
+            if name in self._names:
+                value.data.zero_()
+        return digest(blank)
 
     def initial(self) -> Vector:
         """The module's own initialisation as a vector."""
@@ -89,10 +99,6 @@ class Network:
                     held.copy_(values[name])
         return {name: value.detach().clone() for name, value in whole.state_dict().items()}
 
-    def training_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The constants that `training_logits` must not change."""
-        return self._training.named_buffers()
-
     # outputs -------------------------------------------------------------------------------------------
     def logits(self, x: Vector, inputs: torch.Tensor, statistics: Statistics | None = None) -> torch.Tensor:
         """The outputs [B, ...] of a model [d] on inputs [B, ...], as it is used: without dropout."""
@@ -103,15 +109,11 @@ class Network:
     def training_logits(self, x: Vector, inputs: torch.Tensor, dropout: torch.Tensor | None) -> torch.Tensor:
         """The outputs in training; `dropout` is random bits that name the units to leave out; None: none of them."""
         with KeyedDropout(dropout) if self.drops else nullcontext():
-            return self._trained(x, inputs)
+            return self.trained(x, inputs)
 
-    def dropouts(self, x: Vector, inputs: torch.Tensor, bits: torch.Tensor) -> tuple[torch.Tensor, int]:
-        """The outputs in training, and how many dropouts were active."""
-        with KeyedDropout(bits) as context:
-            return self._trained(x, inputs), context.calls
-
-    def _trained(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = functional_call(self._training, self._values(x), (inputs,), tie_weights=False)
+    def trained(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
+        """The outputs in training, with dropout as torch draws it."""
+        result: torch.Tensor = functional_call(self.training_module, self._values(x), (inputs,), tie_weights=False)
         return result
 
     def statistics(self, x: Vector, batches: list[torch.Tensor]) -> Statistics:
@@ -241,3 +243,77 @@ def _for_training(module: nn.Module, normalising: list[str]) -> nn.Module:
         for buffer in ("running_mean", "running_var", "num_batches_tracked"):
             setattr(layer, buffer, None)
     return copied
+
+
+# dropout -----------------------------------------------------------------------------------------------------
+def kept(dropout: torch.Tensor, layer: int, samples: int, units: int, p: float) -> torch.Tensor:
+    """1/(1 - p) for units that stay, 0 for those left out, [samples, units]."""
+    sample = torch.arange(samples, device=dropout.device)[:, None]
+    unit = torch.arange(units, device=dropout.device)
+    return (keys.fraction(keys.extend(dropout, layer, sample, unit)) >= p) / (1.0 - p)
+
+
+class KeyedDropout(TorchFunctionMode):
+    """Within this context every dropout of a network uses masks named by `bits` and the number of the call.
+
+    The masks are functions of client, round, step, layer, sample and unit. torch's own come from a global generator:
+    they would depend on which other clients were trained before.
+
+    It replaces the functions that torch's layers call, so layers inside other modules, attention, and a `forward` that
+    calls them itself are covered. `calls` counts the dropouts that were active.
+    """
+
+    def __init__(self, bits: torch.Tensor | None) -> None:
+        """Without bits, nothing is left out."""
+        super().__init__()
+        self._bits, self.calls = bits, 0
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function is F.dropout or function in _WHOLE_CHANNELS:
+            return self._dropout(function in _WHOLE_CHANNELS, *args, **kwargs)
+        if function is F.scaled_dot_product_attention:
+            return self._attention(*args, **kwargs)
+        if function is F.multi_head_attention_forward:  # calls the others itself, where this context is not active
+            own: dict[str, Any] = {
+                "dropout": partial(self._dropout, False),
+                "scaled_dot_product_attention": self._attention,
+            }
+            with patch.multiple(F, **own):
+                return function(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    def _dropout(
+        self, channels: bool, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> torch.Tensor:
+        if not training or not p or self._bits is None:
+            return input
+        if p == 1:
+            return input * 0.0
+        shape = input.shape[:2] if channels else input.shape
+        mask = kept(self._bits, self.calls, shape[0], math.prod(shape[1:]), p).to(input.dtype)
+        self.calls += 1
+        return input * mask.view(*shape, *[1] * (input.ndim - len(shape)))
+
+    def _attention(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        **more: Any,
+    ) -> torch.Tensor:
+        if not dropout_p:
+            return _ATTENTION(query, key, value, attn_mask, 0.0, is_causal, scale=scale, **more)
+        scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        if is_causal:
+            attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        if attn_mask is not None:
+            seen = attn_mask.dtype == torch.bool
+            scores = scores.masked_fill(~attn_mask, -math.inf) if seen else scores + attn_mask
+        return self._dropout(False, scores.softmax(-1), dropout_p) @ value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from fedswe.availability.schedule import Floats
 from fedswe.core import keys
 from fedswe.core.local import Precision
+from fedswe.core.value import NonNegative
 from fedswe.errors import FedsweError, require
 from fedswe.tasks.problem import Problem, Setting, Task
 
@@ -30,16 +30,12 @@ class Quadratic(Task):
     centers_file: str = ""  # the same as a CSV
     curvature: float | list[float] = 1.0  # a_i, one number or one per client
     start: float | list[float] = 0.0  # x^0, one number or one per dimension
-    noise: float = 0.0  # standard deviation of the gradient noise, per coordinate
+    noise: NonNegative = 0.0  # standard deviation of the gradient noise, per coordinate
 
     title: ClassVar[str] = "quadratic objectives 0.5 a_i ||x - u_i||^2"
 
     def __post_init__(self) -> None:
-        require(
-            not (self.centers is not None and self.centers_file),
-            "give task.centers or task.centers_file, not both",
-        )
-        require(self.noise >= 0, f"noise must be 0 or more, not {self.noise:g}")
+        require(self.centers is None or not self.centers_file, "give task.centers or task.centers_file, not both")
 
     def build(self, setting: Setting) -> Problem:
         import torch
@@ -56,22 +52,15 @@ class Quadratic(Task):
         return QuadraticProblem(setting.seed, to(centers), to(curvature[:, None]), to(start), self.noise)
 
     def _centers(self) -> Floats:
-        if self.centers_file:
-            if not Path(self.centers_file).is_file():
-                raise FedsweError(f"task.centers_file: there is no file {self.centers_file}")
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # of an empty file, which is refused below
-                    centers = np.loadtxt(self.centers_file, delimiter=",", ndmin=2, dtype=np.float64)
-            except (ValueError, UnicodeDecodeError):
-                raise FedsweError(
-                    f"task.centers_file: {self.centers_file} is not a CSV of numbers, one row per client"
-                ) from None
-        else:
-            try:
-                centers = np.array([[0.0], [100.0]] if self.centers is None else self.centers, dtype=np.float64)
-            except ValueError:
-                raise FedsweError("task.centers must be rows of equal length, one per client") from None
+        where = f"task.centers_file: {self.centers_file}" if self.centers_file else "task.centers"
+        try:
+            with warnings.catch_warnings(action="ignore"):  # of an empty file, which is refused below
+                given = np.loadtxt(self.centers_file, delimiter=",", ndmin=2) if self.centers_file else self.centers
+                centers = np.array([[0.0], [100.0]] if given is None else given, dtype=np.float64)
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError):
+                raise FedsweError(f"task.centers_file: {error}") from None
+            raise FedsweError(f"{where} must be rows of numbers of equal length, one per client") from None
         centers = centers[:, None] if centers.ndim == 1 else centers
         require(centers.size, "task.centers is empty: give one row per client")
         require(np.isfinite(centers).all(), "task.centers holds NaN or infinity")

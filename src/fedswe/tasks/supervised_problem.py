@@ -16,11 +16,9 @@ from torch.func import grad, vmap
 
 from fedswe.core import keys
 from fedswe.core.local import Precision
-from fedswe.core.records import Vector
-from fedswe.core.transfer import to_device
+from fedswe.core.records import Vector, to_device
 from fedswe.errors import require, warn
-from fedswe.tasks.augment import Augmentation
-from fedswe.tasks.batches import Batch, Batches
+from fedswe.tasks.batches import Augmentation, Batch, Batches
 from fedswe.tasks.client_samples import ClientSamples, PooledSamples, Samples, Scored
 from fedswe.tasks.data_set import Resident
 from fedswe.tasks.losses import Objective
@@ -135,13 +133,8 @@ class SupervisedProblem(Problem):
     def gradient(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
         if self.network.mixes_samples or not self.network.vmaps:  # without padding, which the samples may depend on
             width = int((batch.weight > 0).sum())
-            batch = Batch(
-                batch.index[:width],
-                batch.weight[:width],
-                None if batch.augment is None else batch.augment[:width],
-                batch.dropout,
-                batch.clients,
-            )
+            changes = None if batch.augment is None else batch.augment[:width]
+            batch = Batch(batch.index[:width], batch.weight[:width], changes, batch.dropout, batch.clients)
         inputs, targets = self._inputs(batch)
         x = x.detach().requires_grad_()
         with arithmetic(precision, x.device.type):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from fedswe.errors import FedsweError, require
+from fedswe.errors import require
 from fedswe_paper.tables import Measured
 
 TABLES = ("table2", "table7", "table8", "table9", "figures")
@@ -32,35 +31,29 @@ def published(table: str) -> list[Published]:
 def look_up(table: str, **keys: str | float) -> Published | None:
     """The row with these keys, where k counts for FedSWE only; None where the paper has no such row."""
     rows = _rows(table)
-    names = list(rows[0].keys)
     wanted = {name: _written(value) for name, value in keys.items()}
-    if "k" in names and wanted.get("algorithm") != "fedswe":
+    if "k" in rows[0].keys and wanted.get("algorithm") != "fedswe":
         wanted["k"] = ""
     require(
-        set(wanted) == set(names), f"{table} of the paper is looked up by {', '.join(names)}, not {', '.join(wanted)}"
+        set(wanted) == set(rows[0].keys),
+        f"{table} of the paper is looked up by {', '.join(rows[0].keys)}, not {', '.join(wanted)}",
     )
-    found = [row for row in rows if {name: _written(value) for name, value in row.keys.items()} == wanted]
-    return found[0] if found else None
+    return next((row for row in rows if {n: _written(value) for n, value in row.keys.items()} == wanted), None)
 
 
 @cache
 def _rows(table: str) -> tuple[Published, ...]:
-    if table not in TABLES:
-        raise FedsweError(f"there is no {table} of the paper here: choose {', '.join(TABLES)}")
+    require(table in TABLES, f"there is no {table} of the paper here: choose {', '.join(TABLES)}")
     text = (files(__package__) / f"{table}.csv").read_text(encoding="utf-8")
     return tuple(_row(cells) for cells in csv.DictReader(text.splitlines()))
 
 
 def _row(cells: dict[str, str]) -> Published:
-    values: dict[str, Measured] = {}
-    for single in ("rounds", "value"):
-        if single in cells:
-            cell = cells.pop(single)
-            values[single] = Measured(float(cell) if cell else math.inf, None, SEEDS)
-    for column in ("train", "test"):
-        if f"{column}_mean" in cells:
-            mean, std = float(cells.pop(f"{column}_mean")), float(cells.pop(f"{column}_std"))
-            values[column] = Measured(mean, std, SEEDS)
+    values = {}
+    for name in ("rounds", "value", "train", "test"):
+        if (mean := cells.pop(f"{name}_mean", cells.pop(name, None))) is not None:
+            std = cells.pop(f"{name}_std", None)
+            values[name] = Measured(float(mean or "inf"), float(std) if std else None, SEEDS)
     return Published(cells, values)
 
 

@@ -1,12 +1,11 @@
 """One recipe per table and figure, in the order of the paper, and what is not among them."""
 
-from fedswe_paper.recipe import Recipe
-from fedswe_paper.recipes.accuracy_tables import ALPHA, GAMMA, MAIN
+from fedswe_paper.illustrations import DRAWN
+from fedswe_paper.publish import Recipe
+from fedswe_paper.recipes.accuracy_tables import ALPHA, GAMMA, MAIN, OPEN_READINGS
 from fedswe_paper.recipes.fair import FAIR
-from fedswe_paper.recipes.illustrated import DRAWN
 from fedswe_paper.recipes.motivating import MOTIVATING
 from fedswe_paper.recipes.periodic import PERIODIC_RECIPES
-from fedswe_paper.recipes.readings import OPEN_READINGS
 from fedswe_paper.recipes.slowdown import SLOWDOWN
 from fedswe_paper.recipes.speedup import SPEEDUP
 

@@ -12,10 +12,10 @@ import math
 
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipe import Page, Recipe
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import ROWS, Row, Selection
-from fedswe_paper.tables import Line, Measured, VerdictTable
+from fedswe_paper.tables import Line, VerdictTable
 
 OUTPUTS = ("server", "client_mean", "ema")
 _RATES = (0.02, 0.05, 0.1, 0.2)
@@ -31,26 +31,13 @@ _ROWS: tuple[tuple[Row, str], ...] = (
 SETTINGS: tuple[tuple[Dynamics, float], ...] = (("sine", 0.1), ("sine", 0.05), ("periodic-static", 0.1))
 
 
-def rates_of(algorithm: str) -> tuple[float, ...]:
-    """The grid; gFedAvg multiplies its progress by ten, so its rates are ten times smaller."""
-    return tuple(rate / 10 for rate in _RATES) if algorithm == "gfedavg" else _RATES
-
-
-def _settings(selection: Selection) -> list[tuple[str, Dynamics, float]]:
-    return [
-        (dataset, dynamics, alpha)
-        for dataset in selection.datasets_of(["svhn", "cifar10"])
-        for dynamics, alpha in SETTINGS
-    ]
-
-
 def tried(
     selection: Selection, dataset: str, dynamics: Dynamics, alpha: float, row: Row, reading: str = ""
 ) -> list[PaperCell]:
-    """The line of each rate."""
+    """The line of each rate; gFedAvg multiplies its progress by ten, so its rates are ten times smaller."""
     return [
         selection.cell(dataset, dynamics, row, alpha=alpha, rate=rate, hold_out=_HOLD_OUT, reading=reading)
-        for rate in rates_of(row[0])
+        for rate in (rate / 10 if row[0] == "gfedavg" else rate for rate in _RATES)
     ]
 
 
@@ -68,38 +55,35 @@ def tuned(cells: list[PaperCell], measured: Measurements, output: str) -> PaperC
     return max(cells, key=held_out)
 
 
+def _tables(selection: Selection) -> list[tuple[str, list[list[PaperCell]]]]:
+    """Of each table where it is, and for each of its rows the line of each rate."""
+    return [
+        (f"{dataset}, {dynamics}, alpha {alpha:g}", [tried(selection, dataset, dynamics, alpha, *row) for row in _ROWS])
+        for dataset in selection.datasets_of(["svhn", "cifar10"])
+        for dynamics, alpha in SETTINGS
+    ]
+
+
 def _lines(selection: Selection) -> list[PaperCell]:
-    return [cell for setting in _settings(selection) for row in _ROWS for cell in tried(selection, *setting, *row)]
+    return [cell for _, rows in _tables(selection) for cells in rows for cell in cells]
 
 
 def _report(selection: Selection, measured: Measurements) -> Page:
     tables = []
-    for dataset, dynamics, alpha in _settings(selection):
+    for where, rows in _tables(selection):
         lines = []
-        for row in _ROWS:
-            cells = tried(selection, dataset, dynamics, alpha, *row)
-            best = [tuned(cells, measured, output) for output in OUTPUTS]
-            ours: list[Measured | None] = [
-                None if cell is None else measured.score(cell, "test_accuracy", output)
-                for cell, output in zip(best, OUTPUTS, strict=True)
-            ]
-            rates = ", ".join("—" if cell is None else f"{cell.rate:g}" for cell in best)
+        for cells in rows:
+            best = {output: tuned(cells, measured, output) for output in OUTPUTS}
+            ours = [measured.score(c, "test_accuracy", output) if c else None for output, c in best.items()]
+            rates = ", ".join(f"{cell.rate:g}" if cell else "—" for cell in best.values())
             lines.append(Line((label(cells[0]), rates), tuple(ours), (None,) * len(OUTPUTS)))
-        cells = [c for c in _lines(selection) if (c.dataset, c.dynamics, c.alpha) == (dataset, dynamics, alpha)]
-        tables.append(
-            VerdictTable(
-                f"Same tuning for all: test accuracy, {dataset}, {dynamics}, alpha {alpha:g}",
-                ("algorithm", "chosen rates"),
-                tuple(output.replace("_", " ") for output in OUTPUTS),
-                lines,
-                selection.profile,
-                [
-                    f"local rates {', '.join(f'{r:g}' for r in _RATES)} (gFedAvg: a tenth of these), chosen for each "
-                    "judged model by accuracy on a held-out tenth of the training data at the end of the run",
-                    *remarks(cells, measured),
-                ],
-            )
-        )
+        notes = [
+            f"local rates {', '.join(f'{r:g}' for r in _RATES)} (gFedAvg: a tenth of these), chosen for each "
+            "judged model by accuracy on a held-out tenth of the training data at the end of the run",
+            *remarks([cell for cells in rows for cell in cells], measured),
+        ]
+        title, columns = f"Same tuning for all: test accuracy, {where}", tuple(o.replace("_", " ") for o in OUTPUTS)
+        tables.append(VerdictTable(title, ("algorithm", "chosen rates"), columns, lines, selection.profile, notes))
     return Page(tables)
 
 

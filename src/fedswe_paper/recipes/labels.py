@@ -9,7 +9,7 @@ from dataclasses import replace
 from fedswe.registry import resolve
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.readings import READINGS
+from fedswe_paper.profile import READINGS
 from fedswe_paper.results import FinishedRun
 
 _SHORT = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedswe.plotting import Panel, Series, bars
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements, all_or_nan
-from fedswe_paper.recipe import Page, Recipe
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.recipes.labels import remarks
 from fedswe_paper.selection import Selection
 
@@ -13,31 +13,22 @@ PROBABILITIES = (0.1, 0.3, 0.5, 1.0)  # of every client; the paper's values are 
 GAMMAS = (0.1, 0.2, 0.3, 0.5)
 
 
-def line(selection: Selection, dataset: str, p: float, gamma: float) -> PaperCell:
-    return selection.cell(dataset, "sine", ("fedavg", 0.0), p=p, gamma=gamma)
-
-
 def _lines(selection: Selection) -> list[PaperCell]:
-    return [
-        line(selection, d, p, gamma) for d in selection.datasets_of(["svhn"]) for p in PROBABILITIES for gamma in GAMMAS
-    ]
+    return selection.lines(["svhn"], ["sine"], [("fedavg", 0.0)], p=PROBABILITIES, gamma=GAMMAS)
 
 
 def _report(selection: Selection, measured: Measurements) -> Page:
-    panels = []
-    for dataset in selection.datasets_of(["svhn"]):
+    panels, cells = [], _lines(selection)
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
         for part in ("train", "test"):
             series = []
             for gamma in GAMMAS:
-                there = [p for p in PROBABILITIES if measured.of(line(selection, dataset, p, gamma))]
-                columns = [
-                    all_or_nan(measured.scores(line(selection, dataset, p, gamma), f"{part}_accuracy").values())
-                    for p in there
-                ]
+                there = [c for c in cells if (c.dataset, c.gamma) == (dataset, gamma) and measured.of(c)]
+                scores = [all_or_nan(measured.scores(cell, f"{part}_accuracy").values()) for cell in there]
                 if there:
-                    series.append(Series.by_x(f"gamma = {gamma:g}", there, columns))
+                    series.append(Series.by_x(f"gamma = {gamma:g}", [cell.p for cell in there], scores))
             panels.append(Panel(f"FedAvg, {dataset}", series, f"{part} accuracy, %", x="p of every client"))
-    return Page(charts={"accuracy": bars(panels)}, notes=remarks(_lines(selection), measured))
+    return Page(charts={"accuracy": bars(panels)}, notes=remarks(cells, measured))
 
 
 MOTIVATING = Recipe("fig3", "Figure 3", "FedAvg under a sine of several depths", _lines, _report)

@@ -2,97 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedswe.plotting import Panel, Series, curves
+from fedswe.plotting import GREY, Chart, Panel, Series, chart, count_axis, curves, line_styles, message, spread
 from fedswe_paper.cell import Dynamics, PaperCell
-from fedswe_paper.charts import against_k
-from fedswe_paper.illustrations import illustration
+from fedswe_paper.illustrations import alternating_groups
 from fedswe_paper.measurements import Measurements, all_or_nan, summary
-from fedswe_paper.recipe import Page, Recipe
-from fedswe_paper.recipes.divergence import divergence_tables
-from fedswe_paper.recipes.labels import label, remarks, seeds_named
+from fedswe_paper.publish import Page, Recipe
+from fedswe_paper.recipes.labels import label, last_finite, remarks, seeds_named
+from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import PERIODIC, Row, Selection
-from fedswe_paper.tables import Line, VerdictTable
+from fedswe_paper.tables import Line, Measured, Unit, VerdictTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BASELINES: tuple[Row, ...] = tuple(
     (name, 0.0) for name in ("fedavg", "gfedavg", "fedavg_known", "fedau", "mifa", "fedvarp")
 )
-_SETS = ("svhn", "cifar10")
+_OUTPUTS = ("server", "client_mean")
+_EVALUATIONS = 10  # before the first NaN, to average over
+Lines = Callable[[Selection, str, Dynamics], list[PaperCell]]
+Places = list[tuple[str, list[PaperCell]]]  # the title and the cells of each data set and dynamics
 
 
 def sweep(selection: Selection, dataset: str, dynamics: Dynamics) -> list[PaperCell]:
     """FedSWE for every k."""
-    return [selection.cell(dataset, dynamics, row) for row in [("fedswe", k) for k in selection.scale.ks]]
+    return [selection.cell(dataset, dynamics, ("fedswe", k)) for k in selection.scale.ks]
 
 
 def rivals(selection: Selection, dataset: str, dynamics: Dynamics) -> list[PaperCell]:
     """The six baselines, and FedSWE with k = 0 and k = 100."""
-    rows: list[Row] = [("fedswe", 0.0), ("fedswe", 100.0), *BASELINES]
-    return [selection.cell(dataset, dynamics, row) for row in rows]
+    return [selection.cell(dataset, dynamics, row) for row in (("fedswe", 0.0), ("fedswe", 100.0), *BASELINES)]
 
 
-Pick = Callable[[Selection, str, Dynamics], list[PaperCell]]
+def _recipe(
+    number: int, title: str, of: Lines, papers: Sequence[str], report: Callable[[Selection, Measurements, Places], Page]
+) -> Recipe:
+    def places(selection: Selection) -> Places:
+        return [
+            (f"{dataset}, {dynamics}", of(selection, dataset, dynamics))
+            for dataset in selection.datasets_of(papers)
+            for dynamics in PERIODIC
+        ]
 
-
-def _places(selection: Selection, papers: tuple[str, ...]) -> list[tuple[str, Dynamics]]:
-    return [(dataset, d) for dataset in selection.datasets_of(papers) for d in PERIODIC]
-
-
-def _lines(pick: Pick, papers: tuple[str, ...]) -> Callable[[Selection], list[PaperCell]]:
-    return lambda selection: [cell for place in _places(selection, papers) for cell in pick(selection, *place)]
+    return Recipe(
+        f"fig{number}",
+        f"Figure {number}",
+        title,
+        lambda selection: [cell for _, cells in places(selection) for cell in cells],
+        lambda selection, measured: report(selection, measured, places(selection)),
+    )
 
 
 def _curve(cell: PaperCell, measured: Measurements, column: str, factor: float = 1.0) -> list[Series]:
     """It ends where a run diverged, which the chart is told by infinite values."""
     runs = measured.of(cell)
-    if not runs:
-        return []
-    seeds = []
-    for run in runs:
-        values = factor * run.curve(column)
-        values[run.finite_rows :] = np.inf
-        seeds.append(values)
-    return [Series(label(cell), runs[0].history["round"].tolist(), seeds)]
+    seeds = [
+        np.where(np.arange(len(run.history.rows)) < run.finite_rows, factor * run.curve(column), np.inf) for run in runs
+    ]
+    return [Series(label(cell), runs[0].history["round"].tolist(), seeds)] if runs else []
 
 
-def _consensus(selection: Selection, measured: Measurements) -> Page:
+def _consensus(selection: Selection, measured: Measurements, places: Places) -> Page:
     panels, tables = [], []
-    for dataset, dynamics in _places(selection, _SETS):
-        cells = sweep(selection, dataset, dynamics)
-        tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
+    for where, cells in places:
+        tables += _diverged(selection, measured, cells, where)
         series = [s for cell in cells for s in _curve(cell, measured, "consensus_clients")]
-        panels.append(Panel(f"{dataset}, {dynamics}", series, r"$(1/m)\,\Sigma\,\|x_i - \bar{x}\|^2$", log=True))
-    cells = _lines(sweep, _SETS)(selection)
-    charts = {"consensus": curves(panels, ordered=True), "dynamics": illustration("fig6-dynamics")}
-    return Page(tables, charts, remarks(cells, measured))
+        panels.append(Panel(where, series, r"$(1/m)\,\Sigma\,\|x_i - \bar{x}\|^2$", log=True))
+    charts = {"consensus": curves(panels, ordered=True), "dynamics": alternating_groups()}
+    return Page(tables, charts, remarks([cell for _, cells in places for cell in cells], measured))
 
 
-def _accuracy_curves(papers: tuple[str, ...]) -> Callable[[Selection, Measurements], Page]:
-    def report(selection: Selection, measured: Measurements) -> Page:
-        panels, tables = [], []
-        for dataset, dynamics in _places(selection, papers):
-            cells = rivals(selection, dataset, dynamics)
-            for output in ("server", "client_mean"):
-                column = f"{output}_test_accuracy"
-                series = [s for cell in cells for s in _curve(cell, measured, column, 100)]
-                panels.append(Panel(f"{dataset}, {dynamics}, {output.replace('_', ' ')}", series, "test accuracy, %"))
-            tables += _final(selection, measured, cells, f"{dataset}, {dynamics}")
-            tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
-        return Page(
-            tables, {"test-accuracy": curves(panels)}, _sampling(selection, _lines(rivals, papers)(selection), measured)
-        )
-
-    return report
-
-
-def _sampling(selection: Selection, cells: list[PaperCell], measured: Measurements) -> list[str]:
-    """Notes on how often the curves are evaluated: always in one phase of the period, and in all phases at the end."""
-    runs = [run.cell for cell in cells for run in measured.of(cell)]
-    judged = {(cell.dataset, e.every, e.tail, e.tail_every) for cell in runs if (e := cell.experiment().evaluate)}
+def _accuracy_curves(selection: Selection, measured: Measurements, places: Places) -> Page:
+    panels, tables = [], []
+    judged = set()
+    for where, cells in places:
+        for output in _OUTPUTS:
+            series = [s for cell in cells for s in _curve(cell, measured, f"{output}_test_accuracy", 100)]
+            panels.append(Panel(f"{where}, {output.replace('_', ' ')}", series, "test accuracy, %"))
+        # The paper shows curves only. A table for each length of the runs, the longest first: rows of different lengths
+        # cannot be ranked.
+        lengths = sorted({rounds for cell in cells for rounds in measured.rounds(cell)}, reverse=True)
+        if len(lengths) < 2:
+            tables.append(_final(selection, measured, cells, where))
+        else:
+            for rounds in lengths:
+                alike = [replace(cell, rounds=rounds) for cell in cells]
+                tables.append(_final(selection, measured, alike, f"{where}, {rounds} rounds"))
+        tables += _diverged(selection, measured, cells, where)
+        runs = [run.cell for cell in cells for run in measured.of(cell)]
+        judged |= {(cell.dataset, e.every, e.tail, e.tail_every) for cell in runs if (e := cell.experiment().evaluate)}
     notes = []
     for dataset, every, tail, tail_every in sorted(judged):
         note = f"{dataset}: judged every {every} rounds, in the last {tail} every {tail_every}"
@@ -100,65 +104,94 @@ def _sampling(selection: Selection, cells: list[PaperCell], measured: Measuremen
             note += "; before these always in the same phase, so that curves show the swing between the groups at "
             note += "their end only"
         notes.append(note)
-    return notes
+    return Page(tables, {"test-accuracy": curves(panels)}, notes)
 
 
-def _final(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> list[VerdictTable]:
-    """The paper shows curves only; the numbers at their end, at both models, for every method.
-
-    A table for each length of the runs, the longest first: rows of different lengths cannot be ranked.
-    """
-    lengths = sorted({rounds for cell in cells for rounds in measured.rounds(cell)}, reverse=True)
-    if len(lengths) < 2:
-        return [_final_table(selection, measured, cells, where)]
-    return [
-        _final_table(selection, measured, [replace(cell, rounds=rounds) for cell in cells], f"{where}, {rounds} rounds")
-        for rounds in lengths
-    ]
-
-
-def _final_table(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> VerdictTable:
-    """Where rows have different seeds, also with those that all of them have: only these can be ranked."""
-    outputs = ("server", "client_mean")
+def _final(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> VerdictTable:
+    """At both models. Where rows have different seeds, also with those that all have: only these can be ranked."""
     common = measured.common_seeds(cells)
     uneven = bool(common) and any(0 < len(measured.scored(cell)) != len(common) for cell in cells)
-    lines = []
+    rows: list[tuple[str, list[Measured | None]]] = []
     for cell in cells:
-        values = [measured.score(cell, "test_accuracy", output) for output in outputs]
+        by_seed = [measured.scores(cell, "test_accuracy", output) for output in _OUTPUTS]
+        values = [summary(list(each.values())) for each in by_seed]
         if uneven:
-            by_seed = [measured.scores(cell, "test_accuracy", output) for output in outputs]
             values += [summary([each[seed] for seed in common if seed in each]) for each in by_seed]
-        lines.append(Line((label(cell),), tuple(values), (None,) * len(values)))
-    columns = tuple(output.replace("_", " ") for output in outputs)
+        rows.append((label(cell), values))
+    columns = tuple(output.replace("_", " ") for output in _OUTPUTS)
     if uneven:
         columns += tuple(f"{column}, {seeds_named(common)}" for column in columns)
-    tail = selection.scale.periodic_tail
-    notes = [f"mean over all phases of the last {tail} rounds", *remarks(cells, measured)]
-    return VerdictTable(f"Final test accuracy, {where}", ("algorithm",), columns, lines, selection.profile, notes)
+    notes = [f"mean over all phases of the last {selection.scale.periodic_tail} rounds", *remarks(cells, measured)]
+    return _table(selection, f"Final test accuracy, {where}", columns, rows, notes)
 
 
-_BEFORE_NAN = "a round that a run reached before it ended in NaN is shown, and decides no claim"
+def _table(
+    selection: Selection,
+    title: str,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[str, Sequence[Measured | None]]],
+    notes: list[str],
+    unit: Unit = "%",
+) -> VerdictTable:
+    lines = [Line((name,), tuple(values), (None,) * len(values)) for name, values in rows]
+    return VerdictTable(title, ("algorithm",), columns, lines, selection.profile, notes, unit)
+
+
+def _diverged(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> list[VerdictTable]:
+    """Where runs ended in NaN: all rows before that, and the same runs with bounded gradients."""
+    runs = {cell: measured.of(cell) for cell in cells}
+    every = [run for found in runs.values() for run in found]
+    if not any(run.diverged for run in every):
+        return []
+    until = min(last_finite(run) for run in every if run.diverged)
+
+    def rows(columns: Sequence[str], factor: float) -> list[tuple[str, list[Measured | None]]]:
+        def before(run: FinishedRun, column: str) -> float:
+            return factor * float(np.mean(run.history[column][run.history["round"] <= until][-_EVALUATIONS:]))
+
+        return [
+            (label(c), [summary([before(run, col) for run in found]) for col in columns]) for c, found in runs.items()
+        ]
+
+    columns = tuple(output.replace("_", " ") for output in _OUTPUTS)
+    accuracy, before = rows([f"{output}_test_accuracy" for output in _OUTPUTS], 100.0), f"before the first NaN, {where}"
+    notes = [f"mean of the last {_EVALUATIONS} evaluations at which every run is finite, until round {until}"]
+    tables = [
+        _table(selection, f"Test accuracy {before}", columns, accuracy, notes),
+        _table(selection, f"Consensus error {before}", ("error",), rows(["consensus_clients"], 1.0), notes, "error"),
+    ]
+    bounded = [(run, twin) for run in every if (twin := measured.bounded(run)) is not None]
+    if bounded:
+        again = [
+            (
+                f"{label(run.cell)}, seed {run.cell.seed}",
+                [summary([twin.score("test_accuracy", output)]) for output in _OUTPUTS],
+            )
+            for run, twin in bounded
+        ]
+        limits = ", ".join(sorted({f"{twin.bound:g}" for _, twin in bounded}))
+        note = f"every stochastic gradient bounded to a norm of {limits}, unlike in the paper: in no verdict"
+        tables.append(_table(selection, f"Runs repeated with bounded gradients, {where}", columns, again, [note]))
+    return tables
 
 
 def _by_k(
-    papers: tuple[str, ...],
-    y: str,
-    values: Callable[[Selection, Measurements, PaperCell], dict[int, float]],
-    of_diverged: str = "",
-) -> Callable[[Selection, Measurements], Page]:
-    def report(selection: Selection, measured: Measurements) -> Page:
+    y: str, values: Callable[[Selection, Measurements, PaperCell], dict[int, float]], of_diverged: str = ""
+) -> Callable[[Selection, Measurements, Places], Page]:
+    """A number of each run against k."""
+
+    def report(selection: Selection, measured: Measurements, places: Places) -> Page:
         panels, tables, notes = [], [], []
         shown: list[PaperCell] = []
-        for dataset, dynamics in _places(selection, papers):
-            cells = measured.alike([cell for cell in sweep(selection, dataset, dynamics) if measured.of(cell)])
-            tables += divergence_tables(cells, measured, f"{dataset}, {dynamics}", selection.profile)
+        for where, every in places:
+            cells = measured.alike([cell for cell in every if measured.of(cell)])
+            tables += _diverged(selection, measured, cells, where)
             found = [values(selection, measured, cell) for cell in cells]
             common = sorted(set.intersection(*map(set, found))) if found else []
             points = [all_or_nan([each[seed] for seed in common]) for each in found]
             series = [Series.by_x("FedSWE", [cell.k for cell in cells], points)] if common else []
-            panels.append(Panel(f"{dataset}, {dynamics}", series, y, x="k"))
-            if common:
-                notes.append(f"{dataset}, {dynamics}: {seeds_named(common)}, which every k has")
+            panels.append(Panel(where, series, y, x="k"))
+            notes += [f"{where}: {seeds_named(common)}, which every k has"] if common else []
             shown += cells
         notes += remarks(shown, measured)
         if of_diverged and any(run.diverged for cell in shown for run in measured.of(cell)):
@@ -168,43 +201,59 @@ def _by_k(
     return report
 
 
-def _accuracy_of(_: Selection, measured: Measurements, cell: PaperCell) -> dict[int, float]:
-    return measured.scores(cell, "test_accuracy")
+def against_k(panels: Sequence[Panel], clients: int) -> Chart:
+    """Points with error bars over k, and a dotted line at k = m.
+
+    An arrow at the top is a k that never reached y. A cross there is a k with a run that diverged (NaN): the line has a
+    gap there.
+    """
+    styles = line_styles(series.label for panel in panels for series in panel.series)
+
+    def plot(axes: Axes, panel: Panel) -> None:
+        for series in panel.series:
+            order = np.argsort(series.x)
+            k, at, color = np.asarray(series.x, dtype=np.float64)[order], spread(series), styles[series.label]["color"]
+            mean, high = at.mean[order], at.high[order]
+            never, lost = np.isinf(mean), np.isnan(mean)
+            drawn = ~never  # matplotlib leaves gaps at NaN
+            if np.isfinite(mean).any():
+                axes.errorbar(
+                    k[drawn], mean[drawn], high[drawn] - mean[drawn],
+                    fmt="o-", color=color, markersize=4, linewidth=1.3, elinewidth=0.9, capsize=2, label=series.label,
+                )  # fmt: skip
+            for of, marker, size, text in ((never, "^", 7, "never"), (lost, "x", 6, "diverged")):
+                if of.any():
+                    axes.plot(
+                        k[of], np.full(of.sum(), 0.9 + size / 100), marker, color=color, markersize=size,
+                        transform=axes.get_xaxis_transform(), label=f"{series.label}: {text}",
+                    )  # fmt: skip
+        if not any(np.isfinite(spread(series).mean).any() for series in panel.series):
+            axes.set_yticks([])
+            message(axes, "never reached for any k")
+        axes.axvline(clients, color=GREY, linewidth=0.8, linestyle=":")
+        axes.annotate(
+            "k = m", (clients, 0), xycoords=("data", "axes fraction"), xytext=(2, 3), textcoords="offset points",
+            color=GREY, fontsize=7,
+        )  # fmt: skip
+        count_axis(axes, zero=True)
+        highest = max(k for series in panel.series for k in series.x)
+        axes.set_xlim(-0.15, 1.3 * max(highest, clients))  # k = 0 clear of the frame
+
+    return chart(panels, plot)
 
 
-def _rounds_of(selection: Selection, measured: Measurements, cell: PaperCell) -> dict[int, float]:
-    return measured.rounds_to(cell, selection.scale.target)
-
-
-def _recipes() -> list[Recipe]:
-    made = [Recipe("fig6", "Figure 6", "consensus error for several k", _lines(sweep, _SETS), _consensus)]
-    for dataset, first in (("svhn", 7), ("cifar10", 10)):
-        papers = (dataset,)
-        accuracy, rounds = "test accuracy, %", "rounds to the target accuracy"
-        made += [
-            Recipe(
-                f"fig{first}",
-                f"Figure {first}",
-                f"test accuracy in turns of two groups, {dataset}",
-                _lines(rivals, papers),
-                _accuracy_curves(papers),
-            ),
-            Recipe(
-                f"fig{first + 1}",
-                f"Figure {first + 1}",
-                f"final test accuracy against k, {dataset}",
-                _lines(sweep, papers),
-                _by_k(papers, accuracy, _accuracy_of),
-            ),
-            Recipe(
-                f"fig{first + 2}",
-                f"Figure {first + 2}",
-                f"rounds to a test accuracy against k, {dataset}",
-                _lines(sweep, papers),
-                _by_k(papers, rounds, _rounds_of, _BEFORE_NAN),
-            ),
-        ]
-    return made
-
-
-PERIODIC_RECIPES = _recipes()
+_final_by_k = _by_k("test accuracy, %", lambda _, measured, cell: measured.scores(cell, "test_accuracy"))
+_rounds_by_k = _by_k(
+    "rounds to the target accuracy",
+    lambda selection, measured, cell: measured.rounds_to(cell, selection.scale.target),
+    "a round that a run reached before it ended in NaN is shown, and decides no claim",
+)
+PERIODIC_RECIPES = [
+    _recipe(6, "consensus error for several k", sweep, ["svhn", "cifar10"], _consensus),
+    _recipe(7, "test accuracy in turns of two groups, svhn", rivals, ["svhn"], _accuracy_curves),
+    _recipe(8, "final test accuracy against k, svhn", sweep, ["svhn"], _final_by_k),
+    _recipe(9, "rounds to a test accuracy against k, svhn", sweep, ["svhn"], _rounds_by_k),
+    _recipe(10, "test accuracy in turns of two groups, cifar10", rivals, ["cifar10"], _accuracy_curves),
+    _recipe(11, "final test accuracy against k, cifar10", sweep, ["cifar10"], _final_by_k),
+    _recipe(12, "rounds to a test accuracy against k, cifar10", sweep, ["cifar10"], _rounds_by_k),
+]

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements, regular
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.published import look_up
-from fedswe_paper.recipe import Page, Recipe
 from fedswe_paper.recipes.labels import label, remarks
 from fedswe_paper.selection import CONFERENCE, DATASETS, Selection
 from fedswe_paper.tables import Line, Measured, VerdictTable
@@ -36,32 +36,22 @@ def first_round(cell: PaperCell, measured: Measurements, target: float, output: 
 
 
 def _lines(selection: Selection) -> list[PaperCell]:
-    return [selection.cell(d, "sine", row) for d in selection.datasets_of(DATASETS) for row in CONFERENCE]
+    return selection.lines(DATASETS, ["sine"], CONFERENCE)
 
 
 def _report(selection: Selection, measured: Measurements) -> Page:
     tables = []
     for dataset in selection.datasets_of(DATASETS):
-        targets = targets_of(dataset)
+        targets, lines = targets_of(dataset), []
         cells = [cell for cell in _lines(selection) if cell.dataset == dataset]
-        lines = []
         for cell in cells:
-            k = {"k": cell.k} if cell.algorithm == "fedswe" else {}
-            paper = [look_up("table7", dataset=dataset, algorithm=cell.algorithm, target=t, **k) for t in targets]
+            paper = [look_up("table7", dataset=dataset, algorithm=cell.algorithm, target=t, k=cell.k) for t in targets]
             ours = tuple(first_round(cell, measured, target) for target in targets)
-            lines.append(Line((label(cell),), ours, tuple(None if p is None else p.values["rounds"] for p in paper)))
+            lines.append(Line((label(cell),), ours, tuple(row.values["rounds"] if row else None for row in paper)))
         notes = [f"sine; judged every {cells[0].experiment().evaluate.every} rounds", *remarks(cells, measured)]
-        tables.append(
-            VerdictTable(
-                f"Table 7: first round to reach a test accuracy, {dataset}",
-                ("algorithm",),
-                tuple(f"{target} %" for target in targets),
-                lines,
-                selection.profile,
-                notes,
-                unit="rounds",
-            )
-        )
+        title = f"Table 7: first round to reach a test accuracy, {dataset}"
+        columns = tuple(f"{target} %" for target in targets)
+        tables.append(VerdictTable(title, ("algorithm",), columns, lines, selection.profile, notes, "rounds"))
     return Page(tables)
 
 

@@ -9,7 +9,7 @@ import torch
 from fedswe.core.algorithm import Job
 from fedswe.core.local import Local
 from fedswe.engine.work import Stack, Work
-from fedswe.tasks.augment import Augmentation
+from fedswe.tasks.batches import Augmentation
 from fedswe.tasks.client_samples import PooledSamples
 from fedswe.tasks.data_set import DataSet
 from fedswe.tasks.losses import Objective

@@ -11,11 +11,8 @@ from torch import nn
 from fedswe.core import transforms
 from fedswe.core.local import Local
 from fedswe.core.records import Vector
-from fedswe.engine.local_step import phase_end
-from fedswe.engine.solvers import stacked
-from fedswe.engine.work import Stack, rows_at_a_time
-from fedswe.tasks.augment import Augment
-from fedswe.tasks.batches import Batches
+from fedswe.engine.work import Stack, phase_end
+from fedswe.tasks.batches import Augment, Batches
 from fedswe.tasks.problem import Problem
 from fedswe.tasks.supervised_problem import SupervisedProblem
 
@@ -123,9 +120,8 @@ def _held(stack: Stack, batches: Batches, n: int) -> HeldPhase:
 
 
 def suits(problem: Problem, local: Local) -> bool:
-    on_gpu = problem.start.device.type == "cuda"
     built_in = all(type(transform).__module__ == transforms.__name__ for transform in local.transforms)
-    if not (on_gpu and built_in and isinstance(problem, SupervisedProblem) and problem.data is not None):
+    if not (built_in and isinstance(problem, SupervisedProblem) and problem.data is not None):
         return False
     # BatchNorm groups clients by the size of their batches, which waits for the device.
     return problem.network.vmaps and not problem.network.mixes_samples and has_only_torch_layers(problem.network.module)
@@ -149,12 +145,3 @@ def train(stack: Stack, graph: bool = True) -> Vector:
 
 def scores(problem: Problem, x: Vector) -> dict[str, float] | None:
     return None
-
-
-def needs(problem: Problem, local: Local, clients: int) -> int | None:
-    """The buffers of the held phase, and what the general solver needs for a step."""
-    step = stacked.needs(problem, local, clients)
-    if step is None:
-        return None
-    at_a_time = min(clients, rows_at_a_time(problem, local.batch_size) or clients)
-    return step + (1 << max(0, at_a_time - 1).bit_length()) * problem.start.nbytes

@@ -229,12 +229,6 @@ class FusedCnn:
             drop(h, self.phase.dropout[step], number, self.dropout)
         return h
 
-    def scratch(self, clients: int) -> int:
-        """Bytes that one step of so many clients allocates beside the buffers: what `_dense` returns and passes on."""
-        hidden = self.layers[:-1]
-        weights = sum(layer.inputs * layer.outputs for layer in hidden)
-        return clients * (weights + self.B * (2048 + 2 * sum(layer.outputs for layer in hidden))) * self.dtype.itemsize
-
     def _weight(self, n: int, layer: Dense) -> torch.Tensor:
         return self.low[:n, layer.weight : layer.bias].view(n, layer.outputs, layer.inputs)
 

@@ -1,0 +1,241 @@
+"""A task of your own from a model and data in memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fedswe.core import in_memory, keys
+from fedswe.core.in_memory import digest
+from fedswe.core.value import Count, Positive
+from fedswe.errors import require
+from fedswe.tasks.data_set import Array, DataSet, resident, samples
+from fedswe.tasks.partition import Indices, Partition, Parts, clients_by_group, divide, realised_shares
+from fedswe.tasks.problem import Problem, Setting, Task
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fedswe.tasks.losses import Function, Objective
+
+
+def from_data(
+    model: nn.Module | Callable[[], nn.Module],
+    train: Any,
+    test: Any = None,
+    *,
+    clients: int | Sequence[int] | Array | None = None,
+    loss: str | Function = "cross_entropy",
+    metrics: Sequence[str] | Mapping[str, Function] | None = None,
+    partition: Partition = "dirichlet",
+    alpha: float = 0.1,
+    shards: int = 2,
+    groups: Sequence[str] | Mapping[Any, str] | None = None,
+    train_scores: bool = True,
+) -> DataTask:
+    """A task from your model and your data.
+
+    model      a module, or a function that makes one; the function is called once per seed, which seeds torch
+    train      a list with (inputs, targets) or a torch Dataset for each client;
+               or one (inputs, targets) or Dataset, with `clients` an array of client ids, one per sample (client i is
+               the i-th of the sorted ids);
+               or one (inputs, targets) or Dataset to be divided: `clients` a number, `partition`, `alpha`, `shards`;
+               or a function load(client) that returns (inputs, targets), with `clients` a number
+    test       (inputs, targets) or a Dataset; or, for scores by group, a list with one for each client
+    loss       cross_entropy, mse, l1, huber, bce, a torch loss, or a function that gives one number per sample
+    metrics    names (accuracy, mae, rmse, r2), or functions of outputs and targets by name
+    groups     the name of each client's group, or a mapping from client ids to them: scores are also given by group
+    train_scores  whether models are scored on all training samples too; False saves loading all of them
+
+    Inputs that are integers stay integers (tokens); floats get the number format of the run.
+    """
+    from fedswe.tasks.losses import Objective
+
+    kind = type(model).__name__
+    require(callable(model), f"the model must be a torch.nn.Module or a function that makes one, not {kind}")
+    objective = Objective.of(loss, metrics)
+    number = isinstance(clients, int | np.integer) and not isinstance(clients, bool)
+    ids: Sequence[Any]
+    if callable(train) and not hasattr(train, "__getitem__"):
+        require(number, "train is a function: give the number of clients, e.g. clients=10")
+        content, ids = Content(model, objective, load=train), range(int(cast(int, clients)))
+        content.test = None if test is None else samples(test, "the test set")
+    else:
+        require(
+            number or clients is not None or isinstance(train, list),
+            "give clients: how many, or an array with the client of each sample",
+        )
+        data, owners, ids = _pooled(train, clients, number)
+        data_test, test_owners = _tested(test, data, len(ids))
+        content = Content(model, objective, DataSet(*data, *data_test), owners, test_owners)
+    given = content.load is not None or content.owners is not None
+    require(groups is None or given, "groups needs given clients: a list, or an array of client ids")
+    content.groups, content.train_scores = clients_by_group(groups, len(ids), ids), train_scores
+    identity = digest({**vars(content), "objective": (loss, metrics), "data": content.data and vars(content.data)})
+    content = in_memory.hold(identity, content)  # kept in a variable: the task finds it there
+    task = DataTask(identity, len(ids), "given" if given else partition, alpha, shards)
+    import torch
+
+    task.build(Setting(0, torch.float32, torch.device("cpu")))  # once, so that a mistake shows where the task is made
+    return task
+
+
+@dataclass(eq=False)
+class Content:
+    """What a task holds in memory."""
+
+    model: Any
+    objective: Objective
+    data: DataSet | None = None
+    owners: Array | None = None  # the client of each training sample; None: to be divided
+    test_owners: Array | None = None  # the client of each test sample, if they have one
+    load: Callable[[int], Any] | None = None
+    test: tuple[Array, Array] | None = None  # beside `load`
+    groups: dict[str, Indices] = field(default_factory=dict)  # clients by name of their group
+    train_scores: bool = True
+
+    def module(self) -> Any:
+        from torch import nn
+
+        return copy.deepcopy(self.model) if isinstance(self.model, nn.Module) else self.model()
+
+    def whose(self, sample: int) -> str:
+        """Whose training sample this is, for messages."""
+        loaded = "client 0" if self.load else "the training data"
+        return loaded if self.owners is None else f"client {self.owners[sample]}"
+
+
+@dataclass(frozen=True)
+class DataTask(Task):
+    """Your own model and data, given in Python: `fedswe.tasks.from_data(model=..., train=..., test=...)`.
+
+    On the command line, name a function that returns it: task.name=./file.py:function.
+    """
+
+    digest: str = ""  # of the model and the data, which are in the memory of the script
+    clients: Annotated[int, Field(ge=1, le=10**7)] = 1  # m, number of clients
+    partition: Partition | Literal["given"] = "given"  # how one data set is divided; given: clients have their samples
+    alpha: Positive = 0.1  # concentration of the partitions dirichlet, two_groups and uneven
+    shards: Count = 2  # pieces for each client, with partition = "shards"
+
+    title: ClassVar[str] = "your own model and data, from Python (fedswe.tasks.from_data)"
+
+    def __post_init__(self) -> None:
+        require(
+            self.digest,
+            "from_data is made in Python: fedswe.tasks.from_data(...); here name a function that returns it, "
+            "task.name=./file.py:function",
+        )
+        # Kept by the task: the content lives as long as a task that uses it.
+        object.__setattr__(self, "_content", in_memory.find(self.digest, "fedswe.tasks.from_data"))
+
+    @property
+    def content(self) -> Content:
+        content: Content = self.__dict__["_content"]
+        return content
+
+    def build(self, setting: Setting) -> Problem:
+        from fedswe.tasks.checks import check  # these import torch
+        from fedswe.tasks.client_samples import LoadedSamples, PooledSamples
+        from fedswe.tasks.network import initial_network
+        from fedswe.tasks.supervised_problem import SupervisedProblem
+
+        content = self.content
+        objective, scores_train = content.objective, content.train_scores
+        network = initial_network(content.module, setting.seed)
+        network.to(setting.device, setting.dtype)
+        x = network.initial().to(device=setting.device, dtype=setting.dtype)
+        if content.load is not None:
+            loaded = LoadedSamples(self.clients, content.load, content.test, setting, content.groups, scores_train)
+            train, test = loaded.all_of(0), loaded.test
+        else:
+            assert content.data is not None
+            data = resident(content.data, setting.dtype, setting.device)
+            train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+        classes = check(network, objective, x, train, content.whose, test)
+        if content.load is not None:
+            loaded.classes = classes
+            return SupervisedProblem(loaded, network, objective, setting)
+        assert content.data is not None
+        divided = self._divided(content.data, setting, classes > 0)
+        groups = self._groups(divided)
+        pooled = PooledSamples(content.data, divided.parts, setting, groups=groups, scores_train=scores_train)
+        problem = SupervisedProblem(pooled, network, objective, setting)
+        problem.refuse_small(np.arange(self.clients))
+        problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
+        return problem
+
+    def _divided(self, data: DataSet, setting: Setting, labelled: bool) -> Parts:
+        labels = data.y_train.astype(np.int64) if labelled and data.y_train.ndim == 1 else None
+        classes = 0 if labels is None else data.classes
+        if self.partition != "given":
+            rng = setting.legacy or keys.generator(setting.seed, "partition")
+            everything = np.arange(len(data.y_train))
+            return divide(everything, labels, self.clients, self.partition, self.alpha, self.shards, rng, classes)
+        owners = cast(Array, self.content.owners)
+        order = np.argsort(owners, kind="stable")
+        sizes = np.bincount(owners, minlength=self.clients)
+        parts = np.split(order, np.cumsum(sizes)[:-1])
+        if labels is None:
+            return Parts(parts)
+        shares = realised_shares(labels, parts, classes)
+        return Parts(parts, shares, shares)
+
+    def _groups(self, divided: Parts) -> dict[str, tuple[Indices, Indices]]:
+        """The training and test samples of each group."""
+        found, owners = {}, self.content.test_owners
+        for name, clients in self.content.groups.items():
+            train = np.sort(np.concatenate([divided.parts[i] for i in clients]))
+            test = np.empty(0, dtype=np.int64) if owners is None else np.flatnonzero(np.isin(owners, clients))
+            found[name] = (train, test)
+        return found
+
+
+def _pooled(train: Any, clients: Any, number: bool) -> tuple[tuple[Array, Array], Array | None, Sequence[Any]]:
+    """All training samples, whose each of them is, if that is given, and the ids of the clients."""
+    if isinstance(train, list):
+        require(clients in (None, len(train)), f"train is a list of {len(train)} clients: leave out clients")
+        require(train, "train is an empty list: give (inputs, targets) for each client")
+        data, owners = _joined(train, "client")
+        return data, owners, range(len(train))
+    x, y = (values.copy() for values in samples(train, "the training data"))  # the script may change its own
+    return ((x, y), None, range(clients)) if number else ((x, y), *_owners(clients, len(y)))
+
+
+def _tested(test: Any, train: tuple[Array, Array], clients: int) -> tuple[tuple[Array, Array], Array | None]:
+    """All test samples, and whose each of them is, if that is given."""
+    if test is None:
+        return (train[0][:0], train[1][:0]), None
+    if isinstance(test, list):
+        require(len(test) == clients, f"test is a list of {len(test)} for {clients} clients: give one for each or all")
+        return _joined(test, "the test set of client", train)
+    x, y = samples(test, "the test set", train)
+    return (x.copy(), y.copy()), None
+
+
+def _joined(given: list[Any], whose: str, like: tuple[Array, Array] | None = None) -> tuple[tuple[Array, Array], Array]:
+    """The samples of all clients one after another, and whose each of them is."""
+    each = []
+    for i, part in enumerate(given):
+        each.append(samples(part, f"{whose} {i}", like))
+        like = like or each[0]
+    x, y = (np.concatenate(arrays) for arrays in zip(*each, strict=True))
+    return (x, y), np.repeat(np.arange(len(each)), [len(targets) for _, targets in each])
+
+
+def _owners(clients: Any, count: int) -> tuple[Array, list[Any]]:
+    """Client ids as numbers from 0, and the ids in their order."""
+    ids = np.asarray(clients)
+    if ids.dtype == object:
+        missing = [i for i, name in enumerate(ids.tolist()) if str(name) in ("None", "nan", "<NA>", "NaT", "")]
+        require(not missing, f"clients: sample {missing[:1]} has no id: leave it out")
+        ids = ids.astype(str)
+    require(ids.ndim == 1 and len(ids) == count, f"clients has {ids.size} ids for {count} samples: give one each")
+    require(ids.dtype.kind in "iuUS", f"clients must be whole numbers or texts, not {ids.dtype}")
+    names, owners = np.unique(ids, return_inverse=True)
+    return owners.astype(np.int64), names.tolist()

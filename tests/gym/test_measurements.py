@@ -1,0 +1,125 @@
+"""What is kept of a run."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedswe.errors import FedsweError
+from fedswe.experiment.experiment import populate
+from fedswe.experiment.runner import run
+from fedswe.grid.store import Cell
+from fedswe.gym.measurements import as_texts, from_texts, measure
+from fedswe.gym.rules import Rule
+from fedswe.gym.settings import SCALES, Setting
+from fedswe.results.run_directory import RunDirectory
+from tests.gym.rows import row
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A run of the smallest scale, and what is kept of it."""
+    setting = Setting(SCALES["ci"], "digits", "sine")
+    experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server", "client_mean"))
+    place = tmp_path_factory.mktemp("gym") / "run"
+    result = run(experiment, out=place)
+    notes = {"rule": "fedavg", "settings": "abc", "setting": setting.name, "source": "", "arithmetic": "cpu fp32"}
+    cell = Cell("x", experiment, notes)
+    return experiment, result, measure(cell, RunDirectory(place))
+
+
+def test_scores_are_means_over_the_last_rounds(kept):
+    experiment, result, rows = kept
+    assert [r.output for r in rows] == ["server", "client_mean"]
+    last = [r for r in result.history.rows if r["round"] > experiment.rounds - experiment.evaluate.tail]
+    for r in rows:
+        assert r.test == pytest.approx(np.mean([h[f"{r.output}_test_accuracy"] for h in last]))
+        assert r.held_out == pytest.approx(np.mean([h[f"{r.output}_held_out_accuracy"] for h in last]))
+
+
+def test_accuracies_by_client_are_those_of_its_labels(kept):
+    """Counted sample by sample: each client's test set has its own label shares."""
+    experiment, result, rows = kept
+    problem, schedule = populate(experiment)
+    x = result.models["server"]
+    with torch.no_grad():
+        right = (problem.network.logits(x, problem.data.x_test).argmax(1) == problem.data.y_test).numpy()
+    labels = problem.data.y_test.numpy()
+    accuracy = []
+    for shares in problem.realised:
+        weight = np.array([shares[c] / (labels == c).sum() for c in labels])
+        accuracy.append((weight * right).sum())
+    present = np.array([[schedule.sample(t)[i] for t in range(experiment.rounds)] for i in range(problem.m)])
+    share = present.mean(1)
+    few = problem.m // 10
+    assert rows[0].worst_tenth == pytest.approx(np.mean(sorted(accuracy)[:few]))
+    assert rows[0].correlation == pytest.approx(np.corrcoef(share, accuracy)[0, 1])
+    assert rows[0].reports == present.sum()
+    seen = [i for i in np.argsort(share, kind="stable") if share[i] > 0][:few]
+    assert rows[0].rare == pytest.approx(np.mean([accuracy[i] for i in seen]))
+    if (share == 0).any():
+        assert rows[0].never == pytest.approx(np.mean([a for a, s in zip(accuracy, share, strict=True) if s == 0]))
+
+
+def test_a_setting_with_a_clock_has_seconds_and_wasted_time(monkeypatch, tmp_path):
+    log = "\n".join(f"{i},{300 + 900 * j + 50 * i},{900 * (j + 1) + 40 * i}" for i in range(20) for j in range(40))
+    (tmp_path / "flash300_charging.csv").write_text("client,start,end\n" + log + "\n")
+    monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path))
+    evaluate = {"every": 2, "tail": 4, "tail_every": 1, "ema_decay": 0.97}
+    scale = replace(SCALES["small"], tasks=SCALES["ci"].tasks, rounds=8, evaluate=evaluate)
+    setting = Setting(scale, "digits", "flash-seconds")
+    experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server",))
+    with pytest.warns(UserWarning, match="estimates"):
+        result = run(experiment, out=tmp_path / "run")
+    notes = {"rule": "fedavg", "settings": "abc", "setting": setting.name, "source": "", "arithmetic": "cpu fp32"}
+    (found,) = measure(Cell("x", experiment, notes), RunDirectory(tmp_path / "run"))
+    last = result.history.last
+    assert found.reports == last["total_reported"] > 0
+    assert found.wasted == last["wasted_seconds"] / last["work_seconds"]
+    assert 0 < found.wasted < 1
+    assert found.rounds == (0, 2, 4, 6, 8)
+    assert found.seconds[-1] == last["simulated_seconds"] > 8 * 60
+    (read,) = from_texts(as_texts([found]), "the table")
+    assert read.seconds == pytest.approx(found.seconds, rel=1e-4)
+
+
+def test_a_table_from_before_there_were_clocks_is_read(kept):
+    old = as_texts(kept[2]).drop(columns=["seconds", "wasted"])
+    for found in from_texts(old, "the table"):
+        assert found.seconds == ()
+        assert math.isnan(found.wasted)
+
+
+def test_a_small_rate_reads_back_exactly():
+    assert from_texts(as_texts([row(rate=0.000390625)]), "here")[0].rate == 0.000390625
+
+
+def test_a_table_reads_back_as_it_was_written(kept):
+    rows = [*kept[2], row(never=math.nan, curve=(), rounds=(), rule="./a b,c.py:X:k=1")]
+    again = from_texts(as_texts(rows), "here")
+    assert as_texts(again).equals(as_texts(rows))
+    assert again[-1].rule == "./a b,c.py:X:k=1"
+    assert again[0].rounds == rows[0].rounds
+
+
+@pytest.mark.parametrize(("column", "damage"), [("test", "0.5 0.5"), ("curve", "x"), ("seed", None)])
+def test_a_damaged_table_is_one_line(column, damage):
+    texts = as_texts([row(), row(seed=4)])
+    for table in (texts.assign(**{column: damage}), texts.drop(columns=column)):
+        with pytest.raises(FedsweError, match=rf"^the table is damaged \({column}: .*\): delete it to measure again$"):
+            from_texts(table, "the table")
+
+
+def test_a_trace_is_known_by_its_content_wherever_it_is(monkeypatch, tmp_path):
+    setting = Setting(replace(SCALES["ci"], availabilities={"fedscale": {}}), "digits", "fedscale")
+    digests = []
+    for name, end in (("a", 9), ("b", 9), ("c", 8)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "fedscale300_48h.csv").write_text(f"client,start,end\n0,0,{end}\n")
+        monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path / name))
+        digests.append(setting.digest(("server",)))
+    here = digests[-1]
+    assert digests[0] == digests[1] != digests[2]
+    assert Setting(replace(setting.scale, rounds=13), "digits", "fedscale").digest(("server",)) != here
