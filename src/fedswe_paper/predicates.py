@@ -30,7 +30,7 @@ from fedswe_paper.margin import (
     tail,
 )
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipes import slowdown
+from fedswe_paper.recipes.accuracy import first_round, targets_of
 from fedswe_paper.recipes.labels import label, seeds_named
 from fedswe_paper.recipes.periodic import BASELINES, sweep
 from fedswe_paper.results import FinishedRun
@@ -103,7 +103,7 @@ class Place:
 
     def first_round(self, method: str, target: int) -> float:
         """Of the curve averaged over seeds; infinite where it was never reached, or not measured."""
-        first = slowdown.first_round(self.cell(method), self.measured, target, self.output)
+        first = first_round(self.cell(method), self.measured, target, self.output)
         return first.mean if first else math.inf
 
     def other_swings(self, cells: Sequence[PaperCell]) -> str:
@@ -192,7 +192,7 @@ def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _
     it, or to the last one that FedAvg reaches: the first ones are a matter of one or two evaluations.
     """
     rivals, note = place.cells(theirs), ""
-    targets = slowdown.targets_of(place.dataset)
+    targets = targets_of(place.dataset)
     if target == "of the scale":
         rivals, note = place.training(rivals)
         fraction = place.selection.scale.target
@@ -217,7 +217,7 @@ def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _
 def lags_at_first(place: Place) -> Finding | None:
     """FedSWE (k = 0) behind FedAvg in the mean over the first three of four targets."""
     ours, theirs = place.cells("fedswe 0, fedavg")
-    targets = slowdown.targets_of(place.dataset)[:-1]
+    targets = targets_of(place.dataset)[:-1]
     if not math.isfinite(place.first_round("fedavg", targets[0])):
         return None
     terms = [
@@ -232,7 +232,7 @@ def lags_at_first(place: Place) -> Finding | None:
 
 def only_fedavg_all_never_arrives(place: Place) -> Finding | None:
     """At the last target: the others reach it."""
-    target, highest = slowdown.targets_of(place.dataset)[-1], peak(place.output)
+    target, highest = targets_of(place.dataset)[-1], peak(place.output)
     above = replace(highest, of=lambda run: highest.of(run) - target)
     margins = []
     for cell in place.cells("conference"):

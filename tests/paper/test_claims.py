@@ -14,7 +14,7 @@ from fedswe_paper.margin import ENOUGH, accuracy, arrival, peak, pooled, swing
 from fedswe_paper.measurements import CHANCE, Measurements
 from fedswe_paper.published import look_up
 from fedswe_paper.recipes import RECIPES
-from fedswe_paper.recipes.slowdown import first_round
+from fedswe_paper.recipes.accuracy import first_round
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import DATASETS, Selection
 from tests.paper.handmade import FULL, Story, as_printed, told, verdict_on, world
