@@ -1,9 +1,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
+SKIPPED := not exhaustive and not campaign and not fresh
 # The tests start hundreds of processes: without files of bytecode, each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pytest test-flower test-campaign test-wheel test-fresh browser-tools docs setup lint clean
+.PHONY: run test test-all pytest test-flower test-campaign test-wheel test-fresh browser-tools docs setup lint clean
 
 run: setup  ## compare every algorithm on the embedded digits (two minutes)
 	$(BIN)/fedswe compare examples/digits.toml --tune 0.1,1,3,10,30
@@ -11,8 +12,11 @@ run: setup  ## compare every algorithm on the embedded digits (two minutes)
 test: setup browser-tools  ## all checks; mypy has one thread, so the tests run beside it
 	@$(MAKE) --no-print-directory --jobs 2 lint pytest
 
+test-all:  ## also the long enumerations, and the commands of every page
+	@$(MAKE) --no-print-directory test SKIPPED='not campaign and not fresh'
+
 pytest: setup  ## tests with Flower wait much, so three workers keep two cores busy
-	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 25 -m 'not campaign and not fresh'
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 25 -m '$(SKIPPED)'
 
 test-flower: setup  ## of these, real Flower processes on loopback, killed and restarted (minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m flower tests/flower

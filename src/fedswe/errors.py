@@ -39,18 +39,6 @@ def warn(message: str, category: type[FedsweWarning] = FedsweWarning) -> None:
 _WARNED: set[str] = set()
 
 
-NO_DIRECTORY = "the current directory was removed: give the command again in another one"
-
-
-def directory_was_removed() -> bool:
-    """Whether the current directory was removed since the process, or the shell that started it, has been there."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
 def require(condition: object, message: str) -> None:
     """Raise ``FedsweError(message)`` unless ``condition`` holds."""
     if not condition:
@@ -58,7 +46,7 @@ def require(condition: object, message: str) -> None:
 
 
 def needed(module: str, extra: str) -> Any:
-    """Import a module that only an extra of the package installs: needed("plotly.graph_objects", "pages")."""
+    """Import a module that only an extra of the package installs: needed("matplotlib.figure", "plot")."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -1,10 +1,10 @@
-"""Failures that are the user's to mend, as one line: in their own classes, too little memory, no directory."""
+"""Failures that are the user's to mend, as one line: in their own classes, too little memory."""
 
 from __future__ import annotations
 
 import os
 
-from fedswe.errors import NO_DIRECTORY, FedsweError, directory_was_removed, first_line, located
+from fedswe.errors import FedsweError, first_line, located
 from fedswe.plugins import own_names
 
 TRACEBACK = "FEDSWE_TRACEBACK"  # environment variable: show the whole traceback of a failure too
@@ -20,8 +20,6 @@ def explained(error: Exception) -> FedsweError | None:
             f"not enough memory ({first_line(error)}): lower task.clients, local.batch_size or local.steps, "
             "choose a smaller model, or give fewer --jobs"
         )
-    if isinstance(error, FileNotFoundError) and directory_was_removed():
-        return FedsweError(NO_DIRECTORY)
     more = "" if os.environ.get(TRACEBACK) else f"; {TRACEBACK}=1 shows the whole traceback"
     if place := located(error):
         return FedsweError(f"{place}{more}")

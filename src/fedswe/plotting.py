@@ -5,7 +5,6 @@ The same figure always gives the same bytes.
 
 from __future__ import annotations
 
-import csv
 import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from fedswe.errors import require
+from fedswe.errors import needed, require
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _STYLE: Any = {
     "pdf.fonttype": 42,  # publishers refuse Type 3 fonts
 }  # fmt: skip
 _UNDATED: dict[str, dict[str, Any]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+_COLUMNS = ("panel", "label", "x_name", "x", "y_name", "mean", "low", "high", "seeds")
 _PANEL_HEIGHT = 2.3  # inches
 _SAID = 6  # curves of which a panel says that they diverged
 _FEW = 6  # a curve with fewer points has no late part
@@ -140,19 +141,16 @@ def check_format(path: Path) -> None:
 @contextmanager
 def styled() -> Iterator[None]:
     """Draw and write in the style of all figures."""
-    from matplotlib import rc_context
-
-    with rc_context(_STYLE), warnings.catch_warnings():
+    with needed("matplotlib", "plot").rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name in letters that the font does not have
         yield
 
 
 def render(draw: Draw, size: Size) -> Figure:
     """The figure, with its layout fixed so that it is the same in every format."""
-    from matplotlib.figure import Figure
-
+    made = needed("matplotlib.figure", "plot").Figure
     with styled():
-        figure = Figure(figsize=size, dpi=150, layout="constrained")
+        figure: Figure = made(figsize=size, dpi=150, layout="constrained")
         draw(figure)
         layout = figure.get_layout_engine()
         assert layout is not None
@@ -173,14 +171,6 @@ def write(figure: Figure, *paths: Path) -> None:
         with styled():
             figure.savefig(content, format=path.suffix.removeprefix("."), metadata=_UNDATED[path.suffix])
         write_whole(path, content.getvalue())
-
-
-def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 # charts ------------------------------------------------------------------------------------------------------
@@ -306,7 +296,7 @@ def chart(
                 text.set_parse_math(False)
 
     lines = 0.17 * -(-len(labels) // abreast) + (0.13 * (1 + len(note) * 0.055 // width) if note else 0.0)
-    return Chart(_numbers(panels), draw, (width, height * rows + lines))
+    return Chart(_csv(panels), draw, (width, height * rows + lines))
 
 
 def curves(
@@ -444,12 +434,18 @@ def late_range(panels: Sequence[Panel], start: float = 0.25) -> tuple[float, flo
     return low - margin, high + margin
 
 
-def _numbers(panels: Sequence[Panel]) -> str:
-    rows = []
+def numbers(panels: Sequence[Panel]) -> pd.DataFrame:
+    """What charts show, a row per panel, label and x."""
+    parts = []
     for panel in panels:
         for series in panel.series:
-            at = spread(series, panel.log)
-            for x, mean, low, high, seeds in zip(series.x, at.mean, at.low, at.high, at.seeds, strict=True):
-                shown = [f"{v:.6g}" if seeds else "" for v in (mean, low, high)]
-                rows.append([panel.title, series.label, panel.x, f"{x:g}", panel.y, *shown, seeds])
-    return csv_text(["panel", "label", "x_name", "x", "y_name", "mean", "low", "high", "seeds"], rows)
+            named = {"panel": panel.title, "label": series.label, "x_name": panel.x, "x": series.x, "y_name": panel.y}
+            parts.append(pd.DataFrame({**named, **spread(series, panel.log)._asdict()}))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=_COLUMNS)
+
+
+def _csv(panels: Sequence[Panel]) -> str:
+    table = numbers(panels)
+    texts = {name: table[name].map("{:.6g}".format).where(table["seeds"] > 0, "") for name in ("mean", "low", "high")}
+    texts["x"] = table["x"].map("{:g}".format)
+    return str(table.assign(**texts).to_csv(index=False, lineterminator="\n"))

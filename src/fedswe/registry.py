@@ -264,6 +264,6 @@ def instance(kind: str, text: str, where: str) -> Any:
     try:
         return cls(**table)
     except FedsweError as error:
-        raise FedsweError(f"{where}: {error}") from None
+        raise FedsweError(f"{where}: {text}: {error}") from None
     except Exception as error:  # a user's class may raise anything
         raise FedsweError(f"{where}: {text} cannot be built ({located(error) or first_line(error)})") from None

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from fedswe.core.local import Precision
 from fedswe.experiment.configuration import experiment
 from fedswe.experiment.experiment import Experiment
-from fedswe.grid.cell import Cell
+from fedswe.grid.store import Cell
 from fedswe_paper.profile import RATES, Profile, check_reading, settings
 from fedswe_paper.scale import SCALES, ScaleName
 

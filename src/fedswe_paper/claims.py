@@ -15,15 +15,41 @@ from jinja2 import Template
 
 from fedswe.results.files import write_whole
 from fedswe_paper.cell import Dynamics
-from fedswe_paper.exact import EXACT
-from fedswe_paper.margin import ENOUGH, STATUSES, Margin, accuracy, pooled, swing
+from fedswe_paper.exact import exact_findings
+from fedswe_paper.margin import ENOUGH, STATUSES, Finding, Margin, Status, combined, pooled
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.predicates import MODELS, PREDICATES, Place
 from fedswe_paper.publish import folder_of
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import remarks, seeds_named
 from fedswe_paper.selection import DATASETS, Selection
-from fedswe_paper.verdict import Finding, Verdict, combined
+from fedswe_paper.statistics import accuracy, swing
+
+
+@dataclass(frozen=True)
+class Verdict:
+    status: Status
+    findings: tuple[Finding, ...] = ()
+    missing: tuple[str, ...] = ()  # the places not measured yet
+    somewhere: bool = False  # one place is enough
+
+    @property
+    def count(self) -> str:
+        """In how many places it was found to hold."""
+        held, all_places = sum(f.status == "holds" for f in self.findings), len(self.findings) + len(self.missing)
+        if self.findings and all(margin.exact for f in self.findings for margin in f.margins):  # no run was needed
+            return "exact" if held == all_places else f"exact, {held} of {all_places}"
+        rest = f" measured ({all_places} in all)" if self.missing else ""
+        return f"{held} of {len(self.findings)} places{rest}"
+
+    @property
+    def deciding(self) -> tuple[str, Margin] | None:
+        """The place and its margin: of those that made the status the one with the least to spare, as in a place."""
+        made = [finding for finding in self.findings if finding.status == self.status] or self.findings
+        if not made:
+            return None
+        finding = (max if self.somewhere else min)(made, key=lambda one: one.deciding.excess)
+        return finding.place, finding.deciding
 
 
 @dataclass(frozen=True)
@@ -59,7 +85,7 @@ class Claim:
     def verdict(self, selection: Selection, measured: Measurements) -> Verdict:
         """It must hold in all places that have been measured, or in one of them."""
         if not self.says:
-            exact = tuple(EXACT[self.id]())
+            exact = exact_findings(self.id)
             return Verdict(combined([finding.status for finding in exact], len(exact)), exact)
 
         def look(runs: Measurements, dataset: str, dynamics: Dynamics) -> Finding | None:
@@ -164,7 +190,8 @@ def publish_claims(selection: Selection, judged: Judged, measured: Measurements,
     cells = (cell for claim in CLAIMS for name in claim.recipes for cell in RECIPES[name].lines(selection))
     page = Template(PAGE, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True).render(
         selection=selection, judged=judged, rows=summary_rows(judged), statuses=STATUSES, rule=RULE.rstrip(),
-        remarks=remarks(cells, measured), spreads=list(_pooled(selection, measured)), row=_row, notes=_notes,
+        remarks=remarks(cells, measured), spreads=list(_pooled(selection, measured)), shown=_shown, beside=_beside,
+        enough=ENOUGH,
     )  # fmt: skip
     write_whole(folder / "claims.md", page)
     return folder / "claims.md"
@@ -192,27 +219,6 @@ def _pooled(selection: Selection, measured: Measurements) -> Iterator[str]:
         if known:
             shown = (f"{name} {spread.std:.2f} ({spread.freedom} degrees of freedom)" for name, spread in known.items())
             yield f"{kind}: {', '.join(shown)}"
-
-
-def _row(finding: Finding) -> tuple[str, ...]:
-    margin = finding.deciding
-    mean, *numbers, rounds = _shown(margin)
-    unit = "" if margin.unit in ("points", "") or mean == "NaN" else f" {margin.unit}"
-    known = 0 < len(margin.seeds) < ENOUGH and not math.isnan(margin.error)
-    seeds = (", ".join(map(str, margin.seeds)) or "—") + (" (error from other runs)" if known else "")
-    of = f"{margin.what}; {len(finding.margins)} margins" if len(finding.margins) > 1 else margin.what
-    return finding.place or "—", finding.status, mean + unit, *numbers, seeds, rounds, of
-
-
-def _notes(verdict: Verdict) -> Iterator[str]:
-    for finding in verdict.findings:
-        if finding.note:
-            yield f"{finding.place}: {finding.note}".removeprefix(": ")
-    for finding in verdict.findings:
-        if finding.bounded:
-            yield f"{finding.place}, bounded gradients: {_beside(finding.bounded)}"
-    if verdict.missing:
-        yield f"not measured, or too short to tell: {'; '.join(verdict.missing)}"
 
 
 def _beside(finding: Finding) -> str:

@@ -15,8 +15,8 @@ from fedswe_paper.profile import DEVIATIONS, Profile
 from fedswe_paper.scale import SCALES, ScaleName
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
-    from fedswe.grid.cell import Cell
-    from fedswe.grid.executor import Executor
+    from fedswe.grid.runner import Executor
+    from fedswe.grid.store import Cell
     from fedswe_paper.cell import PaperCell
     from fedswe_paper.measurements import Measurements
     from fedswe_paper.publish import Recipe
@@ -77,7 +77,7 @@ def reproduce(
         "--bounded is for --profile released: the paper's text bounds every gradient anyway",
     )
     from fedswe.experiment.experiment import device_named
-    from fedswe.grid.runner import executor
+    from fedswe.grid.runner import Executor
     from fedswe_paper.recipes import RECIPES
     from fedswe_paper.results import CampaignStore
     from fedswe_paper.selection import Selection
@@ -92,7 +92,7 @@ def reproduce(
     whole = Selection(scale, profile, sets if asked.scale.stand_in else ())
     device_named(device)
     numbers = precision_named(precision, device)
-    workers = executor(on, jobs, device)
+    workers = Executor(on, jobs, device)
     names = [*RECIPES, *SUMMARIES] if everything else names or []
     recipes = [_recipe(name) for name in names if name not in SUMMARIES]
     found = [cell for recipe in recipes for cell in recipe.cells(asked)]

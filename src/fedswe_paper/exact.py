@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
@@ -12,17 +12,15 @@ import numpy as np
 
 from fedswe.algorithms.fedavg import FedAvg
 from fedswe.algorithms.fedswe import FedSWE
-from fedswe.core.footprint import footprint, operations
+from fedswe.core.algorithm import Algorithm
+from fedswe.core.footprint import Footprint, Operations, footprint, operations
 from fedswe.theory.assumption import FloatArray
-from fedswe.theory.counterexample import two_group_cycle
-from fedswe.theory.limits import ExpectedLimit, fedavg_active_limit, fedswe_limit, visit_step
-from fedswe.theory.moments import NoisyQuadratics, mean_errors
-from fedswe.theory.speedup import rounds_needed
+from fedswe.theory.limits import ExpectedLimit, fedavg_active_limit, fedswe_limit, fedswe_trace_limit, visit_step
+from fedswe.theory.moments import NoisyQuadratics, mean_errors, rounds_needed
 from fedswe_paper.illustrations import base_probabilities
-from fedswe_paper.margin import Margin, exact
+from fedswe_paper.margin import Finding, Margin, every, exact
 from fedswe_paper.recipes.speedup import CLIENTS, FIXED_CLIENTS, FIXED_STEPS, SIGMA, SPREAD, STEPS
 from fedswe_paper.theory_figures import figure_report
-from fedswe_paper.verdict import Finding, every
 
 _FAR = 10.0  # of the 100 between the two optima; the paper gives no number
 _NEARLY = 0.05  # counts as 0; the paper gives no number
@@ -33,6 +31,8 @@ _LINEAR = 90.0  # percent of a linear speed-up
 _TARGETS = (0.003, 0.0003, 0.00003)  # the smaller, the more rounds: the remark is for T large enough
 _LIGHT = 2.0  # models; the paper says light, and O(d)
 _LOCAL_STEP = 6.0  # operations per parameter: a dense layer's share in a gradient of one sample; the paper says light
+_MORE_MODELS = "models kept in addition to FedAvg's, negated"
+_MORE_OPERATIONS = "operations per parameter in addition to FedAvg's, negated"
 _OPTIMA = (100.0, -100.0)  # of Figure 5
 _EXAMPLE = (0.0, 100.0)  # those of Example 1
 
@@ -51,9 +51,8 @@ def far_from_optimum(p: FloatArray, distance: FloatArray) -> list[Finding]:
     return [_found([exact(what, share, 50.0, "%")])]
 
 
-def rho_falls_with_k(curves: Sequence[dict[str, Any]]) -> list[Finding]:
+def rho_falls_with_k(curves: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """Strictly, except for p = 1, where it is 0."""
-    found = []
     for curve in curves:
         rho = np.asarray(curve["rho"])
         ends = f"{abs(rho[0]):.3f} at k = 0, {abs(rho[-1]):.3f} at k = {len(rho) - 1}"
@@ -61,41 +60,39 @@ def rho_falls_with_k(curves: Sequence[dict[str, Any]]) -> list[Finding]:
             margin = exact("rho_k, negated, up to rounding", -float(np.abs(rho).max()), -1e-9)
         else:
             margin = exact("smallest fall of rho_k from one k to the next", float(-np.diff(rho).max()), 0.0)
-        found.append(_found([margin], _p(curve["p"]), ends))
-    return found
+        yield _found([margin], _p(curve["p"]), ends)
 
 
-def rho_falls_with_availability(curves: Sequence[dict[str, Any]]) -> list[Finding]:
+def rho_falls_with_availability(curves: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """For every k from 1, from each curve to the next that has a larger p throughout."""
-    found = []
     for rarer, oftener in permutations(curves, 2):
         between = any(_below(rarer, curve) and _below(curve, oftener) for curve in curves)
         if _below(rarer, oftener) and not between:
             gap = np.asarray(rarer["rho"])[1:] - np.asarray(oftener["rho"])[1:]
             margin = exact("smallest fall of rho_k over k from 1", float(gap.min()), 0.0)
-            found.append(_found([margin], f"{_p(oftener['p'])} after {_p(rarer['p'])}"))
-    return found
+            yield _found([margin], f"{_p(oftener['p'])} after {_p(rarer['p'])}")
+
+
+def at_most(limit: float, what: str, by_place: Mapping[str, float]) -> list[Finding]:
+    """No value above the limit."""
+    return [_found([exact(what, -value, -limit)], place) for place, value in by_place.items()]
 
 
 def rho_vanishes(curves: Sequence[dict[str, Any]]) -> list[Finding]:
     """The limit for k to infinity."""
-    return [
-        _found([exact("limit of rho_k for k to infinity, negated", -float(curve["limit"]), -_NEARLY)], _p(curve["p"]))
-        for curve in curves
-    ]
+    limits = {_p(curve["p"]): float(curve["limit"]) for curve in curves}
+    return at_most(_NEARLY, "limit of rho_k for k to infinity, negated", limits)
 
 
-def turns_mix_worse(one_round: Sequence[dict[str, Any]], turns: Sequence[dict[str, Any]]) -> list[Finding]:
+def turns_mix_worse(one_round: Sequence[dict[str, Any]], turns: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """Two groups in turns against all clients in every round, with the same p, over equally many rounds."""
     alone = {curve["p"]: np.asarray(curve["rho"]) for curve in one_round}
-    found = []
     for curve in turns:
         first, second = curve["p"]
         if first == second and first in alone:
             gap = np.asarray(curve["rho"]) - alone[first] ** _WINDOW
             what = f"smallest excess of rho_k of two groups in turns over that of all in every round, {_WINDOW} rounds"
-            found.append(_found([exact(what, float(gap.min()), 0.0)], f"p = {first:g}"))
-    return found
+            yield _found([exact(what, float(gap.min()), 0.0)], f"p = {first:g}")
 
 
 def _below(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -106,16 +103,13 @@ def _below(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def cycles(run: dict[str, Any]) -> list[Finding]:
     """The limit of the server's model, round by round: the clients' optima in turn."""
     limit = np.asarray(run["cycle"])
+    distance = float(np.abs(limit - np.asarray(_OPTIMA)).max())
     apart = 100 * float(np.ptp(run["clients"][:, -1])) / float(np.ptp(_OPTIMA))
     margins = [
-        exact("distance of x^t's two limits from the clients' optima, negated", -_distance(limit, _OPTIMA), -1e-6),
+        exact("distance of x^t's two limits from the clients' optima, negated", -distance, -1e-6),
         exact("distance of the clients in the last round drawn, of that between their optima", apart, 90.0, "%"),
     ]
     return [_found(margins, note=f"x^t alternates between {limit[0]:.4g} and {limit[1]:.4g}")]
-
-
-def _distance(limit: FloatArray, optima: Sequence[float]) -> float:
-    return float(np.abs(limit - np.asarray(optima)).max())
 
 
 def _shrinking(what: str, left: Sequence[float], rates: Sequence[float]) -> list[Margin]:
@@ -126,14 +120,14 @@ def _shrinking(what: str, left: Sequence[float], rates: Sequence[float]) -> list
     ]
 
 
-def unbiased(left: Mapping[str, Sequence[float]], rates: Sequence[float], fedavg: Mapping[str, float]) -> list[Finding]:
+def unbiased(
+    left: Mapping[str, Sequence[float]], rates: Sequence[float], fedavg: Mapping[str, float]
+) -> Iterator[Finding]:
     """By place, the largest distance of the expected server model from the optimum, by rate."""
-    found = []
     for place, distances in left.items():
         listed = ", ".join(f"{x:.3g} at rate {rate:g}" for rate, x in zip(rates, distances, strict=True))
         note = f"largest distance {listed}; FedAvg's is {fedavg[place]:.3g} at rate {rates[-1]:g}"
-        found.append(_found(_shrinking("the largest distance from the optimum", distances, rates), place, note))
-    return found
+        yield _found(_shrinking("the largest distance from the optimum", distances, rates), place, note)
 
 
 def vanishes(left: Sequence[float], rates: Sequence[float]) -> list[Finding]:
@@ -157,18 +151,6 @@ def linear(rounds: Mapping[float, float], what: str, sizes: tuple[int, int]) -> 
     return [_found([exact(title, shares[smallest], _LINEAR, "%")], what, listed)]
 
 
-def light(models: Mapping[str, float]) -> list[Finding]:
-    """Numbers kept in addition to FedAvg's, in models of d parameters."""
-    what = "models kept in addition to FedAvg's, negated"
-    return [_found([exact(what, -more, -_LIGHT)], place) for place, more in models.items()]
-
-
-def lightly_computed(more: Mapping[str, float]) -> list[Finding]:
-    """Operations per parameter in addition to FedAvg's."""
-    what = "operations per parameter in addition to FedAvg's, negated"
-    return [_found([exact(what, -each, -_LOCAL_STEP)], place) for place, each in more.items()]
-
-
 def _p(p: Any) -> str:
     return f"p = {p:g}" if np.ndim(p) == 0 else f"p = ({', '.join(f'{each:g}' for each in p)}) in turns"
 
@@ -178,13 +160,7 @@ def _values(figure: int) -> dict[str, Any]:
     return figure_report(figure).values
 
 
-def _bias_map() -> list[Finding]:
-    values = _values(2)
-    return far_from_optimum(values["p"], values["distance"])
-
-
-@cache
-def _bias_of_fedswe() -> tuple[Finding, ...]:
+def _bias_of_fedswe() -> Iterator[Finding]:
     """Example 1 with pairs of different p: constant, swapped every round, and the clients in turns."""
     pairs = list(permutations((0.1, 0.3, 0.5, 0.7, 0.9, 1.0), 2))
     constant = [[pair] for pair in pairs]
@@ -210,7 +186,7 @@ def _bias_of_fedswe() -> tuple[Finding, ...]:
         place: furthest([fedavg_active_limit(table, visit_step(_SMALL_RATES[-1], 1)) for table in tables])
         for place, (_, tables) in cases.items()
     }
-    return tuple(unbiased(left, _SMALL_RATES, fedavg))
+    return unbiased(left, _SMALL_RATES, fedavg)
 
 
 def _mixing() -> list[list[dict[str, Any]]]:
@@ -219,68 +195,56 @@ def _mixing() -> list[list[dict[str, Any]]]:
     return [values["one_round"], values["two_groups"]]
 
 
-def _without_interpolation() -> dict[str, Any]:
-    runs: list[dict[str, Any]] = _values(5)["runs"]
-    return next(run for run in runs if run["k"] == 0)
-
-
 def _interpolated() -> list[Finding]:
-    cycle = [two_group_cycle(_OPTIMA[:1], _OPTIMA[1:], visit_step(rate, 1), k=1) for rate in _RATES]
-    return vanishes([float(each.after_first) for each in cycle], _RATES)
+    cycles = [fedswe_trace_limit(np.eye(2), visit_step(rate, 1), k=1).server @ _OPTIMA for rate in _RATES]
+    return vanishes([float(cycle[0]) for cycle in cycles], _RATES)
 
 
-def _speedup(clients: tuple[int, int], steps: tuple[int, int]) -> dict[float, float]:
+def _speedups() -> list[Finding]:
     """Everybody available, k = m: rounds of the first size over those of the second, by target."""
 
     def needed(target: float, m: int, s: int) -> float:
         return rounds_needed(target, clients=m, steps=s, p=1.0, k=m, sigma=SIGMA, spread=SPREAD)
 
-    (m, n), (s, r) = clients, steps
-    return {target: needed(target, m, s) / needed(target, n, r) for target in _TARGETS}
-
-
-@cache
-def _speedups() -> tuple[Finding, ...]:
     clients, steps = (CLIENTS[0], CLIENTS[-1]), (STEPS[0], STEPS[-1])
-    by_clients = _speedup(clients, (FIXED_STEPS, FIXED_STEPS))
-    by_steps = _speedup((FIXED_CLIENTS, FIXED_CLIENTS), steps)
-    return *linear(by_clients, "clients", clients), *linear(by_steps, "local steps", steps)
+    saved = {t: needed(t, clients[0], FIXED_STEPS) / needed(t, clients[1], FIXED_STEPS) for t in _TARGETS}
+    by_steps = {t: needed(t, FIXED_CLIENTS, steps[0]) / needed(t, FIXED_CLIENTS, steps[1]) for t in _TARGETS}
+    return [*linear(saved, "clients", clients), *linear(by_steps, "local steps", steps)]
 
 
 def _agreement() -> list[Finding]:
     """Everybody available, k = m: the consensus error, for the fewest and the most clients and steps."""
-    found = []
+    errors = {}
     for m, s in ((CLIENTS[0], FIXED_STEPS), (CLIENTS[-1], FIXED_STEPS), (FIXED_CLIENTS, STEPS[-1])):
         problem = NoisyQuadratics(m, 1.0, m, 0.01, 1.0, s, sigma=SIGMA, spread=SPREAD, start=0.0)
-        error = mean_errors(problem, 1000).consensus
-        found += [_found([exact("consensus error, negated, up to rounding", -error, -1e-9)], f"m = {m}, s = {s}")]
-    return found
+        errors[f"m = {m}, s = {s}"] = mean_errors(problem, 1000).consensus
+    return at_most(1e-9, "consensus error, negated, up to rounding", errors)
 
 
-def _memory() -> dict[str, float]:
+def additional(counted: Callable[[Algorithm, int], Footprint | Operations]) -> dict[str, float]:
+    """What FedSWE has more of than FedAvg, per parameter."""
     d = 10**6
-    ours, plain = footprint(FedSWE(k=100.0), d), footprint(FedAvg(), d)
+    ours, plain = counted(FedSWE(k=100.0), d), counted(FedAvg(), d)
     return {"server": (ours.server - plain.server) / d, "each client": (ours.client - plain.client) / d}
 
 
-def _computation() -> dict[str, float]:
-    d = 10**6
-    ours, plain = operations(FedSWE(k=100.0), d), operations(FedAvg(), d)
-    return {"server": (ours.server - plain.server) / d, "each client": (ours.client - plain.client) / d}
-
-
-EXACT: dict[str, Callable[[], Sequence[Finding]]] = {  # by the id of the claim
-    "bias-of-fedavg": _bias_map,
+EXACT: dict[str, Callable[[], Iterable[Finding]]] = {  # by the id of the claim
+    "bias-of-fedavg": lambda: far_from_optimum(_values(2)["p"], _values(2)["distance"]),
     "fedswe-is-unbiased": _bias_of_fedswe,
     "rho-falls-with-k": lambda: [f for part in _mixing() for f in rho_falls_with_k(part)],
     "rho-falls-with-availability": lambda: [f for part in _mixing() for f in rho_falls_with_availability(part)],
     "rho-vanishes-for-large-k": lambda: [f for part in _mixing() for f in rho_vanishes(part)],
     "turns-mix-worse": lambda: turns_mix_worse(*_mixing()),
-    "k0-cycles-between-optima": lambda: cycles(_without_interpolation()),
+    "k0-cycles-between-optima": lambda: cycles(next(run for run in _values(5)["runs"] if run["k"] == 0)),
     "k1-recovers-the-optimum": _interpolated,
     "linear-speedup": _speedups,
     "linear-speedup-of-consensus": _agreement,
-    "light-memory": lambda: light(_memory()),
-    "light-computation": lambda: lightly_computed(_computation()),
+    "light-memory": lambda: at_most(_LIGHT, _MORE_MODELS, additional(footprint)),
+    "light-computation": lambda: at_most(_LOCAL_STEP, _MORE_OPERATIONS, additional(operations)),
     "most-clients-are-rare": lambda: mostly_rare(base_probabilities()),
 }
+
+
+@cache
+def exact_findings(claim: str) -> tuple[Finding, ...]:
+    return tuple(EXACT[claim]())

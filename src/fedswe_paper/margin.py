@@ -8,7 +8,7 @@ margin have the same length, up to 1 %.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -17,9 +17,9 @@ import numpy as np
 
 from fedswe.results.table import quantile
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.measurements import Measurements, common_length, first_round_of, one_phase, regular
+from fedswe_paper.measurements import Measurements, common_length
 from fedswe_paper.results import FinishedRun
-from fedswe_paper.scale import SCALES
+from fedswe_paper.statistics import Statistic
 
 ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is that of its rows, or of others
 
@@ -76,74 +76,6 @@ def exact(what: str, value: float, threshold: float, unit: Unit = "") -> Margin:
     return Margin(what, value, 0.0, 0, (), threshold, unit)
 
 
-# Numbers of single runs, each at one model: the profile's, or one for all -------------------------------------
-@dataclass(frozen=True)
-class Statistic:
-    """A number of a run that did not diverge; infinite: never reached in its rounds."""
-
-    of: Callable[[FinishedRun], float]
-    output: str | None = None  # the model it is of; None: the one that the profile judges the method by
-    whole: bool = True  # runs up to 1 % shorter than the longest of their line are left out
-    resolution: float = 0.0  # the step in which the number is measured
-    one_phase: bool = False  # read in one phase of the period, where groups take turns
-
-    def __call__(self, run: FinishedRun) -> float:
-        """NaN where the run diverged, whatever it reached before: no verdict rests on it."""
-        return math.nan if run.diverged else self.of(run)
-
-
-def accuracy(output: str | None = None, part: str = "test") -> Statistic:
-    """Mean of the last rounds, percent."""
-    return Statistic(lambda run: run.score(f"{part}_accuracy", output), output, whole=False)
-
-
-def swing(output: str | None = None) -> Statistic:
-    """Standard deviation of the test accuracy, points: over the last rounds.
-
-    In turns of groups about a straight line through the second half of the run, for a curve that still rises does not
-    fluctuate by that, and in one phase of the period: over all phases it would measure the alternation of the groups,
-    which the paper's figures, sampled once a period, do not show. NaN where too few values leave no residual.
-    """
-
-    def of(run: FinishedRun) -> float:
-        column = column_of(run, output)
-        if not run.cell.periodic:
-            return 100 * float(np.std(tail(run, column)))
-        values = np.array(second_half(run, column))
-        if len(values) < 3:
-            return math.nan
-        at = np.arange(len(values))
-        return 100 * float(np.std(values - np.polyval(np.polyfit(at, values, 1), at)))
-
-    return Statistic(of, output)
-
-
-def peak(output: str | None = None) -> Statistic:
-    """The highest test accuracy of the regular evaluations, percent; in turns of groups in one phase of the period."""
-    highest = Statistic(lambda run: 100 * max(row[column_of(run, output)] for row in regular(run)), output)
-    return replace(highest, one_phase=True)
-
-
-def arrival(cell: PaperCell, target: float, output: str | None = None) -> Statistic:
-    """The first round of the curve with a test accuracy of this fraction."""
-    step = SCALES[cell.scale].period if cell.periodic else cell.experiment().evaluate.every
-    return Statistic(lambda run: first_round_of(run, target, output), output, resolution=step, one_phase=True)
-
-
-def column_of(run: FinishedRun, output: str | None) -> str:
-    return f"{output or run.cell.judged_by}_test_accuracy"
-
-
-def second_half(run: FinishedRun, column: str) -> list[float]:
-    return [row[column] for row in one_phase(run) if row["round"] > run.history.last["round"] / 2]
-
-
-def tail(run: FinishedRun, column: str) -> list[float]:
-    first = run.history.last["round"] - run.cell.experiment().evaluate.tail
-    return [row[column] for row in run.history.rows if row["round"] > first]
-
-
-# Of several runs ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spread:
     """The standard deviation over seeds: of a row with enough of them, or pooled over such rows."""
@@ -254,17 +186,10 @@ def margin(
     seeds = sorted(set.intersection(*(set(of.values) for of in rows)))
     if not seeds:
         return None
-    sums: list[float] = []
-    beyond: set[Beyond] = set()
-    for seed in seeds:
-        total = 0.0
-        for weight, of in zip(weights, rows, strict=True):
-            value = of.values[seed]
-            if math.isinf(value):
-                beyond.add("at least" if weight > 0 else "at most")
-                value = of.longest
-            total += weight * value
-        sums.append(total)
+    weighed = list(zip(weights, rows, strict=True))
+    never = {weight > 0 for weight, of in weighed for seed in seeds if math.isinf(of.values[seed])}
+    beyond: Beyond = "unknown" if len(never) > 1 else "at least" if True in never else "at most" if never else ""
+    sums = [sum(w * (of.longest if math.isinf(x := of.values[seed]) else x) for w, of in weighed) for seed in seeds]
     size = math.sqrt(sum(weight**2 for weight in weights))
     grain = max(of.statistic.resolution for of in rows) * size / math.sqrt(12)  # of a number rounded to this resolution
     if len(seeds) >= ENOUGH:
@@ -282,7 +207,7 @@ def margin(
         tuple(seeds),
         threshold,
         unit,
-        "" if not beyond else beyond.pop() if len(beyond) == 1 else "unknown",
+        beyond,
         max(of.longest for of in rows),
         max(of.of_paper for of in rows),
         phase,
@@ -297,3 +222,54 @@ def alike(rows: Sequence[Numbers]) -> list[Numbers]:
         return list(rows)
     rounds = common_length(lengths, [of.seeds_at for of in rows])
     return [of.at(rounds) for of in rows]
+
+
+# What one place says of a claim ----------------------------------------------------------------------------------
+def combined(statuses: Sequence[Status], needed: int) -> Status:
+    """Of what holds if at least so many of its parts hold."""
+    if statuses.count("holds") >= needed:
+        return "holds"
+    if statuses.count("does not hold") > len(statuses) - needed:
+        return "does not hold"
+    return "diverged, undecided" if "diverged, undecided" in statuses else "undecided"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one place says."""
+
+    status: Status
+    margins: tuple[Margin, ...]
+    note: str = ""  # other numbers of the place
+    place: str = ""
+    one_is_enough: bool = False  # of the margins
+    bounded: Finding | None = None  # of runs with bounded gradients, where these diverged: no part of the verdict
+
+    @property
+    def deciding(self) -> Margin:
+        """Of the margins that made the status the one with the least to spare; where one is enough, with the most."""
+        made = [margin for margin in self.margins if margin.status == self.status] or self.margins
+        return (max if self.one_is_enough else min)(made, key=lambda margin: margin.excess)
+
+
+def at_least(needed: int, margins: Sequence[Margin | None], *notes: str) -> Finding | None:
+    """So many of the margins must hold; None until all of them have been measured, unless one of them diverged."""
+    known = tuple(margin for margin in margins if margin is not None)
+    statuses: list[Status] = [margin.status for margin in known]
+    missing = len(margins) - len(known)
+    if not known or (missing and "diverged, undecided" not in statuses):
+        return None
+    status = combined(statuses + ["undecided"] * missing, needed)
+    return Finding(status, known, "; ".join(filter(None, notes)), one_is_enough=needed < len(margins))
+
+
+def every(margins: Sequence[Margin | None], *notes: str) -> Finding | None:
+    return at_least(len(margins), margins, *notes)
+
+
+def both(one: Finding | None, other: Finding | None) -> Finding | None:
+    if one is None or other is None:
+        there = one or other
+        return there if there and there.status == "diverged, undecided" else None
+    notes = "; ".join(filter(None, [one.note, other.note]))
+    return Finding(combined([one.status, other.status], 2), one.margins + other.margins, notes)

@@ -20,8 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fedswe.experiment.experiment import Experiment
-from fedswe.grid.cell import Cell
-from fedswe.grid.store import ResultStore, damaged, description, read_result, refuse_other_settings
+from fedswe.grid.store import Cell, ResultStore, damaged, description, read_result, refuse_other_settings
 from fedswe.results.history import History, Row
 from fedswe.results.locks import Claim
 from fedswe.results.table import append, select

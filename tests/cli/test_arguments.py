@@ -2,7 +2,8 @@
 
 import pytest
 
-from fedswe.cli.arguments import directory, numbers, precision_named, split, whole_numbers
+from fedswe.cli.arguments import numbers, precision_named, whole_numbers
+from fedswe.cli.run import directory, split
 from fedswe.errors import FedsweError
 
 

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from fedswe.errors import NO_DIRECTORY
-from fedswe.failures import explained
 from tests.cli.command import fedswe, process
 
 SECONDS = 60  # a command that has not ended by then hangs
@@ -50,10 +48,6 @@ class Plain:
 
 class NotFrozen(FedAvg):
     k: float = 1.0
-
-@dataclass(frozen=True)
-class Holds(FedAvg):
-    content: object = None
 
 @dataclass(frozen=True)
 class Shrinks(Always):
@@ -272,20 +266,3 @@ def test_a_full_disk(size, tmp_path):
         assert not left
     for name in left & {"trajectory.csv", "history.csv"}:
         assert (out / name).read_text()[-1:] in ("\n", "")
-
-
-def test_a_directory_that_was_removed_is_named(tmp_path, monkeypatch):
-    """A shell may stand in a directory that is gone, and a directory may go while a command runs."""
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    words = [sys.executable, "-m", "fedswe", "run", *QUICK, "--out", str(tmp_path / "a")]
-    command = ["bash", "-c", 'rmdir "$1"; shift; exec "$@"', "bash", str(gone), *words]
-    done = subprocess.run(command, cwd=gone, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == f"error: {NO_DIRECTORY}"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    missing = FileNotFoundError(2, "No such file or directory")
-    assert str(explained(missing)) != NO_DIRECTORY
-    gone.rmdir()
-    assert str(explained(missing)) == NO_DIRECTORY

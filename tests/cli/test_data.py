@@ -3,9 +3,7 @@
 import json
 import os
 import subprocess
-import threading
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -136,33 +134,6 @@ def test_a_run_never_downloads(data, fedswe):
     assert (code, err.count("\n")) == (2, 1)
     assert "run `fedswe data fetch cinic10`" in err
     assert not data.exists()
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        """Not among the output of the tests."""
-
-
-def test_fetch_the_real_files_from_a_mirror(tmp_path, monkeypatch, fedswe):
-    dataset = DATASETS["fashion_mnist"]
-    folder = dataset.folder().absolute()
-    if dataset.found(folder) is not dataset.forms[0]:
-        pytest.skip("no fashion_mnist in $FEDSWE_DATA")
-    monkeypatch.setenv("FEDSWE_DATA", str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as http:
-        thread = threading.Thread(target=http.serve_forever)
-        thread.start()
-        try:
-            code, out, err = fedswe(
-                "data", "fetch", "fashion_mnist", "--mirror", f"http://127.0.0.1:{http.server_port}"
-            )
-        finally:
-            http.shutdown()
-            thread.join()
-    assert code == 0, err
-    assert "official checksums" in out
-    assert sorted(os.listdir(tmp_path / "fashion_mnist")) == sorted(file.name for file in dataset.forms[0].files)
-    assert fedswe("data", "verify", "fashion_mnist")[0] == 0
 
 
 def test_softmax_learns_the_real_fashion_mnist(tmp_path, fedswe):

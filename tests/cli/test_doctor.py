@@ -63,7 +63,7 @@ def test_data_and_traces(checks, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path))
     trace_files()["fedscale"].write_text("")
     _, found = checks()
-    assert found["data svhn"]["fix"] == "fedswe data fetch svhn"
+    assert found["data svhn"]["fix"] == "not there: fedswe data fetch svhn"
     assert {name for name, check in found.items() if "trace" in name and not check["fix"]} == {"trace fedscale"}
 
 

@@ -27,7 +27,7 @@ EXAMPLES = [
 def test_examples(code, example, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     if example == "fedswe doctor":  # on a machine where something is broken
-        monkeypatch.setattr(doctor, "_checks", lambda: [("broken", "disk", "full", "make room")])
+        monkeypatch.setattr(doctor, "_checks", lambda: [doctor._check("disk", "full", "make room", needed=True)])
     assert fedswe(monkeypatch, capsys, *shlex.split(example)[1:])[0] == code
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from fedswe.gym.store import FILE
+from fedswe.gym.measurements import FILE
 from fedswe.results.table import append, select
 from tests.cli.command import fedswe, process
 

@@ -40,6 +40,6 @@ def test_mistakes_are_one_line_and_write_nothing(words, tmp_path, monkeypatch, c
 
 
 def test_help_imports_neither_torch_nor_matplotlib():
-    code = "import sys, fedswe.cli.plot; print([m for m in ('torch', 'matplotlib') if m in sys.modules])"
+    code = "import sys, fedswe.cli.look; print([m for m in ('torch', 'matplotlib') if m in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout == "[]\n"

@@ -8,10 +8,9 @@ from tests.figures.runs import write_run
 
 def test_the_page_is_written_into_the_directory(tmp_path, monkeypatch, capsys):
     run = write_run(tmp_path / "a")
-    code, out, _ = fedswe(monkeypatch, capsys, "report", run, "--pdf")
-    assert (code, out) == (0, f"report    {run}/report.html\nreport    {run}/report.pdf\n")
+    code, out, _ = fedswe(monkeypatch, capsys, "report", run)
+    assert (code, out) == (0, f"report    {run}/report.html\n")
     assert (run / "report.html").read_text().startswith("<!DOCTYPE html>")
-    assert (run / "report.pdf").read_bytes().startswith(b"%PDF-")
 
 
 def test_several_directories_give_a_page_here(tmp_path, monkeypatch, capsys):

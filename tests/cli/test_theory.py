@@ -13,7 +13,7 @@ def test_a_read_only_file_system_gets_one_line(tmp_path, monkeypatch, capsys):
     def refuse(*_, **__):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     monkeypatch.setattr(Path, "unlink", refuse)  # such a file system refuses this even if there is no file
     words = ["theory", "mixing", "task.clients=4", "task.alpha=1", "--horizon", "40"]
     code, _, err = fedswe(monkeypatch, capsys, *words, "--plot", tmp_path / "a.png")

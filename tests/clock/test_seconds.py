@@ -20,9 +20,8 @@ from fedswe.experiment.configuration import dump, load, load_text
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.experiment.runner import Runner, StopRun, advance
 from fedswe.figures import plot
-from fedswe.grid.cell import Cell
-from fedswe.grid.runner import executor, run_cells
-from fedswe.grid.store import ResultStore
+from fedswe.grid.runner import Executor, run_cells
+from fedswe.grid.store import Cell, ResultStore
 from fedswe.results.history import History
 from fedswe.tasks import Quadratic
 from tests.cli.command import fedswe as command
@@ -230,7 +229,7 @@ def test_rounds_are_not_those_of_the_record():
 def test_a_grid_stores_runs_that_ended_early():
     value = load_text(dump(experiment(clock=replace(SLOW, limit=500), rounds=500)), "as files have it")
     cell, store = Cell("early", value), ResultStore(Path("grid"))
-    with executor("local", 1, "cpu") as workers:
+    with Executor(jobs=1) as workers:
         run_cells([cell], store, workers)
     assert store.finished(cell)
     assert store.history(cell).last["round"] < 500

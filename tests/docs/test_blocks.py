@@ -8,13 +8,17 @@ from tests.docs.blocks import PAGES, REASONS, ROOT, RUN, SHOWN, blocks
 from tests.docs.prepared import PREPARED
 from tests.docs.reader import Reader
 
-FLOWER = {"docs/flower.md", "docs/machines.md"}  # start real Flower processes
 WITH_BLOCKS = [page for page in PAGES if any(block.language in RUN for block in blocks(page))]
+FLOWER = {"docs/flower.md", "docs/machines.md"}  # start real Flower processes
+ALWAYS = {"README.md", "docs/tutorial.md"}
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.flower] if page in FLOWER else []) for page in WITH_BLOCKS]
-)
+def _marked(page):
+    marks = [] if page in ALWAYS else [pytest.mark.flower if page in FLOWER else pytest.mark.exhaustive]
+    return pytest.param(page, marks=marks)
+
+
+@pytest.mark.parametrize("page", [_marked(page) for page in WITH_BLOCKS])
 def test_a_reader_gets_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

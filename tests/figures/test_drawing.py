@@ -11,7 +11,7 @@ import fedswe
 from fedswe.comparison.table import Comparison
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.figures import plot
-from fedswe.figures.measured import measured_runs
+from fedswe.figures.runs import measured_runs
 from tests.figures.runs import write_run
 
 

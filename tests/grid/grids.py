@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedswe.experiment.configuration import load
-from fedswe.grid.cell import Cell
-from fedswe.grid.store import RunStore
+from fedswe.grid.store import Cell, RunStore
 from tests.cli.command import wait_for
 
 ALGORITHMS = ("fedswe", "fedavg", "mifa", "scaffold")

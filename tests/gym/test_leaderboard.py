@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fedswe.gym.gym import Gym
+from fedswe.gym.gym import Gym, whole_gym
+from fedswe.gym.measurements import FILE, GymStore
 from fedswe.gym.page import markdown
 from fedswe.gym.settings import SCALES
 from fedswe.gym.standings import labels, results
-from fedswe.gym.store import FILE, GymStore
-from fedswe.gym.whole import whole_gym
 from fedswe.results.table import select
 
 KEY = ["setting", "rule", "rate", "seed"]

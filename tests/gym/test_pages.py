@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-from fedswe.gym.advice import RECOMMENDED
-from fedswe.gym.gym import Gym
+from fedswe.gym.advice import stored
+from fedswe.gym.gym import Gym, whole_gym
 from fedswe.gym.settings import SCALES
 from fedswe.gym.standings import results
-from fedswe.gym.whole import whole_gym
 
 ROOT = Path(__file__).parents[2]
+RECOMMENDED = stored()["recommended"]
 GUIDE = (ROOT / "docs" / "which-rule.md").read_text()
 LEADERBOARD = (ROOT / "experiments" / "gym" / "LEADERBOARD-full.md").read_text()
 

@@ -87,13 +87,13 @@ def test_rounds_to_a_target():
         0.1: [row(curve=(0.1, 0.5, 0.6), rounds=(0, 10, 20)), row(seed=4, curve=(0.1, 0.2, 0.6), rounds=(0, 10, 20))]
     }
     found = entry(Rule("fedavg"), trials, "server")
-    assert found.rounds_to(0.5) == 15
-    assert found.rounds_to(0.7) == math.inf
-    assert math.isnan(found.seconds_to(0.5))
+    assert found.reached(0.5, "rounds") == 15
+    assert found.reached(0.7, "rounds") == math.inf
+    assert math.isnan(found.reached(0.5, "seconds"))
 
 
 def test_seconds_to_a_target():
     trials = {0.1: [row(curve=(0.1, 0.5), rounds=(0, 10), seconds=(0.0, 70.0))]}
     found = entry(Rule("fedavg"), trials, "server")
-    assert found.seconds_to(0.5) == 70
-    assert found.seconds_to(0.7) == math.inf
+    assert found.reached(0.5, "seconds") == 70
+    assert found.reached(0.7, "seconds") == math.inf

@@ -1,14 +1,67 @@
-"""The measurements that come with the package are those of the tables."""
+"""The measurements that come with the package are those of the tables.
 
+To write them again after the gym has measured: `python -m tests.gym.test_summary`.
+"""
+
+import json
 from pathlib import Path
 
 import pytest
 
-from fedswe.gym.advice import RECOMMENDED, stored
-from fedswe.gym.rules import RULES
-from fedswe.gym.summary import measured, summary
+import fedswe.gym
+from fedswe.analysis.description import Described, describe
+from fedswe.analysis.report import plain
+from fedswe.availability.statistics import Record, Runs
+from fedswe.experiment.experiment import populate
+from fedswe.gym.advice import FEATURES, distance, features, stored
+from fedswe.gym.gym import Gym
+from fedswe.gym.page import entry_json
+from fedswe.gym.rules import RULES, rules_named
+from fedswe.gym.settings import SCALES, Setting, missing_traces, settings_of
+from fedswe.gym.standings import results
 
 GYM = Path(__file__).parents[2] / "experiments" / "gym"
+KEPT = ("rule", "output", "rate", "test", "regret", "regret_half_width")
+ROUNDS = 1000  # as many as a log of a week has: in fewer, clients that come rarely look like some that never come
+
+# The smallest worst-case regret of the full gym, see docs/which-rule.md.
+RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
+
+
+def features_of(setting):
+    """Of the clients of the first seed of a setting."""
+    experiment = setting.experiment({"algorithm": {"name": "fedavg"}}, 1.0, setting.scale.seeds[0], ("server",))
+    problem, schedule = populate(experiment)
+    record = Record(Runs.drawn(schedule.sample, problem.m, ROUNDS), None, None)
+    return features(describe(Described(setting.name, record)).values)
+
+
+def measured(tasks=()):
+    """The settings of the small scale whose traces are here."""
+    settings = settings_of(SCALES["small"], tasks)
+    gone = missing_traces(settings)
+    return results(Gym(SCALES["small"], [s for s in settings if s not in gone], rules_named(RULES["small"]), GYM))
+
+
+def summary(found):
+    """The recommended and the best rule of every setting in which all rules have had all their trials.
+
+    Without those in simulated time: what is compared with them is described in rounds of one length.
+    """
+    settings = []
+    for result in found:
+        if result.incomplete or result.setting.timed or RECOMMENDED not in result.chosen:
+            continue
+        rules = dict.fromkeys((RECOMMENDED, result.best.rule.label))
+        entries = (entry_json(result, result.chosen[rule]) for rule in rules)
+        settings.append({
+            "task": result.setting.task,
+            "availability": result.setting.availability,
+            "features": {name: round(value, 4) for name, value in features_of(result.setting).items()},
+            "best": result.best.rule.label,
+            "rules": [{name: entry[name] for name in KEPT} for entry in entries],
+        })  # fmt: skip
+    return plain({"recommended": RECOMMENDED, "settings": settings})
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +71,7 @@ def _no_traces(monkeypatch, tmp_path):
 
 def test_the_stored_summary_is_that_of_the_tables():
     """On the digits, whose data are here, without recorded devices, whose traces are not."""
-    here = {(s["task"], s["availability"]): s for s in summary(measured(GYM, ("digits",)))["settings"]}
+    here = {(s["task"], s["availability"]): s for s in summary(measured(("digits",)))["settings"]}
     known = {(s["task"], s["availability"]): s for s in stored()["settings"]}
     assert len(here) == 9
     assert here.items() <= known.items()
@@ -31,6 +84,18 @@ def test_the_recommended_rule_is_one_of_both_scales():
 
 
 def test_a_setting_without_all_trials_is_left_out():
-    found = measured(GYM, ("digits",))
+    found = measured(("digits",))
     assert len(summary(found)["settings"]) == len([r for r in found if not r.incomplete and not r.setting.timed])
     assert pytest.approx(0) == min(e["regret"] for s in summary(found)["settings"] for e in s["rules"])
+
+
+def test_features_of_a_setting_are_those_of_its_description():
+    found = features_of(Setting(SCALES["ci"], "digits", "turns"))
+    assert found.keys() == FEATURES.keys()
+    assert distance(found, found) == 0
+    assert found["autocorrelation after one round"] != 0
+
+
+if __name__ == "__main__":
+    text = json.dumps(summary(measured()), indent=1)
+    Path(fedswe.gym.__file__).with_name("summary.json").write_text(text + "\n")

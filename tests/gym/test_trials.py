@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from fedswe.gym.gym import at_edge, best_rate, next_rates
 from fedswe.gym.settings import SCALES
-from fedswe.gym.trials import at_edge, best_rate, next_rates
 from tests.gym.rows import row
 
 SCALE = replace(SCALES["ci"], rates=(0.1, 0.2, 0.4), least_trials=4, most_trials=6)

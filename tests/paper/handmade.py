@@ -5,14 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from fedswe.results.history import History
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.claims import CLAIMS
+from fedswe_paper.claims import CLAIMS, Verdict
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up, published
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import Selection
-from fedswe_paper.verdict import Verdict
 
 FULL = Selection("full", "released")
 SEEDS = {3: -0.4, 4: 0.5, 6: 0.1}  # points a seed adds to every method alike

@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedswe.grid.local import InProcess
-from fedswe.grid.runner import run_cells
+from fedswe.grid.runner import Executor, run_cells
 from fedswe_paper.cell import BOUNDED
-from fedswe_paper.margin import arrival
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.fair import tried, tuned
 from fedswe_paper.results import CampaignStore
 from fedswe_paper.selection import Selection
+from fedswe_paper.statistics import arrival
 from tests.paper.handmade import FULL, Story, as_printed, told, world
 from tests.paper.test_store import kept, put
 
@@ -97,7 +96,7 @@ def test_runs_with_bounded_gradients_are_shown_and_never_judged(tmp_path):
     ci = Selection("ci", "released")
     cell = ci.cell("digits", "periodic-static", ("fedswe", 100.0))
     put(store, cell, Story(55.0))
-    run_cells([replace(cell, seed=3).grid_cell(bounded=True)], store, InProcess())
+    run_cells([replace(cell, seed=3).grid_cell(bounded=True)], store, Executor(jobs=1))
     guarded = tmp_path / "cells" / "ci-released-guarded"
     assert "clip = 10.0" in (guarded / "digits-periodic-static-fedswe-k100-seed3.toml").read_text()
     plain = tmp_path / "cells" / "ci-released" / "digits-periodic-static-fedswe-k100-seed3.csv"

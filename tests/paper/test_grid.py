@@ -10,8 +10,8 @@ from itertools import count
 
 import pytest
 
-from fedswe.grid.local import InProcess
-from fedswe.grid.runner import run_cells
+from fedswe.grid import stack
+from fedswe.grid.runner import Executor, run_cells
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.results import CampaignStore, load_runs
 from fedswe_paper.selection import Selection
@@ -47,7 +47,7 @@ FEW = cells_of(dynamics=("sine",), algorithms=("fedswe",), rounds=6)
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     store = CampaignStore(tmp_path_factory.mktemp("few"))
-    run_cells(FEW, store, InProcess())
+    run_cells(FEW, store, Executor(jobs=1))
     return numbers(store)
 
 
@@ -74,14 +74,14 @@ def test_killed_at_every_file_operation(tmp_path, undisturbed):
 
         def grid(store=store, moment=moment):
             die_at(moment)
-            run_cells(FEW, store, InProcess())
+            run_cells(FEW, store, Executor(jobs=1))
 
         if not in_a_process(grid):
             break
         before = finished(store)
         ended = [cell for cell in FEW if (store.work(cell) / "model.safetensors").exists()]
         done = [0]
-        run_cells(FEW, store, InProcess(), lambda rounds, _, done=done: done.__setitem__(0, rounds))
+        run_cells(FEW, store, Executor(jobs=1), lambda rounds, _, done=done: done.__setitem__(0, rounds))
         kept.add((len(before), len(ended)))
         assert done[0] <= 6 * len([c for c in FEW if c.name.split("/")[1] not in before and c not in ended])
         assert numbers(store) == undisturbed
@@ -95,13 +95,15 @@ def test_a_stack_resumed_from_its_checkpoints_ends_with_the_same_bits(tmp_path, 
     store = CampaignStore(tmp_path)
 
     def grid():
-        every_round = InProcess(checkpoint_seconds=0.0)
-        run_cells(FEW, store, every_round, lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None)
+        stack.CHECKPOINT_SECONDS = 0.0  # in this forked process
+        run_cells(
+            FEW, store, Executor(jobs=1), lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None
+        )
 
     assert in_a_process(grid)
     assert finished(store) == {}
     seen = []
-    run_cells(FEW, store, InProcess(), lambda done, total: seen.append((done, total)))
+    run_cells(FEW, store, Executor(jobs=1), lambda done, total: seen.append((done, total)))
     assert seen[-1] == (12 - 6, 12 - 6)  # two cells of six rounds, of which three each had been saved
     assert numbers(store) == undisturbed
 
@@ -118,11 +120,11 @@ def test_asked_to_end_it_saves_the_round_it_is_in(tmp_path, undisturbed, number)
                 os.kill(os.getpid(), number)
 
     with pytest.raises(KeyboardInterrupt):
-        run_cells(FEW, store, InProcess(), watch)
+        run_cells(FEW, store, Executor(jobs=1), watch)
     assert seen[-1] == (8, 12)
     assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
     seen.clear()
-    run_cells(FEW, store, InProcess(), lambda *counts: seen.append(counts))
+    run_cells(FEW, store, Executor(jobs=1), lambda *counts: seen.append(counts))
     assert seen[-1] == (4, 4)
     assert numbers(store) == undisturbed
 
@@ -136,7 +138,7 @@ def test_asked_again_later_it_ends_at_once(tmp_path, number):
             os.kill(os.getpid(), number)
 
         signal.signal(number, signal.SIG_DFL)  # pytest's own raises
-        run_cells(FEW, CampaignStore(tmp_path), InProcess(), watch)
+        run_cells(FEW, CampaignStore(tmp_path), Executor(jobs=1), watch)
 
     assert in_a_process(grid)
     assert not list(tmp_path.rglob("checkpoint*"))  # not even the round it was in
@@ -146,15 +148,15 @@ def test_work_of_another_precision_is_not_continued(tmp_path, undisturbed):
     store = CampaignStore(tmp_path)
 
     def grid():
-        every_round = InProcess(checkpoint_seconds=0.0)
+        stack.CHECKPOINT_SECONDS = 0.0  # in this forked process
         other = [replace(c, experiment=with_precision(c.experiment, "tf32")) for c in FEW]
         run_cells(
-            other, store, every_round, lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None
+            other, store, Executor(jobs=1), lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done == 8 else None
         )
 
     assert in_a_process(grid)
     seen = []
-    run_cells(FEW, store, InProcess(), lambda done, _: seen.append(done))
+    run_cells(FEW, store, Executor(jobs=1), lambda done, _: seen.append(done))
     assert seen[-1] == 12
     assert numbers(store) == undisturbed
 
@@ -171,7 +173,7 @@ def test_cells_another_process_lets_go_are_run_too(tmp_path, undisturbed):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
-    run_cells(FEW, store, InProcess(), watch)
+    run_cells(FEW, store, Executor(jobs=1), watch)
     assert numbers(store).keys() == undisturbed.keys()
 
 
@@ -184,7 +186,7 @@ MANY = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=30)
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     store = CampaignStore(tmp_path_factory.mktemp("many"))
-    run_cells(MANY, store, InProcess())
+    run_cells(MANY, store, Executor(jobs=1))
     return numbers(store)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedswe.theory.speedup import rounds_needed
+from fedswe.theory.moments import rounds_needed
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes.speedup import SPEEDUP, efficiency, note, table
 from fedswe_paper.selection import Selection

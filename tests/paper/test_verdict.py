@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from fedswe.results.table import quantile
-from fedswe_paper.margin import Margin, Spread, Statistic, exact, margin
-from fedswe_paper.verdict import Finding, Verdict, at_least, both, combined, every
+from fedswe_paper.claims import Verdict
+from fedswe_paper.margin import Finding, Margin, Spread, at_least, both, combined, every, exact, margin
+from fedswe_paper.statistics import Statistic
 
 YES, NO, OPEN, LOST = "holds", "does not hold", "undecided", "diverged, undecided"
 

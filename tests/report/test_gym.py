@@ -1,23 +1,27 @@
-"""The report on a gym has the numbers of its leaderboard."""
+"""The report on a gym has the numbers of its leaderboard; that on a reproduction those of its files."""
 
-import io
+import shutil
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.gym.gym import Gym
-from fedswe.gym.measured import to_csv
+from fedswe.gym.measurements import FILE, as_texts
 from fedswe.gym.rules import rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import results, standings
-from fedswe.gym.store import FILE
-from fedswe.report.build import report_on
-from fedswe.report.charts import Curves, Intervals
+from fedswe.report import report_on
+from fedswe.report.page import to_html
 from fedswe.results.table import append, select
+from fedswe_paper.command import write_reports
+from fedswe_paper.selection import Selection
 from tests.gym.rows import row
 
 KEY = ["setting", "rule", "rate", "seed"]
+STORED = Path(__file__).parents[2] / "experiments" / "results"
 
 
 @pytest.fixture
@@ -39,26 +43,23 @@ def gym(tmp_path):
             for seed in scale.seeds
             for output in ("server", "client_mean", "ema", "ema_client_mean")
         ]  # fmt: skip
-        texts = pd.read_csv(io.StringIO(to_csv(rows)), dtype=str, keep_default_na=False)
-        append(tmp_path / "ci" / FILE, texts.assign(setting=setting.name), KEY)
+        append(tmp_path / "ci" / FILE, as_texts(rows).assign(setting=setting.name), KEY)
     return found
 
 
 @pytest.mark.parametrize("part", ["ci", ""])
 def test_standings_and_settings(gym, part):
-    report = report_on([gym.out / part])
-    assert [section.title for section in report.sections] == ["Gym, scale ci: standings", "Gym, scale ci: settings"]
-    table, bars = report.sections[0].blocks
+    first, second = report_on([gym.out / part]).sections
     expected = standings(results(gym), gym.rules)
-    assert [r[0] for r in table.rows] == [s.rule.label for s in expected]
-    assert isinstance(bars, Intervals)
-    assert set(bars.views) == {("worst",), *((s.name,) for s in gym.settings)}
-    names, values, _ = bars.views["worst",]
-    assert (names, values) == ([s.rule.label for s in expected], [s.worst[1].mean for s in expected])
-    curves, *settings = report.sections[1].blocks
-    assert isinstance(curves, Curves)
-    assert [t.title for t in settings] == [s.name for s in gym.settings]
-    assert "fedswe:k=10 has the smallest worst regret" in report.summary[1]
+    (table,) = first.tables.values()
+    assert list(table["rule"]) == [s.rule.label for s in expected]
+    assert list(table["worst in"]) == [s.worst[0] for s in expected]
+    assert list(second.tables) == [s.name for s in gym.settings]
+    (figure,) = second.figures.values()
+    assert [button["label"] for button in figure["layout"]["updatemenus"][0]["buttons"]] == [
+        s.name for s in gym.settings
+    ]
+    assert figure["data"][0]["name"] == expected[0].rule.label
 
 
 def test_measurements_of_other_settings_are_refused(gym):
@@ -74,3 +75,32 @@ def test_a_rule_that_is_not_there_is_left_out(gym):
     with pytest.warns(FedsweWarning, match=r"left out of the page: .* there is no file"):
         report = report_on([gym.out / "ci"])
     assert "nowhere" not in str(report)
+
+
+def test_claims_tables_and_curves_of_a_reproduction(tmp_path):
+    (tmp_path / "small.parquet").symlink_to(STORED / "small.parquet")
+    write_reports(["main-table", "fig6", "claims"], Selection("small", "released"), tmp_path)
+    folder = tmp_path / "small-released"
+    report = report_on([folder])
+    (found,) = report.sections
+    claims = pd.read_csv(folder / "claims.csv", dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(found.tables["claims"], claims)
+    assert f"verdicts on {len(claims)} claims: " in report.summary[0]
+    assert f"holds: {(claims['status'] == 'holds').sum()}" in report.summary[0]
+    assert "main-table" in found.tables
+    rows = pd.read_csv(folder / "fig6-consensus.csv")
+    curve = found.figures["fig6-consensus"]["data"][0]
+    mine = rows[(rows["panel"] == rows["panel"][0]) & (rows["label"] == curve["name"])]
+    np.testing.assert_allclose(curve["y"], mine["mean"])
+    np.testing.assert_allclose(curve["y"] + curve["error_y"]["array"], mine["high"])
+
+
+def test_the_whole_stored_reproduction_fits_in_a_page():
+    assert len(to_html(report_on([STORED])).encode()) < 8_000_000
+
+
+def test_a_damaged_table_is_one_line(tmp_path):
+    shutil.copy(STORED / "small-released" / "claims.csv", tmp_path)
+    (tmp_path / "fig1.csv").write_text("panel,label,x_name,x,y_name,mean,low,high\na,b,x,one,y,1,1,1\n")
+    with pytest.raises(FedsweError, match="is damaged: give the command of the reproduction again"):
+        report_on([tmp_path])

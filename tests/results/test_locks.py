@@ -38,8 +38,11 @@ def claimed_by_child(path):
 
 def test_a_claim_excludes_other_processes_until_it_ends(tmp_path):
     path = tmp_path / "a.lock"
+    assert is_claimed(path) is False
+    assert not path.exists()
     child = claimed_by_child(path)
     try:
+        assert is_claimed(path) is True
         other = Claim(path)
         assert not other.granted
         other.release()
@@ -49,18 +52,12 @@ def test_a_claim_excludes_other_processes_until_it_ends(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+    assert is_claimed(path) is False
     for _ in range(2):
-        claim = Claim(path)
-        assert claim.granted
+        claim, second = Claim(path), Claim(path)
+        assert (claim.granted, second.granted) == (True, False)
         claim.release()
     assert {p.name for p in tmp_path.iterdir()} == {"a.lock", "b.lock"}
-
-
-def test_a_process_does_not_claim_twice(tmp_path):
-    first, second = Claim(tmp_path / "a.lock"), Claim(tmp_path / "a.lock")
-    assert (first.granted, second.granted) == (True, False)
-    second.release()
-    first.release()
 
 
 def test_a_run_is_refused_while_it_runs(tmp_path):
@@ -90,19 +87,6 @@ def test_without_locks_a_run_goes_on_after_one_warning(tmp_path, monkeypatch, ca
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
         ".lock", "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json",
     ]  # fmt: skip
-
-
-def test_looking_at_a_claim(tmp_path):
-    path = tmp_path / "a.lock"
-    assert is_claimed(path) is False
-    child = claimed_by_child(path)
-    try:
-        assert is_claimed(path) is True
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    assert is_claimed(path) is False
-    assert [file.name for file in tmp_path.iterdir()] == ["a.lock"]
 
 
 def test_a_claim_waits_for_those_who_look(tmp_path):

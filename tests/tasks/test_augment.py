@@ -22,16 +22,19 @@ def test_a_crop_is_a_window_of_the_padded_image():
     assert torch.equal(got[1], padded[1, :, 0:6, 4:9].flip(2))
 
 
-def test_offsets_and_flips_are_uniform():
-    change = Augmentation(4, True).draw(keys.bits(3, "augmentation", torch.arange(200), 5), 10, 128)
-    assert change.shift_y.shape == (200, 10, 128)
+@pytest.mark.parametrize("unit", ["image", "batch"])
+def test_offsets_and_flips_are_uniform_per_image_or_per_batch(unit):
+    change = Augmentation(4, True, unit).draw(keys.bits(3, "augmentation", torch.arange(300), 5), 20, 32)
+    assert change.shift_y.shape == (300, 20, 32)
     for part, values in ((change.shift_y, 9), (change.shift_x, 9), (change.flip, 2)):
-        counts = np.unique(part.numpy(), return_counts=True)[1]
+        drawn = part if unit == "image" else part[:, :, 0]
+        assert (part == part[:, :, :1]).all() == (unit == "batch")
+        counts = np.unique(drawn.numpy(), return_counts=True)[1]
         assert len(counts) == values
-        expected = part.numel() / values
+        expected = drawn.numel() / values
         assert abs(counts - expected).max() < 5 * expected**0.5
-    pairs = np.corrcoef(change.shift_y.flatten(), change.shift_x.flatten())[0, 1]
-    assert abs(pairs) < 5 / change.shift_y.numel() ** 0.5
+    pairs = np.corrcoef(change.shift_y[:, :, 0].flatten(), change.shift_x[:, :, 0].flatten())[0, 1]
+    assert abs(pairs) < 5 / 6000**0.5
 
 
 def test_augmentation_changes_training_but_not_the_score():

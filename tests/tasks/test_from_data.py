@@ -30,6 +30,14 @@ def scores(result):
     return [{key: value for key, value in row.items() if key != "seconds"} for row in result.history.rows]
 
 
+def assert_the_engines_agree(one):
+    loop, batched = (
+        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
+        for engine in ("loop", "batched")
+    )
+    assert loop == pytest.approx(batched, rel=1e-12)
+
+
 # built-in tasks ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("partition", ["dirichlet", "two_groups", "shards", "uneven", "iid"])
 @pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
@@ -244,34 +252,25 @@ def test_a_network_that_torch_cannot_stack_trains_one_client_at_a_time():
 
     with pytest.warns(FedsweWarning, match="trained one at a time"):
         one = from_data(lambda: Branching(8, 3), clients("vectors"))
-    rows = [
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+    assert_the_engines_agree(one)
 
 
-def shared_layer():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.out = nn.Linear(8, 8), nn.Linear(8, 3)
-            self.again = self.first
+class Twice(nn.Module):
+    """A layer with two names."""
 
-        def forward(self, x):
-            return self.out(self.again(self.first(x).relu()).relu())
+    def __init__(self):
+        super().__init__()
+        self.first, self.out = nn.Linear(8, 8), nn.Linear(8, 3)
+        self.again = self.first
 
-    return Twice()
+    def forward(self, x):
+        return self.out(self.again(self.first(x).relu()).relu())
 
 
 def test_a_layer_with_two_names_is_trained_in_every_build():
-    one = from_data(shared_layer(), clients("vectors"))
+    one = from_data(Twice(), clients("vectors"))
     assert [len(one.build(CPU).start) for _ in range(2)] == [72 + 27] * 2
-    rows = [
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+    assert_the_engines_agree(one)
 
 
 def test_the_module_of_the_user_stays_as_it_is():
@@ -292,11 +291,7 @@ def test_dense_layers_on_samples_of_several_dimensions():
     rng = np.random.default_rng(0)
     each = [(x := rng.standard_normal((size, 4, 5)), x[:, :, :2] + 1) for size in SIZES]
     one = from_data(lambda: nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 2)), each, loss="mse")
-    rows = [
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+    assert_the_engines_agree(one)
 
 
 @pytest.mark.parametrize("name", ["dropout", "functional dropout", "transformer"])
@@ -330,11 +325,7 @@ def test_a_model_that_mixes_samples_is_noticed_with_two_samples():
 
     each = clients("vectors")
     one = from_data(lambda: Centred(8, 3), [(each[0][0][:2], each[0][1][:2]), *each[1:]])
-    rows = [
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    ]
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
+    assert_the_engines_agree(one)
 
 
 def test_statistics_of_instance_normalisation():
@@ -405,7 +396,7 @@ class Counting(nn.Linear):
 
     def forward(self, x):
         if self.training:
-            self.seen += 1
+            self.seen = self.seen + 1
         return super().forward(x)
 
 
@@ -486,6 +477,16 @@ def test_mistakes_are_one_line_that_names_the_client(options, message):
     with pytest.raises(FedsweError, match=message) as caught:
         from_data(**{"model": tanh, "train": clients("vectors"), **options})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [({"y": Y + 1}, "labels must be from 0 to 2"), ({"x": X[:, :5]}, "inputs of shape")]
+)
+def test_samples_that_are_loaded_late_are_checked(wrong, message):
+    each = changed(2, **wrong)
+    problem = from_data(tanh, lambda i: each[i], clients=6).build(CPU)
+    with pytest.raises(FedsweError, match=f"^client 2: {message}"):
+        problem.evaluate(problem.start)
 
 
 # directories and processes -----------------------------------------------------------------------------------------

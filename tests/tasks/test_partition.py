@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedswe.core import keys
-from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
+from fedswe.tasks.partition import dirichlet_shares, grouped_shares, partition, realised_shares, two_groups
 
 
 @given(
@@ -16,16 +16,22 @@ from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
     st.integers(0, 400),
     st.integers(0, 2**32 - 1),
     st.booleans(),
+    st.booleans(),
 )
-def test_partition_is_exact(alpha, clients, classes, samples, seed, legacy):
+def test_partition_is_exact_and_groups_share_no_class(alpha, clients, classes, samples, seed, legacy, grouped):
     labels = np.random.default_rng(seed).integers(0, classes, samples)
     rng = np.random.RandomState(seed) if legacy else keys.generator(seed, "partition")
-    shares = dirichlet_shares(rng, alpha, clients, classes)
+    grouped &= min(clients, classes) > 1
+    owners = two_groups(clients, classes) if grouped else np.ones((clients, classes), dtype=bool)
+    shares = grouped_shares(rng, alpha, owners) if grouped else dirichlet_shares(rng, alpha, clients, classes)
     assert np.isfinite(shares).all()
     np.testing.assert_allclose(shares.sum(1), 1.0)
-    parts = partition(labels, shares)
+    assert (shares[~owners] == 0).all()
+    parts = partition(labels, shares, owners if grouped else None)
     assert len(parts) == clients
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(samples))
+    for part, own in zip(parts, owners, strict=True):
+        assert own[labels[part]].all()
     realised = realised_shares(labels, parts, classes)
     filled = np.array([len(part) > 0 for part in parts])
     np.testing.assert_allclose(realised.sum(1), filled.astype(float))

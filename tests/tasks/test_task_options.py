@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
@@ -17,7 +15,7 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import Experiment, populate
 from fedswe.tasks import Digits, Npz, Quadratic
-from fedswe.tasks.batches import Augment, Augmentation
+from fedswe.tasks.batches import Augment
 from fedswe.tasks.data_set import DataSet, resident
 from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 from fedswe.tasks.partition import dirichlet_shares, grouped_shares, partition, realised_shares, two_groups
@@ -30,27 +28,6 @@ def parts_of(problem):
 
 
 # two groups ----------------------------------------------------------------------------------------------
-
-
-@given(
-    st.floats(1e-6, 1e6),
-    st.integers(2, 120),
-    st.integers(2, 12),
-    st.integers(0, 400),
-    st.integers(0, 2**32 - 1),
-    st.booleans(),
-)
-def test_two_groups_is_exact_and_groups_share_no_class(alpha, clients, classes, samples, seed, legacy):
-    labels = np.random.default_rng(seed).integers(0, classes, samples)
-    rng = np.random.RandomState(seed) if legacy else keys.generator(seed, "partition")
-    owners = two_groups(clients, classes)
-    shares = grouped_shares(rng, alpha, owners)
-    np.testing.assert_allclose(shares.sum(1), 1.0)
-    assert (shares[~owners] == 0).all()
-    parts = partition(labels, shares, owners)
-    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(samples))
-    for part, own in zip(parts, owners, strict=True):
-        assert own[labels[part]].all()
 
 
 def test_within_a_group_the_cut_is_the_dirichlet_one():
@@ -124,18 +101,6 @@ def test_hold_out_is_a_fraction(fraction):
 
 
 # augmentation --------------------------------------------------------------------------------------------
-
-
-def test_one_change_per_batch():
-    names = keys.bits(3, "augmentation", torch.arange(300), 5)
-    change = Augmentation(4, True, "batch").draw(names, 20, 32)
-    for part, values in ((change.shift_y, 9), (change.shift_x, 9), (change.flip, 2)):
-        assert part.shape == (300, 20, 32)
-        assert (part == part[:, :, :1]).all()
-        counts = np.unique(part[:, :, 0].numpy(), return_counts=True)[1]
-        assert len(counts) == values
-        expected = part[:, :, 0].numel() / values
-        assert abs(counts - expected).max() < 5 * expected**0.5
 
 
 def test_the_unit_of_augmentation_reaches_the_batches():

@@ -100,7 +100,7 @@ def two_groups_converge(h1, h2, step, k):
 
 
 def enumerated_errors(problem, prob):
-    """The fields of ExpectedErrors before rounds 0..T, by Algorithm 1 along all 2^(mT) availability sequences.
+    """The fields of expected errors before rounds 0..T, by Algorithm 1 along all 2^(mT) availability sequences.
 
     `prob` [T, m]. A model is a vector of coefficients on the independent random variables: the start, the optima and
     the noise of every local step; an expected square is the sum of squared coefficients times variances.
@@ -156,3 +156,35 @@ def enumerated_errors(problem, prob):
 
     follow(0, 1.0, unit[0], np.tile(unit[0], (m, 1)), np.ones(m))
     return sums
+
+
+def two_group_cycle(first, second, step, k):
+    """The counterexample of Proposition (counter single) in closed form: x_1, x_2, the clients' mean and x*.
+
+    Groups with the optima `first` [h_1, ...] and `second` alternate, so that after the first visits every echo is 2 and
+    k(x_1 - x_2) = -2a h_1(x_1 - u_1), k(x_2 - x_1) = -2a h_2(x_2 - u_2), with u_g a group's mean optimum.
+    """
+    (h1, mean1), (h2, mean2) = ((len(group), np.mean(group, axis=0)) for group in (first, second))
+    gap = (mean1 - mean2) / (1 + k * (1 / h1 + 1 / h2) / (2 * step))
+    x1, x2 = mean1 - k * gap / (2 * step * h1), mean2 + k * gap / (2 * step * h2)
+    return x1, x2, (h1 * x1 + h2 * x2) / (h1 + h2), (h1 * mean1 + h2 * mean2) / (h1 + h2)
+
+
+def two_group_trace(h1, h2):
+    """One period of the counterexample's availability, [2, h_1 + h_2]."""
+    return np.stack([np.arange(h1 + h2) < h1, np.arange(h1 + h2) >= h1])
+
+
+def paper_first_moment_bound(period, delta):
+    """E[t - tau_i(t)] <= P + 1/delta as printed (eq. stale exp); holds when P divides t, not for every t."""
+    return period + 1 / delta
+
+
+def paper_second_moment_bound(period, delta):
+    """E[(t - tau_i(t))^2] <= [((P-1)delta+1)^2 + (P-1)delta^2 + 1]/delta^2 as printed; for t divisible by P."""
+    return (((period - 1) * delta + 1) ** 2 + (period - 1) * delta**2 + 1) / delta**2
+
+
+def single_round_gap_printed(clients, k, delta):
+    """1 - bound on rho_k for P = 1 as printed (eq. single spectral): above 2 for most m and k, so no bound."""
+    return (clients**2 * delta + k**2 + 2 * clients * k) ** 2 * delta**2 / (8 * (clients + k) ** 2)

@@ -1,13 +1,11 @@
 """Estimates of L, sigma^2 and (beta, zeta), on problems whose constants are known."""
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedswe.errors import FedsweError
 from fedswe.theory import constants
 from fedswe.theory.constants import (
     estimate_dissimilarity,
@@ -44,10 +42,9 @@ def test_smoothness_of_quadratics_is_the_largest_absolute_eigenvalue() -> None:
         return np.asarray(hessians[client] @ (x - client))
 
     estimate = estimate_smoothness(stacked(full_gradient), 3, rng.standard_normal((2, 4)), iterations=60)
-    assert estimate.per_client == pytest.approx([2, 7, 4], rel=1e-6)
-    assert (estimate.value, estimate.client) == (pytest.approx(7, rel=1e-6), 1)
+    assert estimate == pytest.approx([2, 7, 4], rel=1e-6)
     few = estimate_smoothness(stacked(full_gradient), 3, rng.standard_normal((2, 4)), iterations=2)
-    assert np.all(few.per_client <= estimate.per_client * (1 + 1e-9))
+    assert np.all(few <= estimate * (1 + 1e-9))
 
 
 def test_smoothness_elsewhere_is_the_curvature_at_the_points_and_below_the_constant() -> None:
@@ -62,19 +59,19 @@ def test_smoothness_elsewhere_is_the_curvature_at_the_points_and_below_the_const
     here = np.linalg.norm((features.T * (sigmoid * (1 - sigmoid))) @ features / 30, 2)
     constant = np.linalg.norm(features.T @ features / 30, 2) / 4
     at_x = estimate_smoothness(stacked(full_gradient), 1, x[None], iterations=200)
-    assert at_x.value == pytest.approx(here, rel=1e-6)
+    assert at_x == pytest.approx(here, rel=1e-6)
     at_both = estimate_smoothness(stacked(full_gradient), 1, [x, np.zeros(5)], iterations=200)
-    assert at_x.value < at_both.value == pytest.approx(constant, rel=1e-6)  # the curvature is largest at 0
+    assert at_x < at_both == pytest.approx(constant, rel=1e-6)  # the curvature is largest at 0
 
 
 def test_smoothness_far_from_the_origin_keeps_its_digits() -> None:
     """A step that did not grow with the model would leave two digits of a difference of gradients at 1e10."""
     estimate = estimate_smoothness(stacked(lambda client, x: 3 * x), 1, np.full((1, 4), 1e10))
-    assert estimate.value == pytest.approx(3, rel=1e-6)
+    assert estimate == pytest.approx(3, rel=1e-6)
 
 
 def test_a_linear_client_has_curvature_zero() -> None:
-    assert estimate_smoothness(stacked(lambda client, x: np.ones(3)), 1, np.zeros((1, 3))).value == 0.0
+    assert estimate_smoothness(stacked(lambda client, x: np.ones(3)), 1, np.zeros((1, 3))) == 0.0
 
 
 def test_variance_is_exact_when_the_draws_run_through_the_samples() -> None:
@@ -91,27 +88,16 @@ def test_variance_is_exact_when_the_draws_run_through_the_samples() -> None:
     points = rng.standard_normal((2, 3))
     estimate = estimate_gradient_variance(stacked(full_gradient), stacked(stochastic_gradient), 2, points, draws=40)
     exact = [values.var(axis=0).sum() for values in samples]
-    assert estimate.per_client == pytest.approx(exact)
     assert estimate.value == pytest.approx(exact[1])
     assert estimate.mean == pytest.approx(np.mean(exact))
-    assert estimate.largest_bias < 1e-12
 
 
-def test_variance_by_sampling_is_within_its_error_and_a_bias_shows() -> None:
-    def noise(client: int, draw: int) -> FloatArray:
-        return 2 * np.random.default_rng([client, draw]).standard_normal(5)
+def test_variance_by_sampling_is_within_its_error() -> None:
+    def draw(client: int, x: FloatArray, number: int) -> FloatArray:
+        return np.asarray(x + 2 * np.random.default_rng([client, number]).standard_normal(5))
 
-    def full_gradient(client: int, x: FloatArray) -> FloatArray:
-        return x
-
-    def draws(shift: float) -> Callable[..., FloatArray]:
-        return stacked(lambda i, x, q: x + shift + noise(i, q))
-
-    honest = estimate_gradient_variance(stacked(full_gradient), draws(0), 1, np.zeros((1, 5)), draws=2000)
-    assert abs(honest.value - 20) < 4 * honest.standard_error < 3
-    assert honest.largest_bias < 0.3
-    shifted = estimate_gradient_variance(stacked(full_gradient), draws(1), 1, np.zeros((1, 5)), draws=2000)
-    assert shifted.largest_bias == pytest.approx(math.sqrt(5), rel=0.2)
+    estimate = estimate_gradient_variance(stacked(lambda i, x: x), stacked(draw), 1, np.zeros((1, 5)), draws=2000)
+    assert abs(estimate.value - 20) < 4 * estimate.standard_error < 3
 
 
 def test_dissimilarity_of_shifted_quadratics_is_all_zeta() -> None:
@@ -161,19 +147,3 @@ def test_a_full_batch_has_no_noise() -> None:
         draws=5,
     )
     assert estimate.value == 0.0
-
-
-def test_unusable_gradients_and_points_are_refused() -> None:
-    same = stacked(lambda i, x: x)
-    with pytest.raises(FedsweError, match=r"\[n, d\] table"):
-        estimate_dissimilarity(same, 1, [1.0, 2.0])
-    with pytest.raises(FedsweError, match="finite"):
-        estimate_dissimilarity(same, 1, [[math.nan]])
-    with pytest.raises(FedsweError, match=r"have shape \(1, 2\)"):
-        estimate_smoothness(stacked(lambda i, x: np.zeros(2)), 1, [[1.0]])
-    with pytest.raises(FedsweError, match="client 2 is not finite"):
-        estimate_dissimilarity(stacked(lambda i, x: x * (math.inf if i == 2 else 1)), 3, [[1.0]])
-    with pytest.raises(FedsweError, match="draws"):
-        estimate_gradient_variance(same, same, 1, [[1.0]], draws=1)
-    with pytest.raises(FedsweError, match="clients"):
-        estimate_smoothness(same, 0, [[1.0]])

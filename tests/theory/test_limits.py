@@ -9,13 +9,10 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from fedswe.availability.schedule import Bernoulli
 from fedswe.core.local import Local
-from fedswe.errors import FedsweError
 from fedswe.tasks.quadratic import QuadraticProblem
 from fedswe.theory.limits import (
     ExpectedLimit,
-    aggregation_weights,
     echo_gain,
     fedavg_active_limit,
     fedavg_all_limit,
@@ -203,42 +200,3 @@ def test_the_engines_reach_the_limits_of_a_repeated_trace(engine: str) -> None:
                 run.step()
                 last = (float(run.server_model()[0]), float(run.client_mean()[0]), t)
         assert last == pytest.approx((limit.server[4] @ optima, limit.client_mean[4] @ optima, 4), abs=1e-8)
-
-
-def test_the_engine_shows_fedavgs_bias_under_random_availability() -> None:
-    """The time average over 4000 rounds within 4 standard errors of the exact limit, by 20 batch means."""
-    schedule = Bernoulli(2, 7, lambda t: np.array([0.1, 0.9]))
-    run = ENGINES["batched"](
-        ALGORITHMS["fedavg"](), problem(np.array([0.0, 100.0])), schedule, Local(1, lr=0.3, schedule="constant"), 7
-    )
-    values = []
-    for _ in range(4100):
-        run.step()
-        values.append(float(run.server_model()[0]))
-    batches = np.array(values[100:]).reshape(20, -1).mean(axis=1)
-    error = batches.std(ddof=1) / math.sqrt(20)
-    assert abs(batches.mean() - 93.956) < 4 * error < 4
-
-
-# wrong input ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: aggregation_weights([[0.5, 1.5]]), r"not in \[0, 1\]"),
-        (lambda: aggregation_weights([[0.5, math.nan]]), r"not in \[0, 1\]"),
-        (lambda: aggregation_weights([[0.5]], -1.0), "k = -1"),
-        (lambda: fedavg_active_limit([[0.0, 0.0]], 0.1), "no client is ever available"),
-        (lambda: fedavg_active_limit([[1.0, 1.0]], 2.5), "does not converge"),
-        (lambda: fedavg_all_limit([[0.5]], 0.0), "does not converge"),
-        (lambda: fedswe_limit([[0.5, 0.0]], 0.1, 1.0), "client 1 is never available"),
-        (lambda: fedswe_limit([[1.0, 1.0]], 2.5, 0.0), "does not converge"),
-        (lambda: fedswe_limit([[0.5]], 0.1, math.nan), "k = nan"),
-        (lambda: fedswe_limit([0.5, 0.5], 0.1, 1.0), r"\[rounds, clients\] table"),
-        (lambda: echo_gain([[0.0]], 0.1), "never available"),
-        (lambda: visit_step(-0.1, 1), "must all be positive"),
-        (lambda: visit_step(0.1, 0), "local steps"),
-    ],
-)
-def test_impossible_input_is_refused(call: Callable[[], object], words: str) -> None:
-    with pytest.raises(FedsweError, match=words):
-        call()

@@ -11,7 +11,6 @@ from scipy.stats import beta
 from fedswe.core.local import Local
 from fedswe.core.transforms import Momentum
 from fedswe.engine.batched import BatchedEngine
-from fedswe.errors import FedsweError
 from fedswe.tasks import Quadratic
 from fedswe.theory import step_shares
 from fedswe.theory.limits import aggregation_weights
@@ -89,7 +88,10 @@ def test_with_many_clients_the_correction_is_complete():
         assert bias[1] < 0.03
 
 
-@pytest.mark.parametrize(("decay", "power"), [(0.0, 1.0), (0.8, 1.0), (0.8, 0.0)])
+@pytest.mark.parametrize(
+    ("decay", "power"),
+    [(0.8, 1.0), *(pytest.param(*of, marks=pytest.mark.exhaustive) for of in ((0.0, 1.0), (0.8, 0.0)))],
+)
 def test_a_run_with_a_small_rate_ends_where_the_shares_say(decay, power):
     from fedswe.availability.schedule import Bernoulli
 
@@ -122,7 +124,7 @@ def test_extrapolated_shares_by_enumeration():
     np.testing.assert_allclose(extrapolated_shares(P, u, longest=1.0), interval_shares(P, 1.0, 1.0), atol=1e-12)
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize("momentum", [0.0, pytest.param(0.5, marks=pytest.mark.exhaustive)])
 def test_where_an_extrapolated_run_ends(momentum):
     """Momentum changes the way and not the limit: its steps are sums of the same steps."""
     from fedswe.availability.schedule import Bernoulli
@@ -161,17 +163,3 @@ def test_the_table_of_the_documentation():
     for name, share in expected.items():
         found = 100 * share.max(), 100 * share.min(), np.abs(share - 0.01).sum() / 2
         np.testing.assert_allclose(found, shown[name], atol=0.0051)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: interval_shares([0.0, 1.0], 1.0), "never available"),
-        (lambda: memory_shares([1e-4, 1e-4], 0.9), "converges too slowly"),
-        (lambda: memory_shares([0.5], 1.5), "decay must be at least 0"),
-        (lambda: interval_shares([[0.5], [0.6]], 1.0), "do not change"),
-    ],
-)
-def test_mistakes(call, message):
-    with pytest.raises(FedsweError, match=message):
-        call()

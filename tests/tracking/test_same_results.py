@@ -9,8 +9,7 @@ from fedswe import compare, resume, run
 from fedswe.errors import TrackerWarning
 from fedswe.experiment.configuration import dump, load, load_text, settings
 from fedswe.experiment.runner import StopRun
-from fedswe.grid.local import InProcess, LocalProcesses
-from fedswe.grid.runner import run_cells
+from fedswe.grid.runner import Executor, run_cells
 from fedswe.grid.store import ResultStore, RunStore
 from tests.cli.command import fedswe
 from tests.grid.grids import small_cells
@@ -69,13 +68,13 @@ def test_a_resumed_run_goes_on_with_its_trackers(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "workers"), [(RunStore, InProcess), (ResultStore, lambda: LocalProcesses(2))])
-def test_every_cell_of_a_grid_is_a_run(tmp_path, kind, workers):
+@pytest.mark.parametrize(("kind", "jobs"), [(RunStore, 1), (ResultStore, 2)])
+def test_every_cell_of_a_grid_is_a_run(tmp_path, kind, jobs):
     """Also in worker processes, which pass on that a tracker has failed: one line for all runs."""
     track = [f"{HERE}:Lines", f"{HERE}:Failing"]
     cells = [replace(cell, experiment=replace(cell.experiment, track=track)) for cell in small_cells(4, 10)]
     store = kind(tmp_path)
-    with workers() as executor, pytest.warns(TrackerWarning) as warned:
+    with Executor(jobs=jobs) as executor, pytest.warns(TrackerWarning) as warned:
         run_cells(cells, store, executor)
     (text,) = [str(warning.message) for warning in warned]
     assert f"{HERE}:Failing failed (" in text

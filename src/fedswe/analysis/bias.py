@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fedswe.algorithms import DecayedMemory, FedSWE, IntervalExtrapolation, IntervalWeights
-from fedswe.analysis.report import Report, Rows, short
+from fedswe.analysis.report import Panel, Report, figure_of, frame, short
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
 from fedswe.errors import FedsweError, require
-from fedswe.plotting import GREY, format_axes, line_styles
 from fedswe.tasks.quadratic import QuadraticProblem
 from fedswe.theory import limits
-from fedswe.theory.counterexample import fedswe_trace_limit
 from fedswe.theory.limits import ExpectedLimit
 from fedswe.theory.step_shares import ENUMERATED, extrapolated_shares, interval_shares, memory_shares
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _SMALL_STEP = 0.01  # if the task has no curvature to compute it from
 _COPIES = 8  # simulated traces of markov clients
@@ -39,55 +35,46 @@ class _Objective:
     step: float
     quadratic: bool
 
-    @property
-    def optimum(self) -> Floats:
-        return np.asarray(self.centers.mean(axis=0))
 
-
-def bias_of(scenario: Scenario, ks: Sequence[float] | None, step: float | None) -> Report:
+def bias_report(scenario: Scenario, ks: Sequence[float] | None, step: float | None) -> Report:
     """The limits of FedAvg over active and over all clients, and of FedSWE for every k."""
-    objective = _objective(scenario, step)
-    chosen = _own_k(scenario) if ks is None else list(ks)
-    require(len(chosen), "--k is empty: give at least one number, e.g. --k 0,10")
-    tables, step = _tables(scenario), objective.step
-    fedswe = {f"fedswe k={k:g}": [_fedswe(scenario, t, step, k) for t in tables] for k in chosen}
+    objective, m = _objective(scenario, step), scenario.m
+    if ks is None:
+        algorithm = scenario.experiment.algorithm
+        ks = sorted({0.0, algorithm.k if isinstance(algorithm, FedSWE) else float(m)})
+    require(len(ks), "--k is empty: give at least one number, e.g. --k 0,10")
+    tables, step, optimum = _tables(scenario), objective.step, objective.centers.mean(axis=0)
     every = {
         "fedavg": [limits.fedavg_active_limit(t, step) for t in tables],
         "fedavg_all": [limits.fedavg_all_limit(t, step) for t in tables],
         **_self_normalised(scenario, tables, objective),
-        **fedswe,
+        **{f"fedswe k={k:g}": [_fedswe(scenario, t, step, k) for t in tables] for k in ks},
     }
     entries = [
-        _limit_entry(name, model, [getattr(limit, model) for limit in found], objective)
+        _limit_entry(name, model, [getattr(limit, model) for limit in found], objective, optimum)
         for name, found in every.items()
         for model in ("server", "client_mean")
     ]
     servers, presence = entries[::2], np.mean([t.mean(axis=0) for t in tables], axis=0)
+    echo_gain = max(limits.echo_gain(t, step) for t in tables)
     values: dict[str, Any] = {
-        "step": step,
-        "echo_gain": max(limits.echo_gain(t, step) for t in tables),
-        "optimum": objective.optimum if objective.quadratic else None,
-        "presence": presence,
-        "limits": entries,
-    }
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        styles = line_styles(entry["algorithm"] for entry in servers)
-        for entry in servers:
-            style = {key: styles[entry["algorithm"]][key] for key in ("color", "marker")}
-            error = None if entry["standard_error"] is None else scenario.m * entry["standard_error"]
-            axes.errorbar(
-                presence, scenario.m * entry["weights"], error, linestyle="none", markerfacecolor="none",
-                markeredgewidth=0.8, elinewidth=0.6, markersize=2.5 if scenario.m > 60 else 4,
-                label=entry["algorithm"], **style,
-            )  # fmt: skip
-        axes.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
-        title = f"{scenario.name}, {scenario.m} clients: weights of the clients' optima at the server"
-        format_axes(axes, title, "share of rounds a client is available", "weight × m (1 is fair)")
-
-    printed = {**_summary(entries, objective), **_clients(servers, presence)}
-    return Report(values, draw, (4.6, 3.0), printed, _notes(scenario, servers, values["echo_gain"], objective))
+        "step": step, "echo_gain": echo_gain, "optimum": optimum if objective.quadratic else None,
+        "presence": presence, "limits": entries,
+    }  # fmt: skip
+    weights = pd.DataFrame({entry["algorithm"]: m * entry["weights"] for entry in servers}, index=presence)
+    panel = Panel(
+        f"{scenario.name}, {m} clients: weights of the clients' optima at the server",
+        "share of rounds a client is available", "weight × m (1 is fair)", weights, style="o", lines={"fair": 1.0},
+    )  # fmt: skip
+    what = "distance from the optimum" if objective.quadratic else "weights of the clients, distance from 1/m each"
+    order, title = np.argsort(-servers[0]["weights"], kind="stable"), "weight × m of a client's optimum at the server"
+    if m > _ALL_LISTED:
+        order, title = np.r_[order[:_LISTED], order[-_LISTED:]], f"{title}: the {_LISTED} heaviest and lightest"
+    clients = [
+        {"client": int(i), "available": presence[i], **{e["algorithm"]: _times_m(e, i) for e in servers}} for i in order
+    ]
+    printed = {f"limits of the expected models: {what}": frame(list(map(_shown, entries))), title: frame(clients)}
+    return Report(values, figure_of(panel), (4.6, 3.0), printed, _notes(scenario, servers, echo_gain, objective))
 
 
 def _objective(scenario: Scenario, step: float | None) -> _Objective:
@@ -109,12 +96,6 @@ def _objective(scenario: Scenario, step: float | None) -> _Objective:
     return _Objective(problem.centers.double().cpu().numpy(), step or own, True)
 
 
-def _own_k(scenario: Scenario) -> list[float]:
-    algorithm = scenario.experiment.algorithm
-    k = algorithm.k if isinstance(algorithm, FedSWE) else float(scenario.m)
-    return sorted({0.0, k})
-
-
 def _tables(scenario: Scenario) -> list[Floats]:
     """One cycle of probabilities, or traces of 0 and 1 that are assumed to repeat."""
     if scenario.known == "chains":
@@ -133,13 +114,13 @@ def _tables(scenario: Scenario) -> list[Floats]:
 def _fedswe(scenario: Scenario, rounds: Floats, step: float, k: float) -> ExpectedLimit:
     if scenario.known == "probabilities":
         return limits.fedswe_limit(rounds, step, k)
-    limit = fedswe_trace_limit(rounds, step, k)  # the same limit with less work
+    limit = limits.fedswe_trace_limit(rounds, step, k)  # the same limit with less work
     require(
         limit.spectral_radius < 1.0,
         f"FedSWE does not converge on this trace with step {step} and k = {k} (its deviations grow by the factor "
         f"{limit.spectral_radius:.3g} each time the trace repeats): choose a smaller step",
     )
-    return ExpectedLimit(limit.server, limit.client_mean)
+    return limit
 
 
 def _self_normalised(
@@ -151,31 +132,31 @@ def _self_normalised(
     """
     if scenario.known != "probabilities" or any((t != t[0]).any() or not t[0].all() for t in tables):
         return {}
-    own = scenario.experiment.algorithm
+    own, p = scenario.experiment.algorithm, tables[0][0]
     weights = own if type(own) is IntervalWeights else IntervalWeights()
     memory = own if isinstance(own, DecayedMemory) else DecayedMemory()
     shares = {
-        f"interval_weights power={weights.power:g}": [
-            interval_shares(t[0], weights.power, weights.least) for t in tables
-        ],
-        f"decayed_memory decay={memory.decay:g}": [memory_shares(t[0], memory.decay, memory.power) for t in tables],
+        f"interval_weights power={weights.power:g}": interval_shares(p, weights.power, weights.least),
+        f"decayed_memory decay={memory.decay:g}": memory_shares(p, memory.decay, memory.power),
     }
     if objective.quadratic and scenario.m <= ENUMERATED:
-        longer = own if isinstance(own, IntervalExtrapolation) else IntervalExtrapolation()
-        parameters = longer.power, longer.least, longer.longest
-        shares["interval_extrapolation"] = [extrapolated_shares(t[0], objective.centers, *parameters) for t in tables]
-    return {name: [ExpectedLimit(one[None], one[None]) for one in found] for name, found in shares.items()}
+        rule = own if isinstance(own, IntervalExtrapolation) else IntervalExtrapolation()
+        found = extrapolated_shares(p, objective.centers, rule.power, rule.least, rule.longest)
+        shares["interval_extrapolation"] = found
+    return {name: [ExpectedLimit(found[None], found[None])] for name, found in shares.items()}
 
 
-def _limit_entry(name: str, model: str, found: Sequence[Floats], objective: _Objective) -> dict[str, Any]:
+def _limit_entry(
+    name: str, model: str, found: Sequence[Floats], objective: _Objective, optimum: Floats
+) -> dict[str, Any]:
     """The limit of one model of one algorithm; `found` holds weights on the clients' optima [rounds, m] per table."""
     weights = np.stack([f.mean(axis=0) for f in found])
     mean = weights.mean(axis=0)
-    away = [np.linalg.norm(f @ objective.centers - objective.optimum, axis=1).max() for f in found]
+    away = [np.linalg.norm(f @ objective.centers - optimum, axis=1).max() for f in found]
     return {
         "algorithm": name,
         "model": model.replace("_", " "),
-        "distance": float(np.linalg.norm(mean @ objective.centers - objective.optimum)),
+        "distance": float(np.linalg.norm(mean @ objective.centers - optimum)),
         "worst_distance": float(max(away)),
         "most_overweighted": int(mean.argmax()),
         "weights": mean,
@@ -184,33 +165,13 @@ def _limit_entry(name: str, model: str, found: Sequence[Floats], objective: _Obj
     }
 
 
-def _summary(entries: Rows, objective: _Objective) -> dict[str, Rows]:
-    what = (
-        "distance from the optimum" if objective.quadratic else "weights on the clients' optima, distance from 1/m each"
-    )
-    rows = [
-        {
-            "algorithm": entry["algorithm"],
-            "model": entry["model"],
-            "distance": _distance(entry["distance"]),
-            "worst round": _distance(entry["worst_distance"]),
-            "heaviest client": "all equal" if np.ptp(entry["weights"]) < _EQUAL else entry["most_overweighted"],
-            "weight × m": _times_m(entry, entry["most_overweighted"]),
-        }
-        for entry in entries
-    ]
-    return {f"limits of the expected models: {what}": rows}
-
-
-def _clients(servers: Rows, presence: Floats) -> dict[str, Rows]:
-    m, title = len(presence), "weight × m of a client's optimum at the server (1 is fair)"
-    order = np.argsort(-servers[0]["weights"], kind="stable")
-    if m > _ALL_LISTED:
-        order, title = np.r_[order[:_LISTED], order[-_LISTED:]], f"{title}: the {_LISTED} heaviest and lightest"
-    rows = [
-        {"client": int(i), "available": presence[i], **{e["algorithm"]: _times_m(e, i) for e in servers}} for i in order
-    ]
-    return {title: rows}
+def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
+    near, far = (0.0 if entry[key] < _EQUAL else entry[key] for key in ("distance", "worst_distance"))
+    heaviest = "all equal" if np.ptp(entry["weights"]) < _EQUAL else entry["most_overweighted"]
+    return {
+        "algorithm": entry["algorithm"], "model": entry["model"], "distance": near, "worst round": far,
+        "heaviest client": heaviest, "weight × m": _times_m(entry, entry["most_overweighted"]),
+    }  # fmt: skip
 
 
 def _times_m(entry: Mapping[str, Any], client: int) -> str:
@@ -219,11 +180,9 @@ def _times_m(entry: Mapping[str, Any], client: int) -> str:
     return text if error is None else f"{text} ± {m * error[client]:.3f}"
 
 
-def _distance(distance: float) -> str:
-    return short(0.0 if distance < _EQUAL else distance)
-
-
-def _notes(scenario: Scenario, servers: Rows, echo_gain: float, objective: _Objective) -> list[str]:
+def _notes(
+    scenario: Scenario, servers: Sequence[Mapping[str, Any]], echo_gain: float, objective: _Objective
+) -> list[str]:
     fedavg, fedswe = servers[0], servers[-1]
     i, m = fedavg["most_overweighted"], scenario.m
     notes = [

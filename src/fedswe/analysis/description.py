@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
-from fedswe.analysis.report import Report, Rows, short
+from fedswe.analysis.report import Panel, Report, figure_of, frame, text
 from fedswe.analysis.scenario import Scenario
-from fedswe.analysis.violations import remarks, violations
 from fedswe.availability import DailyMarkov, Intervals
 from fedswe.availability.schedule import Bools, Floats
 from fedswe.availability.statistics import (
@@ -30,17 +31,22 @@ from fedswe.availability.statistics import (
 from fedswe.clock import Seconds
 from fedswe.errors import require
 from fedswe.experiment.configuration import load_text
-from fedswe.plotting import BLUE, GREEN, GREY, ORANGE, format_axes
 from fedswe.results.run_directory import RunDirectory
 from fedswe.theory.assumption import check_confidence, chernoff_lower, chernoff_upper
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_SIZE = (6.9, 5.0)
 _RARE = 0.05
 _ROUNDS, _DEVICES = 2_000_000, 5_000_000  # at most
 _GAPS = 0.1  # share of the numbers up to the largest id that may be missing and are then taken as devices
+
+# beyond which an assumption is violated
+_CORRELATED = 0.1  # of a client with itself in later rounds
+_TOGETHER = 0.02  # mean of two clients
+_VARIES = 1.3  # largest over smallest, over the day or over the rounds
+_UNEQUAL = 0.1  # distance of FedAvg's weights from equal ones
+_LONG_ECHO = 20  # rounds, of one report in a hundred
+_SURE = 4.0  # standard errors
+_DAILY_RATIO = 3.0
+_DAYS = 3  # that a pattern over the day must have been seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +81,9 @@ def of_log(
                 )
                 devices = numbered
     model = Intervals(
-        path,
-        round_seconds=round_seconds,
-        start=start,
-        end=end,
-        during="middle",
-        mapping="first",
-        devices=devices,
+        path, round_seconds=round_seconds, start=start, end=end, during="middle", mapping="first", devices=devices,
         observed_file=observed_file,
-    )
+    )  # fmt: skip
     rounds = model.rounds()
     assert rounds is not None
     require(rounds <= _ROUNDS, f"{path} has {rounds:,} rounds, more than {_ROUNDS:,}: raise --round-seconds")
@@ -140,8 +140,8 @@ def of_table(name: str, available: Bools) -> Described:
 # what it says --------------------------------------------------------------------------------------------------
 def describe(given: Described, confidence: float = 0.95) -> Report:
     check_confidence(confidence)
-    found = Statistics(given.record)
-    share = found.share if given.seconds is None else given.seconds.share
+    found, log = Statistics(given.record), given.seconds
+    share = found.share if log is None else log.share
     values: dict[str, Any] = {
         "name": given.name,
         "clients": found.clients,
@@ -165,27 +165,41 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
             "mean": found.echo_mean,
             **{_level(q): e for q, e in zip(ECHO_LEVELS, found.echo_quantiles(), strict=True)},
         },
-        "sessions": _lengths(found, "sessions") if given.seconds is None else _seconds(given.seconds.sessions),
-        "outages": _lengths(found, "outages") if given.seconds is None else _seconds(given.seconds.outages),
-        "windows": _windows(found, confidence),
+        "sessions": _lengths(found.sessions) if log is None else _seconds(log.sessions),
+        "outages": _lengths(found.outages) if log is None else _seconds(log.outages),
         "fedavg": {"distance": found.fedavg_distance, "effective_clients": found.effective_clients},
     }
-    if given.seconds is not None:
+    if log is not None:
         values |= {
-            "sessions_per_day": _quantiles(given.seconds.per_day),
-            "sessions_below_a_minute": given.seconds.short,
-            "longest_outage_days": _quantiles(given.seconds.longest_outage / DAY),
-            "by_hour": given.seconds.by_hour,
+            "sessions_per_day": _quantiles(log.per_day),
+            "sessions_below_a_minute": log.short,
+            "longest_outage_days": _quantiles(log.longest_outage / DAY),
         }
-    violated = violations(found, values["never_in_a_round"], given.probabilities, given.seconds)
+    overview = frame(
+        [{"what": _NAMES.get(key, key.replace("_", " ")), "value": _told(value)} for key, value in values.items()]
+    )
+    windows = _windows(found, confidence)
+    tables = {
+        given.name: overview,
+        "delta, the smallest share of a window in which a client that is ever available is there": windows,
+    }
+    violated = violations(found, values["never_in_a_round"], given.probabilities, log)
+    values |= {"windows": windows, "by_hour": None if log is None else log.by_hour}
     values |= {"violations": [asdict(one) for one in violated], "remarks": remarks(found)}
-    tables = {**_overview(values, given.seconds is not None), **_windows_table(values)}
     sentences = [one.sentence() for one in violated] or ["no assumption that was checked is clearly violated"]
     notes = [*given.notes, *sentences, *values["remarks"]]
-    return Report(values, lambda figure: _draw(figure, found, share, given.seconds), _SIZE, tables, notes)
+    return Report(values, figure_of(*_panels(found, share, log)), (6.9, 5.0), tables, notes)
 
 
-# numbers -----------------------------------------------------------------------------------------------------
+_NAMES = {"stays": "P(A | A)", "returns": "P(A | not A)", "gini": "Gini index", "fedavg": "FedAvg's weights"}
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {text(item)}" for name, item in value.items())
+    return ", ".join(map(text, value)) if isinstance(value, tuple) else text(value)
+
+
 def _level(level: float) -> str:
     return "max" if level == 1 else f"p{100 * level:g}"
 
@@ -196,20 +210,16 @@ def _quantiles(values: Floats) -> dict[str, float]:
     return {_level(level): float(value) for level, value in zip(QUANTILES, found, strict=True)}
 
 
-def _lengths(found: Statistics, what: str) -> dict[str, Any]:
-    counts = getattr(found, what)
-    return {
-        "unit": "rounds",
-        "number": int(counts.sum()),
-        **{_level(q): float(quantile(counts, q)) if counts.any() else math.nan for q in QUANTILES},
-    }
+def _lengths(counts: npt.NDArray[np.int64]) -> dict[str, Any]:
+    quantiles = {_level(q): float(quantile(counts, q)) if counts.any() else math.nan for q in QUANTILES}
+    return {"unit": "rounds", "number": int(counts.sum()), **quantiles}
 
 
 def _seconds(lengths: Floats) -> dict[str, Any]:
     return {"unit": "seconds", "number": len(lengths), **_quantiles(lengths)}
 
 
-def _windows(found: Statistics, confidence: float) -> list[dict[str, float]]:
+def _windows(found: Statistics, confidence: float) -> pd.DataFrame:
     """delta(P) with Chernoff's limits for independent rounds, Bonferroni over clients and windows."""
     ever = max(1, int(found.ever.sum()))
     rows = []
@@ -217,78 +227,164 @@ def _windows(found: Statistics, confidence: float) -> list[dict[str, float]]:
         alpha = (1 - confidence) / (2 * ever * (found.rounds // window))
         limits = [float(limit(delta, seen, alpha)) if seen else math.nan for limit in (chernoff_lower, chernoff_upper)]
         rows.append({"rounds": window, "delta": delta, "lower": limits[0], "upper": limits[1]})
-    return rows
+    return frame(rows)
 
 
-# words -------------------------------------------------------------------------------------------------------
-def _overview(values: dict[str, Any], timed: bool) -> dict[str, Rows]:
-    def spread(of: dict[str, float], scale: float = 1.0) -> str:
-        return " / ".join(short(of[_level(q)] / scale) for q in QUANTILES)
+def _panels(found: Statistics, share: Floats, log: LogStatistics | None) -> list[Panel]:
+    counts, edges = np.histogram(share[np.isfinite(share)], bins=np.linspace(0, 1, 26))
+    left = pd.Series(1.0 - np.cumsum(found.echoes) / max(1, found.echoes.sum()))
 
-    rows = [
-        ("clients, rounds", f"{values['clients']}, {values['rounds']}"),
-        ("mean availability", short(values["mean_availability"])),
-        ("per client, 5/25/50/75/95 %", spread(values["per_client"])),
-        ("never available", f"{values['never_available']} ({values['never_available'] / values['clients']:.1%})"),
-        ("in no round", str(values["never_in_a_round"])),
-        ("available below 5 %", f"{values['below_5_percent']:.1%}"),
-        ("Gini index over clients", short(values["gini"])),
-        ("Beta(a, b) with this mean and variance", ", ".join(short(x) for x in values["beta_fit"] or ()) or "—"),
-        ("available at once, smallest to largest share", " to ".join(short(x) for x in values["population"].values())),
-        ("rounds without a client", str(values["empty_rounds"])),
-        ("P(A | A), P(A | not A)", f"{short(values['stays'])}, {short(values['returns'])}"),
-        (
-            "autocorrelation after so many rounds",
-            ", ".join(f"{k}: {short(v)}" for k, v in values["autocorrelation"].items()),
-        ),
-        ("mean correlation of two clients", short(values["pairwise_correlation"])),
-        ("echo mean / " + " / ".join(map(_level, ECHO_LEVELS)), " / ".join(short(v) for v in values["echo"].values())),
-    ]
-    unit, scale = ("minutes", 60.0) if timed else ("rounds", 1.0)
-    rows += [
-        (f"session, {unit}, 5/25/50/75/95 %", spread(values["sessions"], scale)),
-        (f"outage between sessions, {unit}, 5/25/50/75/95 %", spread(values["outages"], scale)),
-    ]
-    if timed:
-        rows += [
-            ("sessions below a minute", f"{values['sessions_below_a_minute']:.1%}"),
-            ("sessions per client and day, 5/25/50/75/95 %", spread(values["sessions_per_day"])),
-            ("longest outage of a client, days, 5/25/50/75/95 %", spread(values["longest_outage_days"])),
-        ]
-    rows.append(
-        (
-            "FedAvg's weights: distance from equal, effective clients",
-            f"{short(values['fedavg']['distance'])}, {short(values['fedavg']['effective_clients'])}",
-        )
-    )
-    return {values["name"]: [{"what": what, "value": value} for what, value in rows]}
+    def panel(title: str, x: str, y: str, values: Any, index: Any = None, scale: str = "", style: str = "-") -> Panel:
+        return Panel(title, x, y, pd.DataFrame({"": values}, index=index), scale, style)
 
-
-def _windows_table(values: dict[str, Any]) -> dict[str, Rows]:
-    titles = ("window P, rounds", "delta(P)", "lower limit", "upper limit")
-    rows = [dict(zip(titles, row.values(), strict=True)) for row in values["windows"]]
-    return {"smallest share of a window in which a client that is ever available is there": rows}
-
-
-# figure ------------------------------------------------------------------------------------------------------
-def _draw(figure: Figure, found: Statistics, share: Floats, log: LogStatistics | None) -> None:
-    (clients, time), (echoes, day) = figure.subplots(2, 2)
-    clients.hist(share[np.isfinite(share)], bins=np.linspace(0, 1, 26), color=BLUE)
-    format_axes(clients, "availability of the clients", "share of the time", "clients")
-    time.plot(found.population, color=GREEN, linewidth=0.8)
-    time.set_ylim(bottom=0)
-    format_axes(time, "available at once", "round t", "share of the clients")
-    left = 1.0 - np.cumsum(found.echoes) / max(1, found.echoes.sum())
-    shown = max(2, int(np.flatnonzero(left > 1e-9).max(initial=0)) + 2)
-    echoes.plot(np.maximum(left[:shown], 1e-9), color=ORANGE, drawstyle="steps-post")
-    echoes.set_yscale("log")
-    echoes.set_ylim(max(1e-6, float(left[left > 1e-9].min(initial=1.0)) / 2), 1.5)
-    format_axes(echoes, "echo of the reports", "echo r", "share with a larger echo")
+    last = panel("outages", "rounds", "number", found.outages)
     if log is not None:
-        day.step(np.arange(25), np.append(log.by_hour, log.by_hour[-1]), where="post", color=GREY)
-        day.set_ylim(bottom=0)
-        format_axes(day, "by hour of the log's clock", "hour", "share of the clients")
-    else:
-        counts = found.outages
-        day.plot(np.arange(len(counts)), counts, color=GREY)
-        format_axes(day, "outages", "rounds", "number")
+        hours = np.append(log.by_hour, log.by_hour[-1])
+        last = panel("by hour of the log's clock", "hour", "share of the clients", hours, style="steps")
+    return [
+        panel("availability of the clients", "share of the time", "clients", counts, edges[:-1], style="steps"),
+        panel("available at once", "round t", "share of the clients", found.population),
+        panel("echo of the reports", "echo r", "share with a larger echo", left[left > 1e-6], None, "log y", "steps"),
+        last,
+    ]
+
+
+# which assumptions of which methods are violated, beyond the noise of the record ---------------------------------
+@dataclass(frozen=True)
+class Violation:
+    assumption: str
+    measured: str
+    methods: str
+
+    def sentence(self) -> str:
+        return f"violated: {self.assumption}. Measured: {self.measured}. Concerns: {self.methods}."
+
+
+def violations(
+    found: Statistics, never: int, probabilities: Floats | None, log: LogStatistics | None
+) -> list[Violation]:
+    """`never` clients are in no round. `probabilities` [rounds, m] are those of a model with independent rounds."""
+    every = [_never(found, never), _unequal(found)]
+    more = [_changing(probabilities)] if probabilities is not None else [
+        _dependent(found), _daily(found, log), _together(found)
+    ]  # fmt: skip
+    return [one for one in (*every, *more) if one is not None]
+
+
+def remarks(found: Statistics) -> list[str]:
+    """What is no assumption of a method, but matters to it."""
+    said = []
+    high, longest = found.echo_quantiles((0.99, 1.0))
+    if high > _LONG_ECHO:
+        said.append(
+            f"long echoes: one report in a hundred comes {high} rounds or more after the one before it, the longest "
+            f"{longest}. FedSWE and FedAU multiply such a report; MIFA, FedVARP and SCAFFOLD reuse what is as old."
+        )
+    if math.isnan(found.pairwise) and found.clients > 1:
+        said.append("not checked: whether clients come and go together (not all were observed in every round)")
+    return said
+
+
+def _effective_rounds(found: Statistics) -> float:
+    """The number of independent rounds that say as much about a mean as these, if dependence fades geometrically."""
+    first = float(found.correlation[0]) if len(found.lags) and np.isfinite(found.correlation[0]) else 0.0
+    kept = min(max(first, 0.0), 0.99)
+    return found.rounds * (1 - kept) / (1 + kept)
+
+
+def _never(found: Statistics, never: int) -> Violation | None:
+    if not never:
+        return None
+    return Violation(
+        "every client is available now and then",
+        f"{never} of {found.clients} clients are available in no round",
+        "all methods: they learn nothing from these clients, whose data are part of the average that is minimised",
+    )
+
+
+def _unequal(found: Statistics) -> Violation | None:
+    share = found.share[np.isfinite(found.share)]
+    mean = float(share.mean())
+    # The variance of the shares of equal clients, and how far it strays.
+    noise = mean * (1 - mean) / _effective_rounds(found) * (1 + _SURE * math.sqrt(2 / max(1, len(share) - 1)))
+    if found.fedavg_distance <= _UNEQUAL or float(share.var()) <= noise:
+        return None
+    return Violation(
+        "clients are available equally often",
+        f"FedAvg weighs {found.clients} clients like {found.effective_clients:.1f} equal ones; the distance of its "
+        f"weights from equal ones is {found.fedavg_distance:.2f}",
+        "FedAvg and gFedAvg over active clients, which minimise another average than that over all clients",
+    )
+
+
+def _changing(probabilities: Floats) -> Violation | None:
+    over_time = probabilities.mean(axis=1)
+    own = probabilities.max(axis=0) > _VARIES * probabilities.min(axis=0)
+    if not own.any():
+        return None
+    return Violation(
+        "probabilities do not change over time",
+        f"those of {int(own.sum())} clients do; their mean over clients goes from {over_time.min():.2f} to "
+        f"{over_time.max():.2f}",
+        "FedAU and F3AST, which estimate one probability per client",
+    )
+
+
+def _dependent(found: Statistics) -> Violation | None:
+    noise = _SURE / math.sqrt(found.clients * found.rounds)
+    seen = {lag: r for lag, r in zip(found.lags, found.correlation.tolist(), strict=True) if math.isfinite(r)}
+    strong = {lag: r for lag, r in seen.items() if abs(r) > max(_CORRELATED, noise)}
+    if not strong:
+        return None
+    lag, value = max(strong.items(), key=lambda item: abs(item[1]))
+    after = "in the next round" if lag == 1 else f"{lag} rounds later"
+    return Violation(
+        "rounds are independent, with constant probabilities",
+        f"a client's availability correlates with its own {after} by {value:.2f}",
+        "FedAU, F3AST and FedAvg with known p, which take it so; FedSWE's analysis, if rounds depend on each other and "
+        "not only on the time",
+    )
+
+
+def _daily(found: Statistics, log: LogStatistics | None) -> Violation | None:
+    """By the means of each hour on each day, so that the days tell how sure it is."""
+    if log is None or (log.end - log.start) < _DAYS * DAY:
+        return None
+    middle = log.start + (np.arange(found.rounds) + 0.5) * (log.end - log.start) / found.rounds
+    day = np.floor((middle - log.start) / DAY).astype(int)
+    hour = np.floor(middle % DAY / 3600).astype(int)
+    known = np.isfinite(found.population) & (day < int((log.end - log.start) // DAY))
+    count, total = np.zeros((day.max() + 1, 24)), np.zeros((day.max() + 1, 24))
+    np.add.at(count, (day[known], hour[known]), 1)
+    np.add.at(total, (day[known], hour[known]), found.population[known])
+    whole = count.all(axis=1)
+    if whole.sum() < _DAYS:
+        return None
+    means = total[whole] / count[whole]
+    by_hour = means.mean(axis=0)
+    # Analysis of variance: the hours' means against the days within an hour; 3 is beyond the 99.9 % level.
+    ratio = len(means) * float(by_hour.var(ddof=1)) / max(float(means.var(axis=0, ddof=1).mean()), 1e-12)
+    low, high = float(by_hour.min()), float(by_hour.max())
+    if high <= _VARIES * low or ratio <= _DAILY_RATIO:
+        return None
+    return Violation(
+        "availability does not depend on the time of day",
+        f"the share of available clients goes from {low:.3f} to {high:.3f} over the hours of a day",
+        "FedAU, F3AST and FedAvg with one p per client",
+    )
+
+
+def _together(found: Statistics) -> Violation | None:
+    share = found.share
+    if not math.isfinite(found.pairwise) or found.pairwise <= _TOGETHER:
+        return None
+    variances = share * (1 - share)
+    between = float(np.sqrt(variances).sum() ** 2 - variances.sum())
+    error = math.sqrt(2 / _effective_rounds(found)) * float(variances.sum()) / between
+    if found.pairwise <= _SURE * error:
+        return None
+    return Violation(
+        "clients come and go independently of each other",
+        f"mean correlation of two clients {found.pairwise:.3f}",
+        "FedSWE's analysis, unless only their probabilities change together; all methods have rounds with few clients",
+    )

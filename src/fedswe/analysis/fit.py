@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fedswe.analysis.description import Described
-from fedswe.analysis.report import Rows, short
+from fedswe.analysis.report import Report, figure_of, frame, short
 from fedswe.availability import DailyMarkov
 from fedswe.availability.daily_fit import check_fit, edges, fit, generated, rhythm
 from fedswe.availability.statistics import DAY, QUANTILES, Record, Statistics, gini, quantile
@@ -22,52 +21,22 @@ _FEW = 30  # clients or sessions, below which the fit is a guess
 _DAYS = 3  # of which a daily rhythm can be told from chance
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One statistic of the trace and of the generated clients."""
-
-    what: str
-    trace: float
-    generated: float
-    tolerance: float  # the largest difference that counts as met
-
-    @property
-    def met(self) -> bool:
-        """A statistic that the trace does not have is not missed."""
-        return math.isnan(self.trace) or abs(self.trace - self.generated) <= self.tolerance + 1e-12
-
-
-@dataclass(frozen=True)
-class Fit:
-    model: DailyMarkov
-    values: dict[str, Any]
-    title: str
-    rows: Rows
-    notes: list[str]
-
-
-def fit_trace(given: Described, round_seconds: float) -> Fit:
+def fit_trace(given: Described, round_seconds: float) -> tuple[DailyMarkov, Report]:
     """Fit, generate, compare. The statistics are those of the rounds; lengths are in rounds."""
     record = given.record
     check_fit(record, given.name)
     start = 0.0 if given.seconds is None else given.seconds.start % DAY / 3600
     model = fit(record, round_seconds, start)
     copy = generated(model, record, CLIENTS, _SEED)
-    rows = compared(record, copy, round_seconds)
-    notes = [*given.notes, *_verdict(record, copy, rows, round_seconds)]
-    compared_rows = [{"statistic": r.what, "trace": r.trace, "generated": r.generated, "met": r.met} for r in rows]
+    table = compared(record, copy, round_seconds)
+    notes = [*given.notes, *_verdict(record, copy, table, round_seconds)]
     values = {
-        "name": given.name,
-        "clients": record.m,
-        "rounds": record.rounds,
-        "round_seconds": round_seconds,
-        "generated_clients": CLIENTS,
-        "availability": {"name": "daily_markov", **vars(model)},
-        "statistics": compared_rows,
+        "name": given.name, "clients": record.m, "rounds": record.rounds, "round_seconds": round_seconds,
+        "generated_clients": CLIENTS, "availability": {"name": "daily_markov", **vars(model)}, "statistics": table,
         "notes": notes,
-    }
+    }  # fmt: skip
     title = f"{given.name}: {record.m} clients, {CLIENTS} generated; lengths in rounds of {round_seconds:g} s"
-    return Fit(model, values, title, [{**row, "met": "yes" if row["met"] else "no"} for row in compared_rows], notes)
+    return model, Report(values, figure_of(), (0, 0), {title: table}, notes)
 
 
 # statistics ------------------------------------------------------------------------------------------------
@@ -83,49 +52,51 @@ def _share(level: float) -> Callable[[Statistics], float]:
     return lambda of: float(np.nanquantile(of.share, level))
 
 
-def _echo(level: float) -> Callable[[Statistics], float]:
-    return lambda of: float(of.echo_quantiles((level,))[0])
-
-
 def _never(of: Statistics) -> float:
     return float((of.share[np.isfinite(of.share)] == 0).mean())
 
 
+_STAYS = "P(A | A)"
 # The statistic, and the difference that counts as none: absolute, or as a share of the trace's value if that is more.
 _STATISTICS: list[tuple[str, Callable[[Statistics], float], float, float]] = [
     ("mean availability", lambda of: float(np.nanmean(of.share)), 0.01, 0.1),
     *((f"availability of a client, {100 * level:g} %", _share(level), 0.03, 0.15) for level in QUANTILES),
     ("never available, share of clients", _never, 0.02, 0.1),
     ("Gini index over clients", lambda of: gini(of.share), 0.03, 0.1),
-    ("P(not A | A)", lambda of: 1 - of.stays, 0.005, 0.15),
+    (_STAYS, lambda of: of.stays, 0.005, 0.15),  # of P(not A | A)
     ("P(A | not A)", lambda of: of.returns, 0.005, 0.15),
     ("session, median", _length("sessions", 0.5), 1.0, 0.25),
     ("session, 95 %", _length("sessions", 0.95), 2.0, 0.25),
     ("outage between sessions, median", _length("outages", 0.5), 1.0, 0.25),
     ("outage between sessions, 95 %", _length("outages", 0.95), 2.0, 0.25),
-    ("echo, 95 %", _echo(0.95), 2.0, 0.25),
-    ("echo, 99 %", _echo(0.99), 2.0, 0.25),
+    ("echo, 95 %", lambda of: float(of.echo_quantiles((0.95,))[0]), 2.0, 0.25),
+    ("echo, 99 %", lambda of: float(of.echo_quantiles((0.99,))[0]), 2.0, 0.25),
 ]
 
 
-def compared(trace: Record, copy: Record, round_seconds: float) -> list[Compared]:
+def compared(trace: Record, copy: Record, round_seconds: float) -> pd.DataFrame:
     ours, theirs = Statistics(trace), Statistics(copy)
     rows = []
     for what, measure, absolute, relative in _STATISTICS:
         value = measure(ours)
-        row = Compared(what, value, measure(theirs), max(absolute, relative * abs(np.nan_to_num(value))))
-        if what == "P(not A | A)":  # told as the rest of the page does; the difference is the same
-            row = replace(row, what="P(A | A)", trace=1 - row.trace, generated=1 - row.generated)
-        rows.append(row)
-    rhythms = [rhythm(record, round_seconds)[0] for record in (trace, copy)]
-    return [*rows, Compared("daily amplitude, relative to the mean", rhythms[0], rhythms[1], 0.05)]
+        scale = abs(np.nan_to_num(1 - value if what == _STAYS else value))
+        rows.append((what, value, measure(theirs), max(absolute, relative * scale)))
+    daily = [rhythm(record, round_seconds)[0] for record in (trace, copy)]
+    rows.append(("daily amplitude, relative to the mean", daily[0], daily[1], 0.05))
+    return frame([{"statistic": what, "trace": a, "generated": b, "met": met(a, b, most)} for what, a, b, most in rows])
 
 
-def _verdict(trace: Record, copy: Record, rows: list[Compared], round_seconds: float) -> list[str]:
-    missed = [row for row in rows if not row.met]
-    notes = [f"not met: {r.what}: {short(r.trace)} in the trace, {short(r.generated)} generated" for r in missed]
-    if not missed:
-        notes.append("all statistics are met")
+def met(trace: float, generated: float, tolerance: float) -> bool:
+    """A statistic that the trace does not have is not missed."""
+    return bool(math.isnan(trace) or abs(trace - generated) <= tolerance + 1e-12)
+
+
+def _verdict(trace: Record, copy: Record, table: pd.DataFrame, round_seconds: float) -> list[str]:
+    notes = [
+        f"not met: {row.statistic}: {short(row.trace)} in the trace, {short(row.generated)} generated"
+        for row in table.itertuples()
+        if not row.met
+    ] or ["all statistics are met"]
     at_edges = edges(trace), edges(copy)
     if at_edges[0] > at_edges[1] + _EDGES:
         notes.append(

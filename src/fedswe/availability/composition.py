@@ -11,9 +11,10 @@ import numpy as np
 
 from fedswe.availability.dynamics import Always, Stationary
 from fedswe.availability.markov import Chains
-from fedswe.availability.model import Availability, Dependence, Population, Probabilistic
+from fedswe.availability.model import Availability, Dependence, Part, Population, Probabilistic
 from fedswe.availability.schedule import Bools, Defined, Floats, Schedule, uniform_draws
 from fedswe.core import keys
+from fedswe.core.value import Count, Probability
 from fedswe.errors import require
 
 
@@ -49,16 +50,14 @@ class Outages(Composed):
     1 - share; it does not know whether there is an outage.
     """
 
-    regions: int = 5  # number of regions
-    share: float = 0.1  # share of the rounds in which a region is out
+    regions: Count = 5  # number of regions
+    share: Part = 0.1  # share of the rounds in which a region is out
     length: float = 20.0  # mean length of an outage in rounds
 
     title: ClassVar[str] = "regions of clients that are out together, on top of another model"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.regions >= 1, f"regions must be at least 1, not {self.regions}")
-        require(0 <= self.share < 1, f"share must be in [0, 1), not {self.share:g}")
         least = max(1.0, self.share / (1 - self.share))
         require(
             least <= self.length < np.inf,
@@ -88,16 +87,14 @@ class JoinLeave(Composed):
     p_i^t is that of the base, and 0 before and after.
     """
 
-    present: float = 0.5  # probability that a client is there from the beginning
-    join_rounds: int = 200  # the others join within so many rounds
+    present: Probability = 0.5  # probability that a client is there from the beginning
+    join_rounds: Count = 200  # the others join within so many rounds
     stay_rounds: float = 500.0  # mean number of rounds until a client leaves for good; 0 = none leaves
 
     title: ClassVar[str] = "another model for clients that join within join_rounds and leave for good"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.present <= 1, f"present must be within [0, 1], not {self.present:g}")
-        require(self.join_rounds >= 1, f"join_rounds must be at least 1, not {self.join_rounds}")
         stays = self.stay_rounds == 0 or 1 <= self.stay_rounds < math.inf
         require(stays, f"stay_rounds must be 0 (none leaves) or at least 1, not {self.stay_rounds:g}")
 
@@ -134,13 +131,9 @@ class Sampled(Composed):
     base; otherwise it is not known.
     """
 
-    number: int = 10  # S, clients drawn in each round
+    number: Count = 10  # S, clients drawn in each round
 
     title: ClassVar[str] = "a random sample of the available clients in each round"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.number >= 1, f"number must be at least 1, not {self.number}")
 
     def cycle(self) -> int | None:
         return 1 if isinstance(self.base, Always) else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from fedswe.availability.model import Availability, Population, Probabilistic
 from fedswe.availability.schedule import Bernoulli, Bools, Defined, Floats, Schedule
+from fedswe.core.value import Count, Probability, Share
 from fedswe.errors import require
 
 
@@ -43,15 +45,10 @@ class Stationary(Probabilistic):
 class Staircase(Probabilistic):
     """Full probability in the first half of each period, a lower step in the second."""
 
-    period: int = 20  # rounds of one period
-    low: float = 0.4  # factor of p_i in the second half of a period
+    period: Count = 20  # rounds of one period
+    low: Probability = 0.4  # factor of p_i in the second half of a period
 
     title: ClassVar[str] = "p_i^t = p_i in the first half of each period, low * p_i in the second"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_period(self.period)
-        require(0 <= self.low <= 1, f"low must be within [0, 1], not {self.low:g}")
 
     def factor(self, t: int, m: int) -> float:
         return 1.0 if 2 * (t % self.period) < self.period else self.low
@@ -64,15 +61,12 @@ class Staircase(Probabilistic):
 class Sine(Probabilistic):
     """p_i times a sine between 1 - 2 gamma and 1."""
 
-    gamma: float = 0.3  # amplitude of the sine: the factor of p_i moves between 1 - 2 gamma and 1
-    period: int = 20  # rounds of one period
+    gamma: Annotated[float, Field(ge=0, le=0.5)] = (
+        0.3  # amplitude of the sine: the factor of p_i moves between 1 - 2 gamma and 1
+    )
+    period: Count = 20  # rounds of one period
 
     title: ClassVar[str] = "p_i^t = p_i (gamma sin(2 pi t / period) + 1 - gamma)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_period(self.period)
-        require(0 <= self.gamma <= 0.5, f"gamma must be within [0, 0.5], not {self.gamma:g}")
 
     def factor(self, t: int, m: int) -> float:
         return self.gamma * math.sin(2 * math.pi * t / self.period) + (1 - self.gamma)
@@ -85,13 +79,9 @@ class Sine(Probabilistic):
 class InterleavedSine(Sine):
     """The sine, set to zero below a threshold: rarely available clients are absent for part of each period."""
 
-    cutoff: float = 0.1  # probabilities below it become 0
+    cutoff: Probability = 0.1  # probabilities below it become 0
 
     title: ClassVar[str] = "the sine's p_i^t where it is at least cutoff, else 0"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.cutoff <= 1, f"cutoff must be within [0, 1], not {self.cutoff:g}")
 
     def probabilities(self, t: int, base: Floats) -> Floats:
         prob = super().probabilities(t, base)
@@ -102,18 +92,15 @@ class InterleavedSine(Sine):
 class Alternating(Probabilistic):
     """The first half of the clients in the first half of each period, the others in the second half."""
 
-    period: int = 100  # P, rounds of one period; the window of each group has P/2 rounds
+    period: Annotated[int, Field(ge=2, multiple_of=2)] = 100  # P, rounds of one period; each group has P/2 of them
     inside: Literal["static", "staircase"] = "static"  # p_i in the own window, or p_i and low * p_i in turns
-    low: float = 0.4  # factor of p_i on the lower step of the staircase
+    low: Probability = 0.4  # factor of p_i on the lower step of the staircase
     stair_period: int = 50  # rounds of one full stair inside the window; the paper gives none, 50 fills its window
 
     title: ClassVar[str] = "two groups, available in turns of period/2 rounds; p_i^t = p_i f(t) in the own window"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_period(self.period, least=2)
-        require(self.period % 2 == 0, f"period must be even (two windows of period/2), not {self.period}")
-        require(0 <= self.low <= 1, f"low must be within [0, 1], not {self.low:g}")
         require(
             self.inside == "static" or 2 <= self.stair_period <= self.period - 2,
             f"stair_period must be from 2 to {self.period - 2} for a step down in windows of {self.period // 2} "
@@ -134,15 +121,10 @@ class Alternating(Probabilistic):
 class Cyclic(Probabilistic):
     """Client i belongs to group i mod `groups`; only one group can be available, the next one after `turn` rounds."""
 
-    groups: int = 5  # number of groups
-    turn: int = 1  # consecutive rounds of a group; 100 in the periodic availability of gFedAvg's experiments
+    groups: Count = 5  # number of groups
+    turn: Count = 1  # consecutive rounds of a group; 100 in the periodic availability of gFedAvg's experiments
 
     title: ClassVar[str] = "p_i^t = p_i when i mod groups = floor(t / turn) mod groups, else 0"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.groups >= 1, f"groups must be at least 1, not {self.groups}")
-        require(self.turn >= 1, f"turn must be at least 1 round, not {self.turn}")
 
     def factor(self, t: int, m: int) -> Floats:
         return np.where(np.arange(m) % self.groups == t // self.turn % self.groups, 1.0, 0.0)
@@ -163,16 +145,11 @@ class Adversarial(Availability):
     guarantee allows. Nothing is random: p_i^t is 0 or 1.
     """
 
-    delta: float = 0.1  # share of the rounds of every window in which each client is available
-    period: int = 100  # rounds of a window
-    groups: int = 2  # groups of clients with similar labels, each available at another time
+    delta: Share = 0.1  # share of the rounds of every window in which each client is available
+    period: Count = 100  # rounds of a window
+    groups: Count = 2  # groups of clients with similar labels, each available at another time
 
     title: ClassVar[str] = "deterministic; every client in a share delta of each window, at the worst time"
-
-    def __post_init__(self) -> None:
-        check_period(self.period)
-        require(0 < self.delta <= 1, f"delta must be in (0, 1], not {self.delta:g}")
-        require(self.groups >= 1, f"groups must be at least 1, not {self.groups}")
 
     def cycle(self) -> int:
         return 2 * self.period
@@ -193,7 +170,3 @@ class Adversarial(Availability):
             return np.asarray((begins <= place) & (place < begins + length))
 
         return Defined(who.m, None, lambda t: sample(t).astype(np.float64), sample)
-
-
-def check_period(period: int, least: int = 1) -> None:
-    require(period >= least, f"period must be at least {least}, not {period}")

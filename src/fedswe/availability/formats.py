@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from fedswe.availability.schedule import Bools, Floats
-from fedswe.errors import FedsweError, require, warn
+from fedswe.errors import FedsweError, needed, require, warn
 
 Orient = Literal["", "rounds", "clients"]
 
@@ -83,10 +83,9 @@ def is_parquet(path: str) -> bool:
 
 def read_parquet(path: str, key: str) -> pd.DataFrame:
     existing(path, key)
+    needed("pyarrow", "paper")
     try:
         return pd.read_parquet(path)
-    except ImportError:
-        raise FedsweError(f"{key}: {path} is a Parquet file, which pyarrow reads: pip install pyarrow") from None
     except (OSError, ValueError, TypeError, NotImplementedError) as error:
         raise FedsweError(f"{key}: {path} cannot be read as Parquet ({reason(error)})") from None
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.availability.model import Population
-from fedswe.availability.recording import Recorded
+from fedswe.availability.model import Population, Recorded
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.availability.statistics import Runs
 from fedswe.core import keys
+from fedswe.core.value import Natural, Positive
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Intervals(Recorded):
     """
 
     file: str = ""  # path of the log: CSV with any separator, or Parquet
-    round_seconds: float = 600.0  # length of a round in seconds
+    round_seconds: Positive = 600.0  # length of a round in seconds
     start: float | str = ""  # when round 0 begins: seconds or a timestamp, as in the log; empty: the first start
     end: float | str = ""  # when the last round must have ended, likewise; empty: the last end in the log
     during: During = "start"  # available if online at the "start" or the "middle" of a round, or in the "whole" round
     wrap: bool = False  # repeat the log after its last whole round; else a run has at most that many rounds
     mapping: DeviceOf = "sample"  # a "sample" of devices by the seed, "with_replacement", the "first", or those by "id"
-    devices: int = 0  # size of the population, if the log omits devices that were never online; 0 = those it names
+    devices: Natural = 0  # size of the population, if the log omits devices that were never online; 0 = those it names
     observed_file: str = ""  # log of the times in which each device was observed; outside of them it is unavailable
 
     title: ClassVar[str] = "devices of a log of online intervals"
@@ -50,11 +50,6 @@ class Intervals(Recorded):
         super().__post_init__()
         require(self.file or self.digest, "availability.file is missing: give the path of a log with client,start,end")
         require(not (self.digest and (self.file or self.observed_file)), "with a digest, give no file")
-        require(
-            self.round_seconds > 0 and math.isfinite(self.round_seconds),
-            f"round_seconds must be positive, not {self.round_seconds:g}",
-        )
-        require(self.devices >= 0, f"devices must be 0 (those of the log) or positive, not {self.devices}")
 
     @classmethod
     def from_array(cls, log: Any, **keys: Any) -> Self:

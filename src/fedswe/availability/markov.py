@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from fedswe.availability.model import Availability, Dependence, Population, Probabilistic
+from fedswe.availability.model import Availability, Dependence, Part, Population, Probabilistic
 from fedswe.availability.schedule import Bools, Floats, Schedule, Sequential, uniform_draws
 from fedswe.core import keys
+from fedswe.core.value import Positive, Probability, Share
 from fedswe.errors import require
 
 HOURS = 24.0
+Hour = Annotated[float, Field(ge=0, le=HOURS)]
 _FARTHEST = 1e-9  # of mean availabilities from 0 and 1
 
 
@@ -26,13 +29,12 @@ class Markov(Probabilistic):
     given the state of the round before.
     """
 
-    on: float = 0.05  # probability that an unavailable client becomes available in the next round
+    on: Share = 0.05  # probability that an unavailable client becomes available in the next round
 
     title: ClassVar[str] = "two-state chains with stationary probability p_i"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 < self.on <= 1, f"on must be in (0, 1], not {self.on:g}")
         require(self.stream == "keyed", 'the markov model has no legacy stream: use stream = "keyed"')
 
     def factor(self, t: int, m: int) -> float:
@@ -87,34 +89,21 @@ class DailyMarkov(Availability):
     the state of the round before.
     """
 
-    alpha: float = 1.0  # a_i ~ Beta(alpha, beta), whose mean is alpha / (alpha + beta)
-    beta: float = 5.0  # the second parameter of Beta(alpha, beta)
-    never: float = 0.0  # share of clients that are never available
-    session_hours: float = 4.0  # mean session, and mean outage, of a client that is available half of the time
-    exponent: float = 0.35  # mean sessions grow with a_i like (a_i / (1 - a_i))^exponent; 0 = all alike
-    short_sessions: float = 0.0  # share of the sessions that are short
-    short_session: float = 0.2  # mean of the short sessions over that of all
-    short_outages: float = 0.0  # share of the outages that are short
-    short_outage: float = 0.2  # mean of the short outages over that of all
-    amplitude: float = 0.3  # of the daily rhythm, relative to a_i; 0 = none
-    peak_hour: float = 3.0  # hour of the day at which most clients are available
-    start_hour: float = 0.0  # hour of the day at which round 0 begins
-    round_seconds: float = 600.0  # length of a round in seconds
+    alpha: Positive = 1.0  # a_i ~ Beta(alpha, beta), whose mean is alpha / (alpha + beta)
+    beta: Positive = 5.0  # the second parameter of Beta(alpha, beta)
+    never: Part = 0.0  # share of clients that are never available
+    session_hours: Positive = 4.0  # mean session, and mean outage, of a client that is available half of the time
+    exponent: Probability = 0.35  # mean sessions grow with a_i like (a_i / (1 - a_i))^exponent; 0 = all alike
+    short_sessions: Part = 0.0  # share of the sessions that are short
+    short_session: Share = 0.2  # mean of the short sessions over that of all
+    short_outages: Part = 0.0  # share of the outages that are short
+    short_outage: Share = 0.2  # mean of the short outages over that of all
+    amplitude: Probability = 0.3  # of the daily rhythm, relative to a_i; 0 = none
+    peak_hour: Hour = 3.0  # hour of the day at which most clients are available
+    start_hour: Hour = 0.0  # hour of the day at which round 0 begins
+    round_seconds: Positive = 600.0  # length of a round in seconds
 
     title: ClassVar[str] = "four-state chains with Beta(alpha, beta) means, short and long stays, and a daily rhythm"
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "beta", "session_hours", "round_seconds"):
-            value = getattr(self, name)
-            require(0 < value < math.inf, f"{name} must be positive, not {value:g}")
-        for name in ("exponent", "amplitude"):
-            require(0 <= getattr(self, name) <= 1, f"{name} must be within [0, 1], not {getattr(self, name):g}")
-        for name in ("never", "short_sessions", "short_outages"):
-            require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1), not {getattr(self, name):g}")
-        for name in ("short_session", "short_outage"):
-            require(0 < getattr(self, name) <= 1, f"{name} must be in (0, 1], not {getattr(self, name):g}")
-        for name in ("peak_hour", "start_hour"):
-            require(0 <= getattr(self, name) <= HOURS, f"{name} must be within [0, 24], not {getattr(self, name):g}")
 
     def dependence(self) -> Dependence:
         return "rounds"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from fedswe.availability.model import Population
-from fedswe.availability.recording import Recorded
+from fedswe.availability.model import Population, Recorded
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import require
 

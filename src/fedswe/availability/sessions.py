@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.intervals import Online, RoundTimes
-from fedswe.availability.recording import Estimated
+from fedswe.availability.model import Estimated
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import require
 

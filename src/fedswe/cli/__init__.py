@@ -11,7 +11,8 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from fedswe.errors import NO_DIRECTORY, FedsweError, FedsweWarning, directory_was_removed, require
+from fedswe.errors import FedsweWarning
+from fedswe.failures import TRACEBACK, explained
 
 
 def main() -> None:
@@ -26,21 +27,16 @@ def main() -> None:
     if ours:
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        require(not directory_was_removed(), NO_DIRECTORY)  # torch cannot be imported there
         from fedswe.cli.app import execute
 
         sys.exit(execute())
     except Exception as error:
-        if not isinstance(error, FedsweError):  # what follows imports much
-            from fedswe.failures import TRACEBACK, explained
-
-            known = explained(error)
-            if known is None:
-                raise
-            if os.environ.get(TRACEBACK):
-                traceback.print_exc()
-            error = known
-        print(f"error: {error}", file=sys.stderr)
+        known = explained(error)
+        if known is None:
+            raise
+        if known is not error and os.environ.get(TRACEBACK):
+            traceback.print_exc()
+        print(f"error: {known}", file=sys.stderr)
         sys.exit(2)
     finally:
         if ours:

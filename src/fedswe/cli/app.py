@@ -1,4 +1,4 @@
-"""The commands: a table of names and functions; a module is imported when its command runs or its help is shown.
+"""The commands: a table of names and functions; a module is imported when its command runs or a help lists it.
 
 Packages add commands with entry points of the group `fedswe.commands`. The value is a function with Typer annotations,
 a Typer app or a Click command. A dot in the name places the command in a group: `theory.figure`.
@@ -6,12 +6,9 @@ a Typer app or a Click command. A dot in the name places the command in a group:
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import click
@@ -26,32 +23,30 @@ GROUPS = {
     "theory": "The paper's quantities for your clients: connectivity, staleness, bias. See docs/theory.md.",
     "flower": "Look at the store of a federation in Flower, and change it. See docs/flower.md.",
 }
-COMMANDS = {
-    "run": "fedswe.cli.run:run_command",
-    "compare": "fedswe.cli.compare:compare_command",
-    "gym": "fedswe.cli.gym:gym_command",
-    "export": "fedswe.cli.export:export_command",
-    "plot": "fedswe.cli.plot:plot_command",
-    "watch": "fedswe.cli.watch:watch_command",
-    "report": "fedswe.cli.report:report_command",
-    "list": "fedswe.cli.list_show:list_command",
-    "show": "fedswe.cli.list_show:show_command",
-    "doctor": "fedswe.cli.doctor:doctor_command",
-    "data.list": "fedswe.cli.data:list_command",
-    "data.fetch": "fedswe.cli.data:fetch_command",
-    "data.verify": "fedswe.cli.data:verify_command",
-    "theory.assumption": "fedswe.cli.theory:assumption",
-    "theory.staleness": "fedswe.cli.theory:staleness",
-    "theory.mixing": "fedswe.cli.theory:mixing",
-    "theory.rates": "fedswe.cli.theory:rates",
-    "theory.bias": "fedswe.cli.theory:bias",
-    "availability": "fedswe.cli.availability:availability_command",
-    "flower.status": "fedswe.cli.flower:status_command",
-    "flower.rollback": "fedswe.cli.flower:rollback_command",
-    "flower.remove": "fedswe.cli.flower:remove_command",
-    "flower.replay": "fedswe.cli.flower:replay_command",
+COMMANDS = {  # by panel of the help: the name of a command, and its function in a module of fedswe.cli
+    "Start": {
+        "run": "run:run_command",
+        "compare": "compare:compare_command",
+        "gym": "gym:gym_command",
+        "export": "export:export_command",
+    },
+    "Look": {
+        "list": "list_show:list_command",
+        "show": "list_show:show_command",
+        "report": "look:report_command",
+        "watch": "look:watch_command",
+        "plot": "look:plot_command",
+        "doctor": "doctor:doctor_command",
+    },
+    "Devices": {
+        "availability": "availability:availability_command",
+        "data.list": "data:list_command",
+        "data.fetch": "data:fetch_command",
+        "data.verify": "data:verify_command",
+    },
+    "Paper": {f"theory.{name}": f"theory:{name}" for name in ("assumption", "staleness", "mixing", "rates", "bias")},
+    "Flower": {f"flower.{name}": f"flower:{name}_command" for name in ("status", "rollback", "remove", "replay")},
 }
-ENTRY_POINTS = "fedswe.commands"
 
 
 def execute() -> int:
@@ -94,10 +89,13 @@ def commands() -> click.Command:
     app = typer.Typer(cls=LazyGroup, no_args_is_help=True, result_callback=lambda *_, **__: None)
     app.callback(help="Federated learning when clients come and go: FedSWE and its peers.")(_root)
     root = cast(LazyGroup, typer.main.get_command(app))
-    for name, target in COMMANDS.items():
-        _add(root, name, target, package="")
-    for point in entry_points(group=ENTRY_POINTS):
-        _add(root, point.name, point.value, package=point.dist.name if point.dist else "unknown")
+    for panel, named in COMMANDS.items():
+        for name, target in named.items():
+            _add(root, name, LazyCommand(f"fedswe.cli.{target}", panel))
+    for point in entry_points(group="fedswe.commands"):
+        package = point.dist.name if point.dist else "unknown"
+        panel = "Paper" if point.value.startswith("fedswe_paper.") else f"Of the package {package}"
+        _add(root, point.name, LazyCommand(point.value, panel, package))
     return root
 
 
@@ -115,26 +113,33 @@ def _root(
 
 
 class LazyGroup(TyperGroup):
-    """A group that reads the one-line helps of its commands when it lists them."""
+    """A group that imports its commands when it lists them, to have their help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         for command in self.commands.values():
             if isinstance(command, LazyCommand):
-                command.help = summary(command.target) or f"Command of the package {command.package}."
+                command.help = command.summary()
         return super().list_commands(ctx)
 
 
 class LazyCommand(click.Command):
     """Stands for a command in its group; the command itself is imported when its arguments are parsed."""
 
-    def __init__(self, name: str, target: str, package: str) -> None:
-        super().__init__(name)
-        self.target, self.package = target, package
+    def __init__(self, target: str, panel: str, package: str = "") -> None:
+        super().__init__(None)
+        self.target, self.rich_help_panel, self.package = target, panel, package
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         return self.load().make_context(info_name, args, parent, **extra)
+
+    def summary(self) -> str:
+        """The help of the command, or why there is none."""
+        try:
+            return self.load().help or f"Command of the package {self.package}."
+        except FedsweError as error:
+            return str(error)
 
     def load(self) -> click.Command:
         module, _, attribute = self.target.partition(":")
@@ -150,20 +155,18 @@ class LazyCommand(click.Command):
             ) from None
 
 
-def _add(root: LazyGroup, name: str, target: str, package: str) -> None:
+def _add(root: LazyGroup, name: str, command: LazyCommand) -> None:
     """Place a command in the tree; a name that is taken stays with its first owner, and a warning says so."""
-    *path, last = name.split(".")
-    group = root
-    for part in path:
-        help_ = GROUPS.get(part, f"Commands of the package {package}.")
-        inner = group.commands.setdefault(part, LazyGroup(name=part, help=help_, no_args_is_help=True))
-        if not isinstance(inner, LazyGroup):
-            warn(f"the command {name} of the package {package} is ignored: {part} is a command already")
-            return
-        group = inner
-    taken = group.commands.setdefault(last, LazyCommand(last, target, package))
-    if not isinstance(taken, LazyCommand) or taken.target != target:
-        warn(f"the command {name} of the package {package} is ignored: fedswe {' '.join([*path, last])} exists already")
+    *path, command.name = name.split(".")
+    place: click.Command = root
+    for part in [*path, command.name]:
+        if isinstance(place, LazyGroup):
+            help_ = GROUPS.get(part, f"Commands of the package {command.package}.")
+            group = LazyGroup(name=part, help=help_, no_args_is_help=True, rich_help_panel=command.rich_help_panel)
+            place = place.commands.setdefault(part, command if part == command.name else group)
+    if getattr(place, "target", "") != command.target:
+        words = " ".join([*path, command.name])
+        warn(f"the command {name} of the package {command.package} is ignored: fedswe {words} exists already")
 
 
 def _command(value: object) -> click.Command:
@@ -179,27 +182,3 @@ def _command(value: object) -> click.Command:
     # Completion is installed for `fedswe` as a whole, not for one of its commands.
     command.params = [p for p in command.params if p.name not in ("install_completion", "show_completion")]
     return command
-
-
-def summary(target: str) -> str:
-    """The first line of the docstring of `module:function`, or of the module, read without importing it."""
-    module, _, attribute = target.partition(":")
-    try:
-        tree = ast.parse(_source(module))
-    except (ImportError, OSError, SyntaxError, ValueError):
-        return ""
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == attribute]
-    text = ast.get_docstring(functions[0] if functions else tree) or ""
-    return text.partition("\n")[0]
-
-
-def _source(module: str) -> str:
-    package, *rest = module.split(".")
-    spec = find_spec(package)  # finds a top-level package without importing it
-    folders = spec.submodule_search_locations if spec else None
-    places = [Path(folder, *rest) for folder in folders or []]
-    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
-    if spec and spec.origin and not rest:
-        files.append(Path(spec.origin))
-    found = next((file for file in files if file.is_file()), None)
-    return found.read_text(encoding="utf-8") if found else ""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
@@ -12,7 +10,6 @@ import typer
 
 from fedswe.core.local import Precision
 from fedswe.errors import FedsweError, require
-from fedswe.results.files import cannot_write
 
 Settings = Annotated[
     list[str] | None,
@@ -23,50 +20,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER")]
 PrecisionName = Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")]
 Jobs = Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")]
-On = Annotated[str, typer.Option(help="Where to run: local, ray (on this machine), or ray:ADDRESS of a cluster")]
+On = Annotated[str, typer.Option(help="Where to run: local, ray or dask (clusters: docs/running.md)")]
 Track = Annotated[str, typer.Option(help="Trackers of every run, e.g. tensorboard,mlflow; see docs/results.md")]
 
 _LONGEST_RANGE = 100_000
-
-
-def split(settings: Sequence[str]) -> tuple[str | None, list[str]]:
-    """A configuration file, if one is named, and the KEY=VALUE overrides."""
-    files = [word for word in settings if "=" not in word]
-    if len(files) > 1:
-        raise FedsweError(f"one configuration file at a time, not {' and '.join(files)}; overrides are KEY=VALUE")
-    return (files[0] if files else None), [word for word in settings if "=" in word]
-
-
-@contextmanager
-def directory(out: Path | None, name: str) -> Iterator[Path]:
-    """`out`, or a new directory runs/NNN-name, which is removed again if it stays empty.
-
-    It is created at once, so that commands that start at the same time get different numbers.
-    """
-    if out is not None:
-        yield out
-        return
-    path = _numbered(name)
-    try:
-        yield path
-    finally:
-        for empty in (path, path.parent):
-            with suppress(OSError):  # it is not empty
-                empty.rmdir()
-
-
-def _numbered(name: str) -> Path:
-    runs = Path("runs")
-    while True:
-        taken = [int(found[1]) for p in runs.glob("*") if (found := re.match(r"(\d+)-", p.name))]
-        path = runs / f"{max(taken, default=0) + 1:03d}-{name}"
-        try:
-            path.mkdir(parents=True)
-            return path
-        except FileExistsError:
-            continue  # another process created it first: take the next number
-        except OSError as error:
-            raise cannot_write(path, error) from None
 
 
 def precision_named(name: str, device: str) -> Precision:

@@ -13,7 +13,7 @@ import typer
 
 from fedswe.availability.statistics import DAY
 from fedswe.cli.arguments import Json
-from fedswe.cli.console import console, print_json, print_table
+from fedswe.cli.console import console
 from fedswe.cli.theory import Confidence, Horizon, Plot, check_plot, deliver, named_scenario
 from fedswe.errors import FedsweError, require
 
@@ -80,31 +80,24 @@ def availability_command(
         return
     report = describe(given, confidence)
     found = advise(report.values)  # what the gym says about the availability that is most alike
-    if found is not None:
-        values = {**report.values, "advice": asdict(found)}
-        report = replace(report, values=values, notes=[*report.notes, *found.sentences()])
-    deliver(report, as_json, plot)
+    values = {**report.values, "advice": asdict(found)}
+    deliver(replace(report, values=values, notes=[*report.notes, *found.sentences()]), as_json, plot)
 
 
 def _fit(given: Described, round_seconds: float, out: Path, trace: Path, as_json: bool) -> None:
     """Fit daily_markov to a trace, generate clients from it, and say which statistics of the trace they have."""
     from fedswe.analysis.fit import fit_trace
-    from fedswe.analysis.report import cells
     from fedswe.experiment.configuration import dump_part
     from fedswe.results.files import write_whole
 
     require(out.suffix == ".toml", f"--fit must end in .toml, not {out.name}")
     require(not out.exists() or not out.samefile(trace), f"{trace} would be overwritten")
     require(0 < round_seconds <= DAY, f"--round-seconds must be above 0 and at most a day, not {round_seconds:g}")
-    found = fit_trace(given, round_seconds)
-    write_whole(out, f"# fitted to {trace.name} by fedswe availability\n{dump_part('availability', found.model)}")
-    if as_json:
-        print_json(found.values)
-        return
-    print_table(found.title, list(found.rows[0]), cells(found.rows), numbers=True)
-    for note in found.notes:
-        console.print(note)
-    console.print(f"written   {out}: fedswe run {out} task.clients=...")
+    model, report = fit_trace(given, round_seconds)
+    write_whole(out, f"# fitted to {trace.name} by fedswe availability\n{dump_part('availability', model)}")
+    deliver(report, as_json, None)
+    if not as_json:
+        console.print(f"written   {out}: fedswe run {out} task.clients=...")
 
 
 def _convert(trace: str, out: Path, observed: str) -> None:

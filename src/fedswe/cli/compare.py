@@ -6,18 +6,17 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.measure import Measurement
-from rich.table import Table
+from rich.text import Text
 
 from fedswe import registry
-from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
+from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, numbers, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
+from fedswe.cli.run import directory, split
 from fedswe.errors import FedsweError, warn
 
 if TYPE_CHECKING:
@@ -65,7 +64,8 @@ def compare_command(
             )  # fmt: skip
         report = None
         if result.headline is not None:
-            draw_comparison(place)
+            if find_spec("matplotlib"):
+                draw_comparison(place)
             report = _report(place)
         if as_json:
             reached = {} if target is None else {"target": target, "to_target": result.to_target(target)}
@@ -74,19 +74,19 @@ def compare_command(
         _print(result, rates, tune_by)
         if target is not None and result.headline is not None:
             _print_target(result, target)
-        console.print(
-            f"results   {place}/compare.csv, compare_summary.csv, compare.png, compare_final.png (and .svg), runs/"
-        )
+        drawn = find_spec("matplotlib") is not None
+        figures = "compare.png, compare_final.png (and .svg)" if drawn else "no figures without fedswe[plot]"
+        console.print(f"results   {place}/compare.csv, compare_summary.csv, {figures}, runs/")
         if report is not None:
             console.print(f"report    {report}")
 
 
 def _report(place: Path) -> Path | None:
     """The page about a comparison; a comparison does not fail for it."""
-    from fedswe.report.write import write_report
+    from fedswe.report import write_report
 
     try:
-        return write_report([place])[0]
+        return write_report([place])
     except FedsweError as error:
         warn(f"there is no report: {error}")
         return None
@@ -129,24 +129,19 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
         console.print("this task has no scores: nothing to compare but the models in runs/")
         return
     percent = score == "test_accuracy"
-    table = Table(title=f"{score.replace('_', ' ')}{', %' if percent else ''}", title_justify="left")
-    table.add_column("algorithm", no_wrap=True)
-    best = {model: result.best(model) for model in result.models}
+    columns = ["algorithm"]
     for model in result.models:
-        table.add_column(model.replace("_", " "), justify="right", no_wrap=True)
-        if rates:
-            table.add_column("local lr", justify="right", style="dim", no_wrap=True)
+        columns += [model.replace("_", " "), *(["local lr"] if rates else [])]
+    best, rows = {model: result.best(model) for model in result.models}, []
     for label, of_label in result.summary.groupby("algorithm", sort=False):
-        cells = []
+        cells = [Text(str(label))]
         for row in of_label.to_dict("records"):
             lost = int(result.of_seeds(row["algorithm"], row["model"], score)["diverged"].sum())
             text = _score(row[f"{score}_mean"], row[f"{score}_std"], row["seeds"], lost, percent)
-            cells.append(f"[bold]{text}[/bold]" if label == best[row["model"]] else text)
-            cells += [f"{row['local_lr']:g}"] if rates else []
-        table.add_row(escape(str(label)), *cells)
-    # No label and no number is cut off: a narrow terminal breaks the lines of the table instead.
-    width = Measurement.get(console, console.options.update(max_width=1000), table).maximum
-    Console(width=max(width, console.width)).print(table)
+            cells.append(Text(text, "bold" if label == best[row["model"]] else ""))
+            cells += [Text(f"{row['local_lr']:g}", "dim")] if rates else []
+        rows.append(cells)
+    print_table(f"{score.replace('_', ' ')}{', %' if percent else ''}", columns, rows, numbers=True)
     ended = sorted(int(run.last["round"]) for (_, _, seed), run in result.histories.items() if seed in result.seeds)
     rounds = " to ".join(dict.fromkeys(map(str, (ended[0], ended[-1]))))  # simulated time may end some runs early
     console.print(

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 
 def _new(width: int | None = None, stderr: bool = False) -> Console:
@@ -34,7 +35,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False, lines: bool = False
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], numbers: bool = False, lines: bool = False
 ) -> None:
     """With `numbers`, all columns but the first are aligned to the right; with `lines`, rows are separated."""
     table = Table(title=title, title_justify="left", show_lines=lines)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table, stderr
 from fedswe.datasets import DATASETS, load
-from fedswe.datasets.catalogue import Dataset, Form, OfficialFile, data_folder, md5_of
+from fedswe.datasets.catalogue import Dataset, OfficialFile, data_folder, md5_of
 from fedswe.datasets.download import fetch
 from fedswe.errors import FedsweError
 
@@ -28,24 +28,17 @@ Name = Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}", autoc
 
 def list_command(as_json: Json = False) -> None:
     """List the data sets and say which of them are on this machine."""
-    rows, values = [], []
-    for name, dataset in DATASETS.items():
-        folder = dataset.folder()
-        form = dataset.found(folder)
+    values: list[dict[str, Any]] = []
+    for dataset in DATASETS.values():
+        form = dataset.found(dataset.folder())
+        known = {"name": dataset.name, "title": dataset.title, "folder": str(dataset.folder())}
         size = sum(file.size for file in dataset.forms[0].files)
-        rows.append((name, dataset.title, _summary(form, folder) if form else f"no; {size / 1e6:,.0f} MB to fetch"))
-        values.append(
-            {
-                "name": name,
-                "title": dataset.title,
-                "folder": str(folder),
-                "found": form.called if form else None,
-                "download_bytes": size,
-            }
-        )
+        values.append({**known, "found": form.called if form else None, "download_bytes": size})
     if as_json:
         print_json(values)
     else:
+        fetch = "no; {:,.0f} MB to fetch"
+        rows = [(v["name"], v["title"], v["found"] or fetch.format(v["download_bytes"] / 1e6)) for v in values]
         print_table(f"data sets in {data_folder()}", ("name", "title", "found"), rows)
 
 
@@ -104,11 +97,6 @@ def _print(result: dict[str, Any]) -> None:
         console.print(f"{name}  {folder}/  a folder, without a published checksum")
     for split, counts in result["images_by_class"].items():
         console.print(f"{name}  {split}: {sum(counts):,} images, by class {' '.join(map(str, counts))}")
-
-
-def _summary(form: Form, folder: Path) -> str:
-    size = sum((folder / file.name).stat().st_size for file in form.files)
-    return form.called + (f", {size / 1e6:,.0f} MB" if size else "")
 
 
 def _named(name: str) -> Dataset:

@@ -14,26 +14,26 @@ from packaging.requirements import Requirement
 from fedswe import __version__
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json
-from fedswe.errors import first_line, printable
+from fedswe.errors import FedsweError, first_line, printable
 
-Check = tuple[str, str, str, str]  # status, name, what was found, how to fix it
+Check = dict[str, str]
 
 
 def _check(name: str, found: str, fix: str = "", needed: bool = False) -> Check:
     """Without a fix it is ok; what is not needed is a note."""
-    return ("broken" if needed else "note") if fix else "ok", name, found, fix
+    return {"status": ("broken" if needed else "note") if fix else "ok", "name": name, "found": found, "fix": fix}
 
 
 def doctor_command(as_json: Json = False) -> None:
     """Say what this machine has: versions, devices, data, folders, optional packages; and how to fix what is broken."""
     checks = list(_checks())
-    broken = sum(status == "broken" for status, *_ in checks)
+    broken = sum(check["status"] == "broken" for check in checks)
     if as_json:
-        named = [dict(zip(("status", "name", "found", "fix"), check, strict=True)) for check in checks]
-        print_json({"ok": not broken, "checks": named})
+        print_json({"ok": not broken, "checks": checks})
     else:
-        for status, name, found, fix in checks:
-            console.print(f"{status:<8}{name:<25}{found}" + (f" -> {fix}" if fix else ""))
+        for check in checks:
+            line = f"{check['status']:<8}{check['name']:<25}{check['found']}"
+            console.print(line + (f" -> {check['fix']}" if check["fix"] else ""))
         console.print(f"{broken} broken: follow the arrows" if broken else "nothing that is needed is broken")
     if broken:
         raise typer.Exit(1)
@@ -44,22 +44,23 @@ def _checks() -> Iterator[Check]:
     yield _check("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from _packages()
     yield from _devices()
-    yield from _folders_and_data()
+    try:
+        yield from _folders_and_data()
+    except FedsweError as error:  # an extra is not installed
+        yield _check("data", "not looked for", str(error))
 
 
 def _packages() -> Iterator[Check]:
-    for line in requires("fedswe") or []:
-        package = Requirement(line)
+    for package in map(Requirement, requires("fedswe") or []):
         extra = str(package.marker).rpartition("extra == ")[2].strip("\"'") if package.marker else ""
-        name = f"{package.name} ({extra})" if extra else package.name
         try:
-            there = version(package.name)
-            suits = package.specifier.contains(there, prereleases=True)
+            found = version(package.name)
+            suits = package.specifier.contains(found, prereleases=True)
+            found += "" if suits else f", {package.specifier} is wanted"
         except PackageNotFoundError:
-            there, suits = "not installed", False
-        found = there if suits else f"{there}, {package.specifier} is wanted"
+            found, suits = f"not installed, {package.specifier} is wanted", False
         fix = "" if suits else f"pip install '{package.name}{package.specifier}'"
-        yield _check(name, found, fix, needed=not extra)
+        yield _check(f"{package.name} ({extra})" if extra else package.name, found, fix, needed=not extra)
 
 
 def _devices() -> Iterator[Check]:
@@ -89,15 +90,8 @@ def _folders_and_data() -> Iterator[Check]:
         fix = "" if writable else f"it cannot be written: choose another folder with {choose}"
         yield _check(name, str(folder), fix, needed=True)
     for name, dataset in DATASETS.items():
-        place = dataset.folder()
-        there = dataset.found(place) is not None
-        yield _check(
-            f"data {name}", f"{'' if there else 'not '}in {place}", "" if there else f"fedswe data fetch {name}"
-        )
+        missing = dataset.found(place := dataset.folder()) is None
+        yield _check(f"data {name}", str(place), f"not there: fedswe data fetch {name}" if missing else "")
     for name, file in trace_files().items():
-        fix = (
-            ""
-            if file.is_file()
-            else f"not there: set {TRACES} to its folder (docs/which-rule.md); some gym settings need it"
-        )
-        yield _check(f"trace {name}", str(file), fix)
+        fix = f"not there: set {TRACES} to its folder (docs/which-rule.md); some gym settings need it"
+        yield _check(f"trace {name}", str(file), "" if file.is_file() else fix)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, needed, require
 from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
@@ -70,12 +70,8 @@ def _content(result: Result, model: str, format_: str) -> bytes:
 
 def _onnx(result: Result, tensors: dict[str, torch.Tensor]) -> bytes:
     """The network with the given parameters; the first dimension of inputs and outputs is of any size."""
-    try:
-        import onnx
-        import onnxscript
-    except ImportError as error:
-        raise FedsweError(f"{error.name} is not installed: pip install 'fedswe[onnx]'") from None
-    del onnx, onnxscript
+    for module in ("onnx", "onnxscript"):
+        needed(module, "onnx")
     import torch
 
     from fedswe.experiment.experiment import populate

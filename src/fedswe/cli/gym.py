@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -12,11 +10,10 @@ import typer
 
 from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, precision_named
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.errors import FedsweError, require, suggestion, warn
+from fedswe.errors import require, suggestion, warn
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
     from fedswe.gym.gym import Gym
-    from fedswe.gym.standings import SettingResult
 
 OUT = Path("experiments/gym")  # in a checkout: where the measurements of this repository are
 
@@ -41,92 +38,63 @@ def gym_command(
 ) -> None:
     """Measure rules on many kinds of unavailability with the same tuning for all, and write the leaderboard."""
     from fedswe.comparison.labels import split_labels
-    from fedswe.gym.rules import RULES
-    from fedswe.gym.settings import SCALES, ScaleName
+    from fedswe.gym.gym import Gym
+    from fedswe.gym.rules import RULES, rules_named
+    from fedswe.gym.settings import SCALES, TRACES, ScaleName, missing_traces, settings_of, trace_folder
 
     require(scale in SCALES, f"unknown scale {scale!r}: {suggestion(scale, SCALES)}")
-    own = _added(words or [])
-    known = RULES[scale]
-    chosen = split_labels(rules)
+    command, *own = words or ["add"]
+    require(command == "add" and (own or not words), f"write fedswe gym add RULE..., not {' '.join(words or [])}")
+    chosen, known = split_labels(rules), RULES[scale]
     for label in chosen:
-        if label not in known:
-            close = get_close_matches(label, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"add it with fedswe gym add {label}"
-            raise FedsweError(f"{label} is no rule of the scale {scale}: {hint}")
-    gym = _gym(
-        cast("ScaleName", scale), [*(chosen or known), *own], tasks, availability, out, device,
-        precision_named(precision, device), not report,
-    )  # fmt: skip
-    if not report:
-        from fedswe.grid.runner import executor
-
-        gym = replace(gym, track=tuple(_words(track)))
-        with ExitStack() as opened:
-            watch = None if as_json else opened.enter_context(RoundProgress())
-            gym.run(opened.enter_context(executor(on, jobs, device)), watch)
-    _publish(gym, as_json)
-
-
-def _added(words: list[str]) -> list[str]:
-    if not words:
-        return []
-    require(words[0] == "add" and len(words) > 1, f"write fedswe gym add RULE..., not {' '.join(words)}")
-    return words[1:]
-
-
-def _gym(
-    scale: str, labels: list[str], tasks: str, availability: str, out: Path, device: str, precision: str, runs: bool
-) -> Gym:
-    from fedswe.gym.gym import Gym
-    from fedswe.gym.rules import rules_named
-    from fedswe.gym.settings import SCALES, TRACES, missing_traces, settings_of, trace_folder
-
-    chosen = SCALES[scale]  # type: ignore[index]
-    settings = settings_of(chosen, tuple(_words(tasks)), tuple(_words(availability)))
-    gone = missing_traces(settings) if runs else []  # a page needs only what was measured
+        hint = suggestion(label, known, f"add it with fedswe gym add {label}")
+        require(label in known, f"{label} is no rule of the scale {scale}: {hint}")
+    found = SCALES[cast("ScaleName", scale)]
+    settings = settings_of(found, _words(tasks), _words(availability))
+    gone = [] if report else missing_traces(settings)  # a page needs only what was measured
     if gone:
         names = ", ".join(dict.fromkeys(setting.availability for setting in gone))
         warn(f"left out: {names}; their traces are not in {trace_folder()}: set {TRACES} to the folder that has them")
     settings = [setting for setting in settings if setting not in gone]
     require(settings, "no setting is left")
-    return Gym(chosen, settings, rules_named(labels), out, device=device, precision=precision)  # type: ignore[arg-type]
+    gym = Gym(
+        found, settings, rules_named([*(chosen or known), *own]), out, device=device,
+        precision=precision_named(precision, device), track=_words(track),
+    )  # fmt: skip
+    if not report:
+        from fedswe.grid.runner import Executor
+
+        with ExitStack() as opened:
+            watch = None if as_json else opened.enter_context(RoundProgress())
+            gym.run(opened.enter_context(Executor(on, jobs, device)), watch)
+    _publish(gym, as_json)
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _publish(gym: Gym, as_json: bool) -> None:
     """The page has all rules and settings that are measured, whatever part this command has run."""
+    from fedswe.gym.gym import whole_gym
     from fedswe.gym.page import markdown, to_json
-    from fedswe.gym.standings import labels, results
-    from fedswe.gym.whole import whole_gym
+    from fedswe.gym.standings import labels, ranked, results, standings
     from fedswe.results.files import write_whole
 
     gym.publish()
     whole = whole_gym(gym)
     found = results(whole)
-    if not found:
-        raise FedsweError(f"{gym.store.path} has no measurements yet: run without --report")
+    require(found, f"{gym.store.path} has no measurements yet: run without --report")
     page = gym.out / f"LEADERBOARD-{gym.scale.name}.md"
     write_whole(page, markdown(gym.scale, found, whole.rules, labels(gym)))
     if as_json:
         print_json(to_json(gym.scale, found, whole.rules))
         return
-    _print(whole, found)
-    console.print(f"results   {page}, {gym.store.path}/measurements.parquet")
-
-
-def _print(gym: Gym, found: list[SettingResult]) -> None:
-    from fedswe.gym.standings import ranked, standings
-
-    rows, whole = [], ranked(found)
-    for row in standings(whole, gym.rules):
+    rows, complete = [], ranked(found)
+    for row in standings(complete, whole.rules):
         worst = row.worst
         shown = (f"{worst[1].mean:.2f}", worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
         rows.append((row.rule.label, *shown))
-    print_table(
-        f"regret, points of test accuracy, {len(whole)} of {len(found)} settings",
-        ("rule", "worst", "in", "mean"),
-        rows,
-    )
+    title = f"regret, points of test accuracy, {len(complete)} of {len(found)} settings"
+    print_table(title, ("rule", "worst", "in", "mean"), rows)
+    console.print(f"results   {page}, {gym.store.path}/measurements.parquet")

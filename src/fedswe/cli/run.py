@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import tomllib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.cli.arguments import Out, Settings, directory, split
+from fedswe.cli.arguments import Out, Settings
 from fedswe.cli.console import RoundProgress, console
 from fedswe.errors import FedsweError, require
+from fedswe.results.files import cannot_write
 
 if TYPE_CHECKING:
     from fedswe.experiment.experiment import Experiment
+    from fedswe.experiment.runner import Watch
     from fedswe.results.history import History, Row
 
 _NOT_SCORES = ("round", "available", "reported", "echo_mean", "echo_max", "seconds")
@@ -44,9 +47,9 @@ def run_command(
             table = read(file, overrides)
             value = experiment(table)
             parts = {section: table.get(section, {}).get("name", name) for section, name in DEFAULT.items()}
-            names = [_in_a_folder(name) for section, name in parts.items() if section != "clock"]
+            names = [Path(name).name.replace(".py:", ".") for section, name in parts.items() if section != "clock"]
             place = opened.enter_context(directory(out, "-".join(names)))
-        with _resumable(place), _Watch(value.rounds, quiet) as watch:
+        with _watched(value.rounds, quiet, place) as watch:
             ran = runner.resume(place, watch, value.track) if resume is not None else runner.run(value, place, watch)
         if quiet:
             console.print(str(place))
@@ -60,10 +63,44 @@ def run_command(
                 )
 
 
-def _in_a_folder(name: str) -> str:
-    """A name as a part of a folder's name: mine.Damped for ./mine.py:Damped."""
-    place, colon, cls = name.rpartition(":")
-    return f"{Path(place).name.removesuffix('.py')}.{cls}" if colon else name
+def split(settings: Sequence[str]) -> tuple[str | None, list[str]]:
+    """A configuration file, if one is named, and the KEY=VALUE overrides."""
+    files = [word for word in settings if "=" not in word]
+    if len(files) > 1:
+        raise FedsweError(f"one configuration file at a time, not {' and '.join(files)}; overrides are KEY=VALUE")
+    return (files[0] if files else None), [word for word in settings if "=" in word]
+
+
+@contextmanager
+def directory(out: Path | None, name: str) -> Iterator[Path]:
+    """`out`, or a new directory runs/NNN-name, which is removed again if it stays empty.
+
+    It is created at once, so that commands that start at the same time get different numbers.
+    """
+    if out is not None:
+        yield out
+        return
+    path = _numbered(name)
+    try:
+        yield path
+    finally:
+        for empty in (path, path.parent):
+            with suppress(OSError):  # it is not empty
+                empty.rmdir()
+
+
+def _numbered(name: str) -> Path:
+    runs = Path("runs")
+    while True:
+        taken = [int(found[1]) for p in runs.glob("*") if (found := re.match(r"(\d+)-", p.name))]
+        path = runs / f"{max(taken, default=0) + 1:03d}-{name}"
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue  # another process created it first: take the next number
+        except OSError as error:
+            raise cannot_write(path, error) from None
 
 
 def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
@@ -86,52 +123,40 @@ def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
     return stored
 
 
-class _Watch:
-    """Shows the progress of a run, and stops it after the current round when SIGTERM has arrived."""
-
-    def __init__(self, rounds: int, quiet: bool) -> None:
-        from fedswe.experiment.runner import StopRun
-
-        self._rounds, self._quiet, self._note, self._stop = rounds, quiet, "", StopRun
-        self._terminated = False
-        self._progress = RoundProgress()
-
-    def __enter__(self) -> _Watch:
-        self._before = signal.signal(signal.SIGTERM, self._terminate)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
-        self._progress.__exit__()
-
-    def _terminate(self, number: int, frame: FrameType | None) -> None:
-        self._terminated = True
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second signal ends the process at once
-
-    def __call__(self, t: int, row: Row | None) -> None:
-        if row is not None:
-            self._note = headline(row)
-        if not self._quiet:
-            self._progress(t, self._rounds, self._note)
-        if self._terminated:
-            raise self._stop
-
-
 @contextmanager
-def _resumable(place: Path) -> Iterator[None]:
-    """Say how to continue a run that was stopped: its directory may be one that the user did not name."""
+def _watched(rounds: int, quiet: bool, place: Path) -> Iterator[Watch]:
+    """Shows the progress of a run; stops it after the current round when SIGTERM arrives, and says how to continue."""
     from fedswe.experiment.runner import StopRun
 
+    note, terminated = "", False
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second signal ends the process at once
+
+    def watch(t: int, row: Row | None) -> None:
+        nonlocal note
+        note = note if row is None else headline(row)
+        if not quiet:
+            progress(t, rounds, note)
+        if terminated:
+            raise StopRun
+
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
-        yield
+        with RoundProgress() as progress:
+            yield watch
     except (KeyboardInterrupt, StopRun) as stop:
-        if (place / "checkpoint.safetensors").is_file():
+        if (place / "checkpoint.safetensors").is_file():  # the directory may be one that the user did not name
             console.print(f"stopped   continue with: fedswe run --resume {place}")
         elif (place / "config.toml").is_file():
             console.print(f"stopped   no checkpoint was saved in {place}: start the run again")
         if isinstance(stop, StopRun):
             raise typer.Exit(128 + signal.SIGTERM) from None
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def headline(row: Row) -> str:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.analysis.report import Report, cells
-from fedswe.cli.arguments import Json, numbers, split
+from fedswe.cli.arguments import Json, numbers
 from fedswe.cli.console import console, print_json, print_table
+from fedswe.cli.run import split
 from fedswe.errors import FedsweError, suggestion
 
 if TYPE_CHECKING:
+    from fedswe.analysis.report import Report
     from fedswe.analysis.scenario import Scenario
 
 Settings = Annotated[
@@ -119,11 +120,11 @@ def bias(
     plot: Plot = None,
 ) -> None:
     """Whose optimum does FedAvg converge to, and how far does FedSWE correct it?"""
-    from fedswe.analysis.bias import bias_of
+    from fedswe.analysis.bias import bias_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
-    deliver(bias_of(clients, None if k is None else _ks(k), step), as_json, plot, clients)
+    deliver(bias_report(clients, None if k is None else _ks(k), step), as_json, plot, clients)
 
 
 # the arguments of a command --------------------------------------------------------------------------------
@@ -138,14 +139,12 @@ def named_scenario(settings: list[str] | None, horizon: int | None, needs_task: 
     if len(named) > 1:
         raise FedsweError(f"one availability at a time, not {' and '.join(named)}")
     for word in rest:
-        if "=" in word or Path(word).exists() or Path(word).suffix:
-            continue
-        raise FedsweError(f"{word!r} is neither a file nor an availability: {suggestion(word, known)}")
+        if not ("=" in word or Path(word).exists() or Path(word).suffix):
+            raise FedsweError(f"{word!r} is neither a file nor an availability: {suggestion(word, known)}")
     file, overrides = split(rest)
     table = read(file, [*(f"availability.name={name}" for name in named), *overrides])
-    value = experiment(table)
     name = table.get("availability", {}).get("name", DEFAULT["availability"])
-    return scenario(value, name, horizon, needs_task or "task" in table)
+    return scenario(experiment(table), name, horizon, needs_task or "task" in table)
 
 
 def _ks(text: str) -> list[float]:
@@ -163,6 +162,7 @@ def check_plot(plot: Path | None) -> None:
 
 def deliver(report: Report, as_json: bool, plot: Path | None, clients: Scenario | None = None) -> None:
     """Draw a report if asked for, and print it as tables and notes or as JSON."""
+    from fedswe.analysis.report import cells
     from fedswe.plotting import save
 
     if plot is not None:
@@ -173,7 +173,7 @@ def deliver(report: Report, as_json: bool, plot: Path | None, clients: Scenario 
     for note in clients.notes() if clients is not None else []:
         console.print(note)
     for title, rows in report.tables.items():
-        print_table(title, list(rows[0]), cells(rows), numbers=True)
+        print_table(title, *cells(rows), numbers=True)
     for note in report.notes:
         console.print(note)
     if plot is not None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from fedswe.availability.schedule import Schedule
 from fedswe.availability.sessions import sessions_of
 from fedswe.clock.model import Clock, Timeline, Work
 from fedswe.clock.speeds import Speeds
 from fedswe.clock.timed import Rules, Timed
+from fedswe.core.value import Natural, NonNegative, Positive
 from fedswe.errors import require
+
+Sigma = Annotated[float, Field(ge=0, le=10)]
 
 
 @dataclass(frozen=True)
@@ -24,32 +28,24 @@ class Seconds(Clock):
     dropped out; one that is still at work when the round is closed is late. Both lose their work and stay as they were.
     """
 
-    deadline: float = 0.0  # seconds from opening a round to closing it; 0 = none
-    min_clients: int = 1  # available clients that a round needs to open
-    min_reports: float = 0.0  # reports with which a round closes; below 1: share of the selected; 0 = all of them
+    deadline: NonNegative = 0.0  # seconds from opening a round to closing it; 0 = none
+    min_clients: Natural = 1  # available clients that a round needs to open
+    min_reports: NonNegative = 0.0  # reports with which a round closes; below 1: share of the selected; 0 = all of them
     early: bool = True  # a round may close before its deadline; false: every round lasts until its deadline
-    pause: float = 0.0  # seconds from closing a round to opening the next
-    limit: float = 0.0  # seconds after which no round is opened; 0 = none
-    slot_seconds: float = 600.0  # length of a round of the availability model, if that has no seconds of its own
-    step_seconds: float = 1.0  # seconds of one local step: the median over clients
-    step_sigma: float = 0.0  # its spread over clients, log-normal: sigma of the logarithm; 0 = all clients alike
-    download: float = 1e6  # bytes per second to a client: the median; 0 = no time
-    upload: float = 1e6  # bytes per second from a client, likewise
-    network_sigma: float = 0.0  # spread of both over clients, one log-normal factor for each client
+    pause: NonNegative = 0.0  # seconds from closing a round to opening the next
+    limit: NonNegative = 0.0  # seconds after which no round is opened; 0 = none
+    slot_seconds: Positive = 600.0  # length of a round of the availability model, if that has no seconds of its own
+    step_seconds: NonNegative = 1.0  # seconds of one local step: the median over clients
+    step_sigma: Sigma = 0.0  # its spread over clients, log-normal: sigma of the logarithm; 0 = all clients alike
+    download: NonNegative = 1e6  # bytes per second to a client: the median; 0 = no time
+    upload: NonNegative = 1e6  # bytes per second from a client, likewise
+    network_sigma: Sigma = 0.0  # spread of both over clients, one log-normal factor for each client
     speed_file: str = ""  # CSV with client or device, and columns of these names, which replace the three values
 
     title: ClassVar[str] = "simulated seconds: rounds with deadlines, clients with speeds, work that is lost"
     may_end_early: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for key in ("deadline", "min_reports", "pause", "limit", "step_seconds", "step_sigma", "download", "upload",
-                    "network_sigma"):  # fmt: skip
-            value = getattr(self, key)
-            require(0 <= value < math.inf, f"{key} must be 0 or positive, not {value:g}")
-        require(0 < self.slot_seconds < math.inf, f"slot_seconds must be positive, not {self.slot_seconds:g}")
-        for key in ("step_sigma", "network_sigma"):
-            require(getattr(self, key) <= 10, f"{key} must be at most 10, not {getattr(self, key):g}")
-        require(self.min_clients >= 0, f"min_clients must be 0 or more, not {self.min_clients}")
         require(
             self.min_reports < 1 or float(self.min_reports).is_integer(),
             f"min_reports must be a whole number, or a share below 1, not {self.min_reports:g}",

@@ -20,16 +20,14 @@ from fedswe.core.value import typed
 from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, experiment, override
 from fedswe.experiment.experiment import Experiment, assemble, populate
-from fedswe.grid.cell import Cell
-from fedswe.grid.executor import Executor
-from fedswe.grid.runner import Watch, executor, run_cells
-from fedswe.grid.store import RunStore
+from fedswe.grid.runner import Executor, Watch, run_cells
+from fedswe.grid.store import Cell, RunStore, Store
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
 from fedswe.results.table import has_diverged, more_is_better, tail_score
 from fedswe.tracking.tracker import check_trackers
 
-_WRITTEN = (".shared-", ".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
+_WRITTEN = (".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
 
 
@@ -66,7 +64,7 @@ def compare(
     check_trackers(next(iter(experiments.values())).track, kept=out is not None)
     device = next(iter(experiments.values())).device
     with ExitStack() as opened:
-        workers = opened.enter_context(executor(on, jobs, device))
+        workers = opened.enter_context(Executor(on, jobs, device))
         if out is None:
             place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="fedswe-")))
         else:
@@ -178,7 +176,8 @@ class _Plan:
             require(name and names.count(name) == 1, f"{label!r} gives no directory name of its own: rename it")
         models = [value.evaluate.model for value in self.algorithms.values()]
         require(all(m == models[0] for m in models), "all algorithms must have the same evaluate.model")
-        self._trials()  # refuses rates that cannot be used
+        for trial in self._trials:
+            self._cell(*trial)  # refuses rates that cannot be used
         engines = [assemble(value) for value in self.algorithms.values()]
         require(self.rates or not self.tune_by, "--tune-by needs --tune: give the local rates to choose from")
         if self.rates:
@@ -203,35 +202,33 @@ class _Plan:
         before, later = rounds * len(self.rates), rounds * len(self.seeds)
         tried = Histories()
         if self.rates:
-            tried = _run_all(self._trials(), store, workers, watch and (lambda done, to_do: watch(done, to_do + later)))
+            first = watch and (lambda done, to_do: watch(done, to_do + later))
+            tried = self._run(self._trials, store, workers, first)
             for label, model in chosen:
                 of_rate = {rate: tried[label, rate, self.tuning_seed] for rate in self.rates}
                 chosen[label, model] = self._criterion.best(of_rate, model, models)
             self._warn_at_the_edge(chosen)
-        cells = {
-            (label, rate, seed): _cell(label, self.algorithms[label], rate, seed)
-            for (label, _), rate in chosen.items()
-            for seed in self.seeds
-        }
+        runs = [(label, rate, seed) for (label, _), rate in chosen.items() for seed in self.seeds]
         both = watch and (lambda done, to_do: watch(before + done, before + to_do))
-        return Comparison(tried | _run_all(cells, store, workers, both), chosen, self.seeds)
+        return Comparison(tried | self._run(runs, store, workers, both), chosen, self.seeds)
 
-    def _trials(self) -> dict[Run, Cell]:
-        return {
-            (label, rate, self.tuning_seed): _cell(label, e, rate, self.tuning_seed)
-            for label, e in self.algorithms.items()
-            for rate in self.rates
-        }
+    @property
+    def _trials(self) -> list[Run]:
+        return [(label, rate, self.tuning_seed) for label in self.algorithms for rate in self.rates]
+
+    def _cell(self, label: str, rate: float, seed: int) -> Cell:
+        value = self.algorithms[label]
+        return Cell(run_name(label, rate, seed), replace(value, seed=seed, local=replace(value.local, lr=rate)))
+
+    def _run(self, runs: list[Run], store: RunStore, workers: Executor, watch: Watch | None) -> Histories:
+        cells = {run: self._cell(*run) for run in runs}
+        run_to_end(list(cells.values()), store, workers, watch)
+        return {run: store.history(cell) for run, cell in cells.items()}
 
 
-def _run_all(cells: Mapping[Run, Cell], store: RunStore, workers: Executor, watch: Watch | None) -> Histories:
+def run_to_end(cells: Sequence[Cell], store: Store, workers: Executor, watch: Watch | None) -> None:
     """Run the cells, and wait for those that another process runs."""
-    run_cells(list(cells.values()), store, workers, watch)
-    while not all(store.finished(cell) for cell in cells.values()):
+    run_cells(cells, store, workers, watch)
+    while not all(store.finished(cell) for cell in cells):
         time.sleep(0.5)
-        run_cells(list(cells.values()), store, workers, watch)
-    return {key: store.history(cell) for key, cell in cells.items()}
-
-
-def _cell(label: str, experiment: Experiment, rate: float, seed: int) -> Cell:
-    return Cell(run_name(label, rate, seed), replace(experiment, seed=seed, local=replace(experiment.local, lr=rate)))
+        run_cells(cells, store, workers, watch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,15 +64,20 @@ class Comparison:
 
         NaN is the deviation of one seed, and both if a run diverged.
         """
-        rows: list[dict[str, Any]] = []
-        for (label, model), rate in self.chosen.items():
-            found = {score: self.of_seeds(label, model, score) for score in self.scores}
-            lost = [int(of["diverged"].sum()) for of in found.values()]
-            rows.append({"algorithm": label, "model": model, "local_lr": rate, "seeds": len(self.seeds)})
-            rows[-1]["diverged"] = max(lost, default=0)
-            for score, of in found.items():
-                rows[-1] |= {f"{score}_{part}": value for part, value in _spread(of).items()}
+        rows = []
+        for label, model, rate, by_score in self._by_score():
+            found = {score: by_score[score] for score in self.scores}
+            lost = max((int(of["diverged"].sum()) for of in found.values()), default=0)
+            row = {"algorithm": label, "model": model, "local_lr": rate, "seeds": len(self.seeds), "diverged": lost}
+            spreads = {f"{score}_{part}": value for score, of in found.items() for part, value in _spread(of).items()}
+            rows.append(row | spreads)
         return pd.DataFrame(rows)
+
+    def _by_score(self) -> Iterator[tuple[str, str, float, dict[str, pd.DataFrame]]]:
+        """For each algorithm and model, with its local rate: the rows of `finals` of each of its scores."""
+        for (label, model), rate in self.chosen.items():
+            of = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
+            yield label, model, rate, {str(score): found for score, found in of.groupby("score", sort=False)}
 
     @property
     def models(self) -> list[str]:
@@ -129,20 +134,15 @@ class Comparison:
         return str(text.to_csv(index=False, float_format="%.6g", na_rep="nan", lineterminator="\n"))
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as plain values, of all scores; null stands for numbers that are not finite."""
+        """The summary as plain values, of all scores; NaN and infinity stay."""
         rows = []
-        for (label, model), rate in self.chosen.items():
-            of = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
-            scores = {str(score): found for score, found in of.groupby("score", sort=False)}
-            seeds = {
-                str(seed): {score: _finite(value) for score, value in zip(found["score"], found["value"], strict=True)}
-                for seed, found in of.groupby("seed", sort=False)
-            }
+        for label, model, rate, scores in self._by_score():
+            values = {score: of.set_index("seed")["value"] for score, of in scores.items()}
             rows.append({
                 "algorithm": label, "model": model, "local_lr": rate,
-                "diverged": max((int(found["diverged"].sum()) for found in scores.values()), default=0),
-                "scores": {n: {part: _finite(v) for part, v in _spread(f).items()} for n, f in scores.items()},
-                "seeds": seeds or {str(seed): {} for seed in self.seeds},
+                "diverged": max((int(of["diverged"].sum()) for of in scores.values()), default=0),
+                "scores": {score: _spread(of) for score, of in scores.items()},
+                "seeds": {seed: {score: of[seed] for score, of in values.items()} for seed in self.seeds},
             })  # fmt: skip
         return {"headline": self.headline, "tail": TAIL, "rows": rows}
 
@@ -152,7 +152,3 @@ def _spread(of_seeds: pd.DataFrame) -> dict[str, float]:
     if of_seeds["diverged"].any():
         return {"mean": math.nan, "std": math.nan}
     return {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=1)) if len(values) > 1 else math.nan}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -6,16 +6,27 @@ made it; a grid sends it to its workers.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import linecache
 import pickle
 import re
-from collections.abc import Collection
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakValueDictionary
 
-from fedswe.errors import FedsweError
+import numpy as np
+
+from fedswe.errors import FedsweError, is_installed
 
 _HELD: WeakValueDictionary[str, Any] = WeakValueDictionary()  # a part lives as long as the script uses it
 _RECEIVED: dict[str, Any] = {}  # from the process that this one works for
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_HOLDING = ("__func__", "__self__", "func", "args", "keywords")  # of methods and partial functions
 
 
 def hold(digest: str, content: Any) -> Any:
@@ -34,12 +45,12 @@ def find(digest: str, made_by: str) -> Any:
     return content
 
 
-def packed(configuration: str, known: Collection[str] = ()) -> dict[str, bytes]:
-    """The contents that a configuration names, but for the known ones, to be sent to another process of this user."""
-    named = (set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)) - set(known)
+def packed(configuration: str) -> dict[str, bytes]:
+    """The contents that configurations name, to be sent to another process of this user."""
+    named = set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)
     if not named:
         return {}
-    import cloudpickle  # also classes and functions of the main script, which a worker cannot import
+    import cloudpickle  # also what is defined in the main script, which a worker cannot import
 
     return {digest: cloudpickle.dumps(_HELD[digest]) for digest in named}
 
@@ -49,3 +60,87 @@ def unpack(contents: dict[str, bytes]) -> None:
     for digest, content in contents.items():
         if digest not in _HELD:
             _RECEIVED[digest] = hold(digest, pickle.loads(content))
+
+
+# digests -------------------------------------------------------------------------------------------------
+def digest(value: Any) -> str:
+    """SHA-256 of a content: arrays, tensors, torch modules, functions, classes, and what they are made of.
+
+    Equal digests mean equal content, also in another process. Functions and classes of the user count with the whole
+    file that defines them; what cannot be described has a digest of its own every time.
+    """
+    content = _Content()
+    content.add(value)
+    return content.hash.hexdigest()
+
+
+class _Content:
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+        self._seen: dict[int, tuple[int, Any]] = {}  # by id, with the object, whose id is not used again while it lives
+
+    def add(self, value: Any) -> None:
+        if isinstance(value, _PLAIN):
+            self._write(type(value).__name__, repr(value))
+        elif id(value) in self._seen:
+            self._write("seen", self._seen[id(value)][0])
+        else:
+            self._seen[id(value)] = len(self._seen), value
+            self._write(type(value).__qualname__)
+            self._describe(value)
+
+    def _write(self, *words: object) -> None:
+        self.hash.update(f"{words}\n".encode())
+
+    def _describe(self, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            self._write(value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest())
+        elif isinstance(value, set | frozenset):
+            self._write(sorted(map(repr, value)))
+        elif isinstance(value, Mapping):
+            self.add([[key, value[key]] for key in sorted(value, key=repr)])
+        elif isinstance(value, list | tuple | np.ndarray):
+            self._write(len(value))
+            for item in value:
+                self.add(item)
+        elif isinstance(value, FunctionType | type):
+            self._source(value)
+        elif isinstance(value, ModuleType) or inspect.isbuiltin(value):
+            self._write(getattr(value, "__module__", ""), value.__name__)
+        elif hasattr(value, "untyped_storage"):  # a tensor
+            plain = value.detach().cpu().contiguous().flatten()
+            plain = plain.view(value.new_empty(0).byte().dtype).numpy()
+            self.add([str(value.dtype), tuple(value.shape), value.requires_grad, plain])
+        elif held := [[name, getattr(value, name)] for name in _HOLDING if hasattr(value, name)]:
+            self.add(held)
+        elif isinstance(state := value.__getstate__(), dict):
+            self.add([type(value), state])
+        else:
+            self._write(_pickled(value))
+
+    def _source(self, value: Any) -> None:
+        """A function or class: its name, the text of its file, and what functions hold or find outside."""
+        self._write(value.__module__, value.__qualname__)
+        members = [value] if isinstance(value, FunctionType) else vars(value).values()
+        functions = [member for member in members if isinstance(member, FunctionType)]
+        files = [function.__code__.co_filename for function in functions]
+        if isinstance(value, type):
+            files.append(getattr(sys.modules.get(value.__module__), "__file__", None) or "")
+        if "<locals>" not in value.__qualname__ and Path(files[0]).is_file() and is_installed(files[0]):
+            return
+        text = next(filter(None, ("".join(linecache.getlines(file)) for file in files)), "")  # also cells of a notebook
+        self._write(text or (uuid.uuid4().hex if value.__module__ == "__main__" else ""))
+        for function in functions:
+            self._write(*function.__code__.co_positions())  # several lambdas of a file have one name
+            cells = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
+            known = function.__globals__
+            used = [[name, known[name]] for name in sorted(function.__code__.co_names) if name in known]
+            self.add([function.__defaults__, function.__kwdefaults__, cells, used])
+
+
+def _pickled(value: Any) -> str:
+    """What cannot be pickled is never equal to anything else."""
+    try:
+        return hashlib.sha256(pickle.dumps(value)).hexdigest()
+    except Exception:  # an object may raise anything here
+        return uuid.uuid4().hex

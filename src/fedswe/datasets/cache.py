@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
@@ -78,21 +77,11 @@ def _stored(images: Images, wrong: list[str], place: Path, older: str) -> tuple[
 
 def _fingerprint(form: Form, folder: Path) -> str:
     """Digest of the names, sizes and modification times of the source files."""
-    digest = hashlib.sha256(f"{_LAYOUT} {form.names}".encode())
-    for path in (folder / file.name for file in form.files):
-        status = path.stat()
-        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    found = [os.path.join(folder, file.name) for file in form.files]
     for name in form.folders:
-        for line in _entries(folder / name):
-            digest.update(line.encode())
+        found += sorted(os.path.join(base, file) for base, _, files in os.walk(folder / name) for file in files)
+    digest = hashlib.sha256(f"{_LAYOUT} {form.names}".encode())
+    for path in found:
+        status = os.stat(path)
+        digest.update(f"{os.path.relpath(path, folder)} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
-
-
-def _entries(folder: Path) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
-            if entry.is_dir():
-                yield from _entries(Path(entry.path))
-            else:
-                status = entry.stat()
-                yield f"{entry.name} {status.st_size} {status.st_mtime_ns}\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedswe.datasets import readers
 from fedswe.datasets.readers import Images
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, needed
 
 VARIABLE = "FEDSWE_DATA"
 
@@ -81,9 +81,7 @@ def data_folder() -> Path:
     """$FEDSWE_DATA, or the user's cache directory."""
     if named := os.environ.get(VARIABLE):
         return Path(named)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("fedswe"))
+    return Path(needed("platformdirs", "data").user_cache_dir("fedswe"))
 
 
 def md5_of(path: Path) -> str:
@@ -91,115 +89,91 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-_TORONTO = "https://www.cs.toronto.edu/~kriz"
+def _files(base: str, *files: tuple[str, int, str]) -> tuple[OfficialFile, ...]:
+    """Name, size and md5 of files at an address; without one they are unpacked from an archive."""
+    return tuple(OfficialFile(name, size, md5, f"{base}/{name}" if base else "") for name, size, md5 in files)
+
+
 _STANFORD = "http://ufldl.stanford.edu/housenumbers"
+_TORONTO = "https://www.cs.toronto.edu/~kriz"
 _EDINBURGH = "https://datashare.ed.ac.uk/bitstream/handle/10283/3192"
 _ZALANDO = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 
-_BATCHES = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
-_BINARY = (  # md5 of each batch
-    "5dd7e06a14cb22eb9f671a540d1b7c25", "5ea93a67294ea407fff1d09f752e9692", "942cd6a4bcdd0dd3c604fbe906cb4421",
-    "ae636b3ba5c66a11e91e8cb52e771fcb", "53f37980c15c3d472c316c40844f3f0d", "803d5f7f4d78ea53de84dbe85f74fb6d",
-)  # fmt: skip
-_PYTHON = (  # size and md5 of each batch
-    (31035704, "c99cafc152244af753f735de768cd75f"), (31035320, "d4bba439e000b95fd0a9bffe97cbabec"),
-    (31035999, "54ebc095f3ab1f0389bbae665268c751"), (31035696, "634d18415352ddfa80567beed471001a"),
-    (31035623, "482c414d41f54cd18b22e5b47cb7c3cb"), (31035526, "40351d587109b95175f43aff81a1287e"),
-)  # fmt: skip
-_IDX_GZ = (
+_MAT = _files(
+    _STANFORD,
+    ("train_32x32.mat", 182040794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
+    ("test_32x32.mat", 64275384, "eb5a983be6a315427106f1b164d9cef3"),
+)
+_CIFAR_BINARY = _files(_TORONTO, ("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"))
+_CIFAR_PYTHON = _files(_TORONTO, ("cifar-10-python.tar.gz", 170498071, "c58f30108f718f92721af3b95e74349a"))
+_BATCHES_BINARY = _files(
+    "",
+    ("cifar-10-batches-bin/data_batch_1.bin", 30730000, "5dd7e06a14cb22eb9f671a540d1b7c25"),
+    ("cifar-10-batches-bin/data_batch_2.bin", 30730000, "5ea93a67294ea407fff1d09f752e9692"),
+    ("cifar-10-batches-bin/data_batch_3.bin", 30730000, "942cd6a4bcdd0dd3c604fbe906cb4421"),
+    ("cifar-10-batches-bin/data_batch_4.bin", 30730000, "ae636b3ba5c66a11e91e8cb52e771fcb"),
+    ("cifar-10-batches-bin/data_batch_5.bin", 30730000, "53f37980c15c3d472c316c40844f3f0d"),
+    ("cifar-10-batches-bin/test_batch.bin", 30730000, "803d5f7f4d78ea53de84dbe85f74fb6d"),
+)
+_BATCHES_PYTHON = _files(
+    "",
+    ("cifar-10-batches-py/data_batch_1", 31035704, "c99cafc152244af753f735de768cd75f"),
+    ("cifar-10-batches-py/data_batch_2", 31035320, "d4bba439e000b95fd0a9bffe97cbabec"),
+    ("cifar-10-batches-py/data_batch_3", 31035999, "54ebc095f3ab1f0389bbae665268c751"),
+    ("cifar-10-batches-py/data_batch_4", 31035696, "634d18415352ddfa80567beed471001a"),
+    ("cifar-10-batches-py/data_batch_5", 31035623, "482c414d41f54cd18b22e5b47cb7c3cb"),
+    ("cifar-10-batches-py/test_batch", 31035526, "40351d587109b95175f43aff81a1287e"),
+)
+_CINIC = _files(_EDINBURGH, ("CINIC-10.tar.gz", 687544992, "6ee4d0c996905fe93221de577967a372"))
+_IDX_GZ = _files(
+    _ZALANDO,
     ("train-images-idx3-ubyte.gz", 26421880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
     ("train-labels-idx1-ubyte.gz", 29515, "25c81989df183df01b3e8a0aad5dffbe"),
     ("t10k-images-idx3-ubyte.gz", 4422102, "bef4ecab320f06d8554ea6380940ec79"),
     ("t10k-labels-idx1-ubyte.gz", 5148, "bb300cfdad3c16e7a12a480ee83cd310"),
 )
-_IDX = (
-    OfficialFile("train-images-idx3-ubyte", 47040016, "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
-    OfficialFile("train-labels-idx1-ubyte", 60008, "9018921c3c673c538a1fc5bad174d6f9"),
-    OfficialFile("t10k-images-idx3-ubyte", 7840016, "8181f5470baa50b63fa0f6fddb340f0a"),
-    OfficialFile("t10k-labels-idx1-ubyte", 10008, "15d484375f8d13e6eb1aabb0c3f46965"),
+_IDX = _files(
+    "",
+    ("train-images-idx3-ubyte", 47040016, "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
+    ("train-labels-idx1-ubyte", 60008, "9018921c3c673c538a1fc5bad174d6f9"),
+    ("t10k-images-idx3-ubyte", 7840016, "8181f5470baa50b63fa0f6fddb340f0a"),
+    ("t10k-labels-idx1-ubyte", 10008, "15d484375f8d13e6eb1aabb0c3f46965"),
 )
-
-
-def _published(base: str, name: str, size: int, md5: str) -> OfficialFile:
-    return OfficialFile(name, size, md5, f"{base}/{name}")
-
 
 _SVHN = Dataset(
     "svhn",
     "SVHN, cropped digits 32x32: 73,257 for training, 26,032 for testing",
-    (
-        Form(
-            "the two .mat files",
-            readers.svhn,
-            (
-                _published(_STANFORD, "train_32x32.mat", 182040794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
-                _published(_STANFORD, "test_32x32.mat", 64275384, "eb5a983be6a315427106f1b164d9cef3"),
-            ),
-        ),
-    ),
+    (Form("the two .mat files", readers.svhn, _MAT),),
     (0.4376821, 0.4437697, 0.47280442),
     (0.19803012, 0.20101562, 0.19703614),
 )
-
 _CIFAR10 = Dataset(
     "cifar10",
     "CIFAR-10, colour images 32x32: 50,000 for training, 10,000 for testing",
     (
-        Form(
-            "cifar-10-binary.tar.gz",
-            readers.cifar_binary("cifar-10-binary.tar.gz"),
-            (_published(_TORONTO, "cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"),),
-        ),
-        Form(
-            "cifar-10-batches-bin/",
-            readers.cifar_binary("cifar-10-batches-bin"),
-            tuple(
-                OfficialFile(f"cifar-10-batches-bin/{name}.bin", 30730000, md5)
-                for name, md5 in zip(_BATCHES, _BINARY, strict=True)
-            ),
-        ),
-        Form(
-            "cifar-10-python.tar.gz",
-            readers.cifar_python("cifar-10-python.tar.gz"),
-            (_published(_TORONTO, "cifar-10-python.tar.gz", 170498071, "c58f30108f718f92721af3b95e74349a"),),
-        ),
-        Form(
-            "cifar-10-batches-py/",
-            readers.cifar_python("cifar-10-batches-py"),
-            tuple(
-                OfficialFile(f"cifar-10-batches-py/{name}", *official)
-                for name, official in zip(_BATCHES, _PYTHON, strict=True)
-            ),
-        ),
+        Form("cifar-10-binary.tar.gz", readers.cifar_binary("cifar-10-binary.tar.gz"), _CIFAR_BINARY),
+        Form("cifar-10-batches-bin/", readers.cifar_binary("cifar-10-batches-bin"), _BATCHES_BINARY),
+        Form("cifar-10-python.tar.gz", readers.cifar_python("cifar-10-python.tar.gz"), _CIFAR_PYTHON),
+        Form("cifar-10-batches-py/", readers.cifar_python("cifar-10-batches-py"), _BATCHES_PYTHON),
     ),
     (0.4914, 0.4822, 0.4465),
     (0.2023, 0.1994, 0.2010),
 )
-
 _CINIC10 = Dataset(
     "cinic10",
     "CINIC-10, colour images 32x32: 90,000 for training, 90,000 for testing",
     (
-        Form(
-            "CINIC-10.tar.gz",
-            readers.cinic10("CINIC-10.tar.gz"),
-            (_published(_EDINBURGH, "CINIC-10.tar.gz", 687544992, "6ee4d0c996905fe93221de577967a372"),),
-        ),
+        Form("CINIC-10.tar.gz", readers.cinic10("CINIC-10.tar.gz"), _CINIC),
         Form("the folders train/ and test/", readers.cinic10(""), folders=readers.CINIC_SPLITS),
     ),
     (0.47889522, 0.47227842, 0.43047404),
     (0.24205776, 0.23828046, 0.25874835),
 )
-
 _FASHION_MNIST = Dataset(
     "fashion_mnist",
     "Fashion-MNIST, grey images 28x28: 60,000 for training, 10,000 for testing",
     (
-        Form(
-            "the four .gz files",
-            readers.fashion_mnist(".gz"),
-            tuple(_published(_ZALANDO, *file) for file in _IDX_GZ),
-        ),
+        Form("the four .gz files", readers.fashion_mnist(".gz"), _IDX_GZ),
         Form("the four files unpacked", readers.fashion_mnist(""), _IDX),
     ),
     (0.2860,),

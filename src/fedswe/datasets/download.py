@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedswe.datasets.catalogue import Dataset, OfficialFile, md5_of
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, needed
 
 
 def fetch(
@@ -26,8 +26,7 @@ def fetch(
 
 
 def _download(file: OfficialFile, address: str, folder: Path, bar: Any) -> None:
-    import pooch
-    import requests
+    pooch, requests = needed("pooch", "data"), needed("requests", "data")
 
     pooch.get_logger().setLevel(logging.ERROR)
     try:

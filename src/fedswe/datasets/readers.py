@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, needed, require
 
 Pixels = npt.NDArray[np.uint8]
 Split = tuple[Pixels, Pixels]  # images [N, channels, height, width] and labels [N]
@@ -188,9 +188,8 @@ def _cinic(place: Path) -> Images:
 
 
 def _png(path: Path, raw: bytes) -> Pixels:
-    from PIL import Image
-
-    with _reading(path), Image.open(io.BytesIO(raw)) as image:
+    image_module = needed("PIL.Image", "data")
+    with _reading(path), image_module.open(io.BytesIO(raw)) as image:
         pixels = np.asarray(image.convert("RGB"))  # some of the images are grey
         if pixels.shape != (32, 32, 3):
             raise ValueError(f"{pixels.shape[1]}x{pixels.shape[0]} pixels, not 32x32")

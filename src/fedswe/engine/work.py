@@ -109,6 +109,16 @@ class Stack:
         drawn = [work.batches for work in self.works]
         return drawn[0] if len(drawn) == 1 else self.problem.joined(drawn)
 
+    def train(self) -> Vector:
+        """The end models [N, d]: any problem, any chain, any device, in pieces that fit the cache."""
+        batches, ends = self.draw(), []
+        for at in range(0, len(self.start), self.rows):
+            part = slice(at, at + self.rows)
+            drift = None if self.drift is None else self.drift[part]
+            mine = batches if self.rows >= len(self.start) else batches[part]
+            ends.append(phase_end(self.gradient, self.start[part], mine, drift, self.lr[part], self.chain))
+        return torch.cat(ends) if len(ends) > 1 else ends[0]
+
     def split(self, ends: Vector) -> list[Done]:
         """The end models [N, d] by work."""
         sizes = [len(work.clients) for work in self.works]

@@ -17,13 +17,12 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import numpy as np
 import tomli_w
 
-from fedswe import registry
 from fedswe.core.local import Local
 from fedswe.core.value import types_of
 from fedswe.errors import FedsweError, first_line, located, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.plugins import function, place_of, source_digest
-from fedswe.registry import kind_with_base
+from fedswe.registry import instance, kind_with_base, name_of, resolve, short_form, toml_value
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -69,7 +68,7 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise FedsweError(f"cannot read {word!r}: overrides are section.key=value, e.g. algorithm.k=0")
-        parsed.append((*key.partition("."), registry.toml_value(text)))
+        parsed.append((*key.partition("."), toml_value(text)))
     for section, dot, name, value in sorted(parsed, key=lambda item: item[2] != "name"):
         if not dot:
             table[section] = value
@@ -84,20 +83,9 @@ def override(table: Table, overrides: Iterable[str]) -> Table:
 
 def _parse(text: str, name: str) -> Table:
     try:
-        table = tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
-        _require_64_bits(table)
-        return table
+        return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists in lists in lists
         raise FedsweError(f"{name} is not valid TOML: {error}") from None
-
-
-def _require_64_bits(value: Any) -> None:
-    """TOML asks for no larger whole numbers; Python would read them, and then cannot write or convert them."""
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
-        if isinstance(part, dict | list):
-            _require_64_bits(part)
-        elif isinstance(part, int) and not -(2**63) <= part < 2**63:
-            raise ValueError("a whole number has more than 64 bits")
 
 
 # validating ----------------------------------------------------------------------------------------------
@@ -134,7 +122,7 @@ def named(kind: str, table: Table, section: str) -> Any:
     """One named part with its parameters; a section without a name has the default one."""
     name = table.get("name", DEFAULT.get(kind))
     parameters = {key: value for key, value in table.items() if key != "name"}
-    return build(registry.resolve(kind, name), parameters, section, of=f" of {name}")
+    return build(resolve(kind, name), parameters, section, of=f" of {name}")
 
 
 def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
@@ -184,7 +172,7 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
 def _element(kind: str, item: Any, where: str, what: str = "each element") -> Any:
     """One named part in another: a table with a name, or a text such as clip:5 or adam:beta1=0.9:beta2=0.99."""
     if isinstance(item, str):
-        item = registry.short_form(kind, item, where)
+        item = short_form(kind, item, where)
     if not isinstance(item, dict) or "name" not in item:
         raise FedsweError(f"{where}: {what} must be a table with a name, or NAME:VALUE, not {item!r}")
     return named(kind, item, where)
@@ -214,7 +202,7 @@ def _keys_of(section: str, table: Table) -> list[str]:
         return [f.name for f in fields(PLAIN[section])]
     given = table.get(section)
     name = given.get("name") if isinstance(given, dict) else None
-    cls = registry.resolve(section, name or DEFAULT[section])
+    cls = resolve(section, name or DEFAULT[section])
     return ["name", *(f.name for f in fields(cls) if f.init)]
 
 
@@ -263,7 +251,7 @@ def _resolved(experiment: Experiment) -> Table:
 
 
 def _named_table(kind: str, value: Any, where: str) -> Table:
-    return {"name": registry.name_of(kind, type(value)), **_parameters(value, where)}
+    return {"name": name_of(kind, type(value)), **_parameters(value, where)}
 
 
 def _parameters(value: Any, where: str) -> Table:
@@ -367,5 +355,5 @@ def _parts(value: Any) -> Iterator[Any]:
         for f in fields(value):
             held = getattr(value, f.name)
             if kind := f.metadata.get("kind"):  # a list of names
-                held = [registry.instance(kind, text, f.name) for text in held]
+                held = [instance(kind, text, f.name) for text in held]
             yield from _parts(held)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from fedswe import registry
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Availability, Sine
 from fedswe.availability.model import Population, Probabilistic
@@ -24,6 +23,7 @@ from fedswe.core.transforms import Clip
 from fedswe.core.value import Count, Decay, Natural, Value
 from fedswe.engine.outputs import NO_HELD_OUT
 from fedswe.errors import FedsweError, require
+from fedswe.registry import instance, names, split, toml_value
 from fedswe.tasks import Digits, Task
 from fedswe.tasks.problem import Problem, Setting
 
@@ -50,10 +50,10 @@ class Evaluate(Value):
         return {output_label(text): self._output(text) for text in self.model}
 
     def _output(self, text: str) -> Output | Best:
-        name, parameters = registry.split("output", text)
+        name, parameters = split("output", text)
         if name == "ema" and all("=" in word and not word.startswith("decay=") for word in parameters):
             text += f":decay={self.ema_decay!r}"
-        made: Output | Best = registry.instance("output", text, "model")
+        made: Output | Best = instance("output", text, "model")
         return made
 
     @property
@@ -67,8 +67,8 @@ class Evaluate(Value):
 
     def __post_init__(self) -> None:
         for text in self.model:
-            registry.instance("output", text, "model")
-        require(self.model, f"model is empty: name at least one of {', '.join(registry.names('output'))}")
+            instance("output", text, "model")
+        require(self.model, f"model is empty: name at least one of {', '.join(names('output'))}")
         labels = [output_label(text) for text in self.model]
         require(len(set(labels)) == len(self.model), "model names one model twice")
         require(any(not self._is_choice(text) for text in self.model), "model: best needs other models to choose from")
@@ -83,7 +83,7 @@ class Evaluate(Value):
         return any(map(self._is_choice, self.model))
 
     def _is_choice(self, text: str) -> bool:
-        return registry.split("output", text)[0] == "best"
+        return split("output", text)[0] == "best"
 
 
 @dataclass(frozen=True)
@@ -96,21 +96,21 @@ class Record(Value):
 
     def __post_init__(self) -> None:
         for text in self.columns:
-            registry.instance("column", text, "columns")
+            instance("column", text, "columns")
         require(len(set(self.columns)) == len(self.columns), "columns names one column twice")
 
 
 def output_label(text: str) -> str:
     """What a model is called in the history: ema, ema_0.9 for ema:0.9, ema_client_mean for ema:of=client_mean, Mine for
     ./file.py:Mine."""
-    name, parameters = registry.split("output", text)
+    name, parameters = split("output", text)
     return "_".join([name.rpartition(":")[2], *map(_parameter_label, parameters)])
 
 
 def _parameter_label(word: str) -> str:
     """of=client_mean is client_mean, by=loss by_loss, correct_bias=true correct_bias, decay=0.9 decay0.9."""
     key, equals, value = word.partition("=")
-    match registry.toml_value(value) if equals else None:
+    match toml_value(value) if equals else None:
         case True:
             return key
         case str(text):
@@ -144,7 +144,7 @@ class Experiment(Value):
             object.__setattr__(self, "rounds", self.clock.rounds(self.availability) or 500)
         require(len(set(self.track)) == len(self.track), "track names one tracker twice")
         for name in self.record.columns:
-            registry.instance("column", name, "record.columns").check(self.algorithm, self.local)
+            instance("column", name, "record.columns").check(self.algorithm, self.local)
         require(
             not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),
             f"{type(self.algorithm).__name__} computes gradients from the local progress: "

@@ -41,7 +41,8 @@ def run(experiment: Experiment, out: str | Path | None = None, watch: Watch | No
 
     `watch` is called after every round.
     """
-    check_trackers(experiment.track, kept=out is not None)
+    if experiment.track:
+        check_trackers(experiment.track, kept=out is not None)
     runner = Runner(experiment)
     threads = threads_of([runner])
     with ExitStack() as held:

@@ -1,13 +1,10 @@
 """Every rule as a Flower strategy, for unmodified Flower apps."""
 
-from fedswe.errors import FedsweError
+from fedswe.errors import needed
 
-try:
-    import flwr  # noqa: F401
-except ImportError:
-    raise FedsweError('Flower is not installed: pip install "fedswe[flower]"') from None
+needed("flwr", "flower")
 
-from fedswe.flower.mod import mod
-from fedswe.flower.strategy import Strategy
+from fedswe.flower.mod import mod  # noqa: E402
+from fedswe.flower.strategy import Strategy  # noqa: E402
 
 __all__ = ["Strategy", "mod"]

@@ -1,4 +1,4 @@
-"""Run a grid: divide its unfinished cells into stacks, give them to workers, replace workers that die.
+"""Run a grid: divide its unfinished cells into stacks, and run these here or in joblib's workers.
 
 Killed, a grid continues from its last checkpoints when the same command is given again. Asked to stop (Ctrl-C, or the
 SIGTERM of a scheduler), it writes checkpoints after the round it is in.
@@ -6,45 +6,112 @@ SIGTERM of a scheduler), it writes checkpoints after the round it is in.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import signal
+import sys
+import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from itertools import chain
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any, Self
 
-from fedswe.errors import FedsweError, require
-from fedswe.grid.cell import Cell
-from fedswe.grid.executor import Executor, Worker, WorkerDied
-from fedswe.grid.stack import divide, rounds_of
-from fedswe.grid.store import Store
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky import get_reusable_executor
+
+from fedswe.core import in_memory
+from fedswe.errors import FedsweError, FedsweWarning, TrackerWarning, first_line, needed, require, warn
+from fedswe.experiment.configuration import dump, load_text
+from fedswe.failures import TRACEBACK, explained
+from fedswe.grid.stack import divide, rounds_of, run_stack
+from fedswe.grid.store import Cell, Store
 from fedswe.tracking.tracker import check_trackers
 
-_DEATHS = 5  # of workers on one stack before the command gives up
+_STOP = (signal.SIGINT, signal.SIGTERM)
+_DEATHS = 5  # of workers, in a row, without a finished cell before the command gives up
 _PATIENCE = 60.0  # seconds until the claims of a dead worker have ended, on a network file system too
 _IDLE_PASSES = 10  # in which no cell was run, although no process has claimed one, before the command gives up
+_REPORT_SECONDS = 0.2  # between two notes of a worker about its rounds
+_IDLE_SECONDS = 60  # until a local worker without a stack ends
 
 Watch = Callable[[int, int], None]  # rounds run, rounds to run
+_Sent = list[tuple[str, str, dict[str, Any]]]  # of each cell its name, configuration and notes
+_Place = tuple[str, list[str], dict[str, str]]  # current directory, arguments of the command, environment
 
 
-def executor(on: str = "local", jobs: int = 0, device: str = "cpu") -> Executor:
-    """The executor called `on`: local, ray, or ray:ADDRESS.
+class Executor:
+    """Where stacks are run: in this process (one worker), or by several workers of joblib. Open it with `with`.
 
-    `jobs` is the number of workers; 0 stands for one per core, or one per GPU.
+    `on` is local, ray or dask; the latter two take the address of a cluster as Ray and Dask do (RAY_ADDRESS,
+    DASK_SCHEDULER_ADDRESS), and start one on this machine without it. `jobs` is the number of workers; 0 stands for one
+    per core, or one per GPU.
     """
-    require(jobs >= 0, f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
-    name, _, address = on.partition(":")
-    if name == "local" and not address:
-        from fedswe.grid.local import InProcess, LocalProcesses, count
 
-        workers = count(device, jobs)
-        return LocalProcesses(workers) if workers > 1 else InProcess()
-    if name == "ray":
-        from fedswe.grid.ray import RayWorkers
+    def __init__(self, on: str = "local", jobs: int = 0, device: str = "cpu") -> None:
+        require(jobs >= 0, f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
+        require(on in ("local", "ray", "dask"), f"--on must be local, ray or dask, not {on!r}")
+        self._on, self._jobs, self._resource = on, jobs, "GPU" if device.startswith("cuda") else "CPU"
+        # One stack of runs fills a GPU.
+        self.workers = jobs or (1 if self._resource == "GPU" else len(os.sched_getaffinity(0)))
+        self._opened = ExitStack()
 
-        return RayWorkers(address, jobs, device)
-    raise FedsweError(f"--on must be local, ray or ray:ADDRESS, not {on!r}")
+    @property
+    def here(self) -> bool:
+        """Whether stacks are run in this process."""
+        return self.workers == 1
+
+    def __enter__(self) -> Self:
+        if self._on == "local":
+            return self
+        try:
+            there = self._ray() if self._on == "ray" else self._dask()
+        except (OSError, RuntimeError) as error:
+            raise FedsweError(f"--on {self._on}: cannot connect ({first_line(error)})") from None
+        if not there:
+            self._opened.close()
+            raise FedsweError(f"--on {self._on}: there is no {self._resource}: add one, or choose another device")
+        self.workers = min(self._jobs or there, there)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._on == "local" and not self.here:  # modules of the user may change until the next command
+            get_reusable_executor(reuse=True).shutdown(kill_workers=True)
+        self._opened.close()
+
+    def _ray(self) -> int:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray, backend = needed("ray", "ray"), needed("ray.util.joblib", "ray")
+        backend.register_ray()
+        if not ray.is_initialized():
+            ray.init(logging_level="ERROR", log_to_driver=False, include_dashboard=False)
+            self._opened.callback(ray.shutdown)
+        return int(ray.cluster_resources().get(self._resource, 0))
+
+    def _dask(self) -> int:
+        return sum(self._opened.enter_context(needed("distributed", "dask").Client()).nthreads().values())
+
+    def run(self, tasks: list[Any]) -> list[Any]:
+        """What joblib's workers return for the tasks; raises what the backend does when one of them dies."""
+        # A terminal sends Ctrl-C to all processes of a command: the main thread decides what it means. Signals that are
+        # blocked in this thread stay blocked in the processes that it starts; the start of the tracker unblocks them.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+        options: dict[str, dict[str, Any]] = {
+            "local": {"backend": "loky", "idle_worker_timeout": _IDLE_SECONDS},
+            "ray": {"backend": "ray", "ray_remote_args": {f"num_{self._resource.lower()}s": 1}},
+            "dask": {"backend": "dask"},
+        }
+        with parallel_config(**options[self._on], n_jobs=max(2, min(self.workers, len(tasks)))):
+            return list(Parallel()(tasks))
 
 
 def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Watch | None = None) -> None:
@@ -53,25 +120,24 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
     Raises KeyboardInterrupt after it was asked to stop and has saved everything.
     """
     check_trackers(list(dict.fromkeys(name for cell in cells for name in cell.experiment.track)))
-    store.plan(cells)
-    idle = 0
-    with _Signals() as signals:
-        while left := _unclaimed(cells, store):
-            with store.claim(left[0]):
-                pass  # on a file system without locks this warns, once and not in every worker
-            died = _Pass(divide(left, executor.workers), store, executor, watch, signals).run()
-            end = time.monotonic() + _PATIENCE
-            while any(not store.finished(cell) for cell in died) and store.running(died) and time.monotonic() < end:
-                if signals.stop:
-                    raise KeyboardInterrupt
-                time.sleep(0.2)
-            idle = 0 if died or any(store.finished(cell) for cell in left) else idle + 1
-            require(
-                idle < _IDLE_PASSES,
-                f"{left[0].name} could not be claimed, though no process has it (cells left: {len(left)}): "
-                f"check the locks of the file system of {store.path}, or choose another --out",
-            )
-            time.sleep(0.1 if idle else 0.0)  # another command may have tried at the same moment
+    deaths = idle = 0
+    while left := _unclaimed(cells, store):
+        with store.claim(left[0]):
+            pass  # on a file system without locks this warns, once and not in every worker
+        death = _run_once(divide(left, executor.workers), store, executor, watch)
+        finished = any(store.finished(cell) for cell in left)
+        deaths, idle = (0, 0) if finished else (deaths + bool(death), 0 if death else idle + 1)
+        require(
+            deaths < _DEATHS,
+            f"{deaths} times a worker died before {left[0].name} or another cell was finished ({death}); the memory "
+            "may be too small: give the same command again, which continues, with fewer --jobs",
+        )
+        require(
+            idle < _IDLE_PASSES,
+            f"{left[0].name} could not be claimed, though no process has it (cells left: {len(left)}): all workers "
+            f"must share {store.path}, on a file system with locks: check it, or choose another --out",
+        )
+        time.sleep(0.1 if idle else 0.0)  # another command may have tried at the same moment
 
 
 def _unclaimed(cells: Sequence[Cell], store: Store) -> list[Cell]:
@@ -80,122 +146,136 @@ def _unclaimed(cells: Sequence[Cell], store: Store) -> list[Cell]:
     return [cell for cell in left if cell.name not in claimed]
 
 
-class _Signals:
-    """The first SIGINT or SIGTERM asks to stop; one that comes more than a second later has its usual effect.
-
-    Not earlier: `timeout` sends its signal to the command and to the command's group, and so twice.
-    """
-
-    def __init__(self) -> None:
-        self._asked = math.inf
-        self._before: dict[int, Any] = {}
-
-    @property
-    def stop(self) -> bool:
-        return self._asked < math.inf
-
-    def _ask(self, number: int, _: object) -> None:
-        if time.monotonic() > self._asked + 1.0:
-            signal.signal(number, self._before[number])
-            signal.raise_signal(number)
-        self._asked = min(self._asked, time.monotonic())
-
-    def __enter__(self) -> _Signals:
-        if threading.current_thread() is threading.main_thread():  # others may not handle signals
-            self._before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
-class _Pass:
-    """Runs a list of stacks once."""
-
-    def __init__(
-        self, stacks: list[list[Cell]], store: Store, executor: Executor, watch: Watch | None, signals: _Signals
-    ) -> None:
-        self._stacks, self._store, self._executor, self._watch, self._signals = stacks, store, executor, watch, signals
-        self._waiting = deque(range(len(stacks)))
-        self._busy: dict[Worker, int] = {}
-        self._deaths = [0] * len(stacks)
-        self._first = [-1] * len(stacks)  # rounds completed when the stack was first started; -1: not yet
-        self._at = [0] * len(stacks)  # rounds completed now
-        self._shown = (-1, -1)
-        self._failure: FedsweError | RuntimeError | None = None
-        self._spent: set[Worker] = set()  # asked to stop, so that they would stop their next stack, or left by an error
-
-    def run(self) -> list[Cell]:
-        """The cells of those stacks whose workers died."""
-        idle: list[Worker] = []
-        while self._busy or (self._waiting and not self._ending):
-            while self._waiting and not self._ending and len(self._busy) < self._executor.workers:
-                worker = idle.pop() if idle else self._executor.start()
-                self._busy[worker] = self._waiting.popleft()
-                worker.begin(self._stacks[self._busy[worker]], self._store)
-            if not self._busy:  # asked to stop between the two conditions
-                break
-            for worker in self._executor.wait(list(self._busy), 0.2):
-                if self._received(worker):
-                    idle.append(worker)
-            if self._ending:
-                for worker in self._busy.keys() - self._spent:
-                    worker.stop()
-                    self._spent.add(worker)
-        for worker in idle:
-            if worker in self._spent:
-                worker.close()
-            else:
-                self._executor.release(worker)
-        if self._failure is not None:
-            raise self._failure
-        if self._signals.stop:
+def _run_once(stacks: list[list[Cell]], store: Store, executor: Executor, watch: Watch | None) -> str:
+    """Run the stacks once; returns what is known of the death of a worker, after which some have not ended."""
+    progress, death = _Progress(stacks, watch), ""
+    with _command(store) as notes:
+        going = notes / "going"
+        if executor.here:
+            for number, stack in enumerate(stacks):
+                for position in run_stack(stack, store, lambda: not going.exists()):
+                    progress.show({number: position})
+        else:
+            death = _run_elsewhere(stacks, store, executor, notes, progress)
+        going.unlink(missing_ok=True)  # after a death other workers may go on
+        end = time.monotonic() + _PATIENCE
+        while death and store.running(chain(*stacks)) and time.monotonic() < end:
+            time.sleep(0.2)
+        if (notes / "asked").exists():
             raise KeyboardInterrupt
-        return [cell for stack, deaths in zip(self._stacks, self._deaths, strict=True) if deaths for cell in stack]
+    return death
 
-    @property
-    def _ending(self) -> bool:
-        return self._signals.stop or self._failure is not None
 
-    def _received(self, worker: Worker) -> bool:
-        """Take one message of a worker; whether the worker is idle now."""
-        stack = self._busy[worker]
+def _run_elsewhere(stacks: list[list[Cell]], store: Store, executor: Executor, notes: Path, progress: _Progress) -> str:
+    shared = replace(store, path=store.path.absolute())
+    place = os.getcwd(), sys.argv, {name: value for name, value in os.environ.items() if name.startswith("FEDSWE_")}
+    sent = [[(cell.name, dump(cell.experiment), dict(cell.notes)) for cell in stack] for stack in stacks]
+    contents = in_memory.packed("".join(config for stack in sent for _, config, _ in stack))
+    tasks = [delayed(_work)(stack, contents, shared, notes / str(i), place) for i, stack in enumerate(sent)]
+    with ThreadPoolExecutor(1) as thread:  # waits for it: the workers end when the file is gone
+        ended = thread.submit(executor.run, tasks)
         try:
-            at = worker.receive()
-        except WorkerDied:
-            del self._busy[worker]
-            self._replace(stack)
-            return False
-        except (FedsweError, RuntimeError) as error:
-            del self._busy[worker]
-            self._spent.add(worker)
-            self._failure = self._failure or error
-            return True
-        if at is None:
-            del self._busy[worker]
-            at = self._at[stack] if self._ending else rounds_of(self._stacks[stack])
-        if self._first[stack] < 0:
-            self._first[stack] = at
-        self._at[stack] = at
-        self._show()
-        return worker not in self._busy
+            while not ended.done():
+                wait([ended], _REPORT_SECONDS)
+                for file in notes.glob("[0-9]*"):
+                    with suppress(ValueError):  # it is being written
+                        progress.show({int(file.name): json.loads(file.read_text())})
+        except BaseException:
+            (notes / "going").unlink(missing_ok=True)
+            raise
+    if (error := ended.exception()) is not None:
+        return first_line(error)
+    for text in {text for warned, _ in ended.result() for text in warned}:
+        warn(text, TrackerWarning)
+    for _, failure in ended.result():
+        if failure is not None:
+            raise failure
+    return ""
 
-    def _replace(self, stack: int) -> None:
-        self._deaths[stack] += 1
-        if self._deaths[stack] < _DEATHS:
-            self._waiting.append(stack)
-        elif self._failure is None:
-            self._failure = FedsweError(
-                f"{_DEATHS} workers died while they ran {self._stacks[stack][0].name} and the cells of its stack; "
-                "the memory may be too small: give the same command again, which continues, with fewer --jobs"
-            )
 
-    def _show(self) -> None:
-        if self._watch is not None:
-            started = [i for i, first in enumerate(self._first) if first >= 0]
-            done = sum(self._at[i] - self._first[i] for i in started)
-            total = sum(map(rounds_of, self._stacks)) - sum(self._first[i] for i in started)
-            if (done, total) != self._shown:
-                self._shown = done, total
-                self._watch(done, total)
+def _work(
+    sent: _Sent, contents: dict[str, bytes], store: Store, note: Path, place: _Place
+) -> tuple[list[str], Exception | None]:
+    """What a worker does: run a stack, and note its rounds in a file. Returns warnings of trackers, and the failure."""
+    import torch
+
+    torch.set_num_threads(1)  # idle threads of one process would take the core of another
+    folder, sys.argv[:], environment = place
+    with suppress(OSError):  # another machine may lack it, and may not need it
+        os.chdir(folder)
+    os.environ.update(environment)
+    parent, noted_at, going = os.getppid(), 0.0, note.with_name("going")
+
+    def stopping() -> bool:
+        if os.getppid() != parent:
+            os._exit(1)  # the process that wanted the results is gone
+        return not going.exists()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore", FedsweWarning)  # the process that gave the command has shown them
+        warnings.simplefilter("always", TrackerWarning)
+        failure: Exception | None = None
+        try:
+            in_memory.unpack(contents)
+            # The experiments are built again here, so that users' own classes are found here.
+            cells = [Cell(name, load_text(config, name), notes) for name, config, notes in sent]
+            position = None
+            for position in () if stopping() else run_stack(cells, store, stopping):
+                if time.monotonic() - noted_at > _REPORT_SECONDS:
+                    note.write_text(json.dumps(position))
+                    noted_at = time.monotonic()
+            note.write_text(json.dumps(position or (0, 0)))
+        except Exception as error:
+            if os.environ.get(TRACEBACK):
+                traceback.print_exc()
+            failure = explained(error) or RuntimeError(traceback.format_exc())
+            going.unlink(missing_ok=True)
+    return [str(w.message) for w in caught if issubclass(w.category, TrackerWarning)], failure
+
+
+class _Progress:
+    """Tells the watch how many rounds this command has run, without those that were there before."""
+
+    def __init__(self, stacks: Sequence[Sequence[Cell]], watch: Watch | None) -> None:
+        self._rounds, self._watch, self._shown = sum(map(rounds_of, stacks)), watch, (-1, -1)
+        self._stacks: dict[int, Sequence[int]] = {}  # rounds of each when this command began to run it, and now
+
+    def show(self, positions: Mapping[int, Sequence[int]]) -> None:
+        self._stacks |= positions
+        before = sum(first for first, _ in self._stacks.values())
+        state = sum(at for _, at in self._stacks.values()) - before, self._rounds - before
+        if self._watch is not None and state != self._shown:
+            self._shown = state
+            self._watch(*state)
+
+
+@contextmanager
+def _command(store: Store) -> Iterator[Path]:
+    """A folder for the notes of workers, who go on while it has the file `going`.
+
+    The first SIGINT or SIGTERM removes it, and makes the file `asked`; one that comes more than a second later has its
+    usual effect. Not earlier: `timeout` sends its signal to the command and to the command's group, and so twice.
+    """
+    asked, before = math.inf, dict[int, Any]()
+
+    def ask(number: int, _: object) -> None:
+        nonlocal asked
+        if time.monotonic() > asked + 1.0:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
+        asked = min(asked, time.monotonic())
+        going.with_name("asked").touch()
+        going.unlink(missing_ok=True)
+
+    folder = store.locks.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="command-", dir=folder, ignore_cleanup_errors=True) as notes:
+        going = Path(notes) / "going"
+        going.touch()
+        if threading.current_thread() is threading.main_thread():  # others may not handle signals
+            before = {n: signal.signal(n, ask) for n in _STOP}
+        try:
+            yield Path(notes)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

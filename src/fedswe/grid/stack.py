@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import recorded
 from fedswe.experiment.runner import Runner, advance, threads_of
-from fedswe.grid.cell import Cell
-from fedswe.grid.store import Store
+from fedswe.grid.store import Cell, Store
 from fedswe.results.provenance import provenance
 
 RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
+CHECKPOINT_SECONDS = 300.0
 
 
 def divide(cells: Sequence[Cell], workers: int) -> list[list[Cell]]:
@@ -31,13 +31,12 @@ def rounds_of(cells: Sequence[Cell]) -> int:
     return sum(cell.experiment.rounds for cell in cells)
 
 
-def run_stack(
-    cells: Sequence[Cell], store: Store, checkpoint_seconds: float, stopping: Callable[[], bool]
-) -> Iterator[int]:
+def run_stack(cells: Sequence[Cell], store: Store, stopping: Callable[[], bool]) -> Iterator[tuple[int, int]]:
     """Run the cells that are neither finished nor claimed by another process, and keep each as soon as it ends.
 
-    Yields, before the first round and after every round, the number of rounds completed, summed over all its cells;
-    cells that are not run here count as completed. When `stopping` says so, all runs are saved, and the iteration ends.
+    Yields, before the first round and after every round, how many rounds were completed at the beginning and are now,
+    summed over all its cells; cells that are not run here count as completed. When `stopping` says so, all runs are
+    saved, and the iteration ends.
     """
     with ExitStack() as claims:
         claimed = [cell for cell in cells if claims.enter_context(store.claim(cell))]
@@ -52,7 +51,8 @@ def run_stack(
         _keep(unfinished, runners, threads, store, claims)
         kept: set[str] = set()
         saved = time.monotonic()
-        yield _position(cells, runners)
+        began = _position(cells, runners)
+        yield began, began
         if stopping():
             return
         for _ in advance(runners, threads):
@@ -60,9 +60,9 @@ def run_stack(
                 if not runner.going and cell.name not in kept:
                     store.keep(cell)
                     kept.add(cell.name)
-            yield _position(cells, runners)
+            yield began, _position(cells, runners)
             stop = stopping()
-            if stop or time.monotonic() - saved > checkpoint_seconds:
+            if stop or time.monotonic() - saved > CHECKPOINT_SECONDS:
                 for runner in runners:
                     if runner.going:
                         runner.save()

@@ -10,18 +10,17 @@ import json
 import shutil
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import tomli_w
 
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import dump, experiment, load_text, refuse_changed, refuse_other
 from fedswe.experiment.experiment import Experiment
-from fedswe.grid.cell import PLANNED, Cell
 from fedswe.results.files import write_whole
 from fedswe.results.history import History
 from fedswe.results.locks import Claim, is_claimed
@@ -29,14 +28,34 @@ from fedswe.results.run_directory import RunDirectory
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A cell of a grid: an experiment with a name."""
+
+    name: str  # unique in its grid, and a file name; slashes separate folders
+    experiment: Experiment
+    notes: Mapping[str, Any] = field(default_factory=dict)  # plain values that are stored with the result
+
+
+@dataclass(frozen=True)
 class Store(ABC):
     """What all stores share. A store is sent to worker processes: it holds nothing but where it is."""
 
     path: Path
+    runs: ClassVar[str] = "work"  # folder of the run directories of cells while they are run
+    lock_folder: ClassVar[str] = "work"
 
-    @abstractmethod
+    @property
+    def locks(self) -> Path:
+        """The folder of the locks, and of what the processes of a command tell each other."""
+        return self.path / self.lock_folder
+
     def work(self, cell: Cell) -> Path:
         """The run directory of the cell while it is run."""
+        return self.path / self.runs / cell.name
+
+    def lock_file(self, cell: Cell) -> Path:
+        """The file that is locked while a process runs the cell."""
+        return self.locks / f"{cell.name}.lock"
 
     @abstractmethod
     def finished(self, cell: Cell) -> bool:
@@ -46,28 +65,9 @@ class Store(ABC):
     def keep(self, cell: Cell) -> None:
         """Store the result of a claimed cell whose run has ended."""
 
-    @abstractmethod
-    def lock_file(self, cell: Cell) -> Path:
-        """The file that is locked while a process runs the cell."""
-
     def tracked(self, cell: Cell) -> Path:
         """Where trackers keep their files of a cell; the run directory is gone when its result is stored."""
         return self.path / "tracked" / cell.name
-
-    @property
-    @abstractmethod
-    def planned_file(self) -> Path:
-        """A file with the names of all cells that commands were asked to run, a line each."""
-
-    def plan(self, cells: Iterable[Cell]) -> None:
-        """Note the cells that shall be run, for those who watch."""
-        path = self.planned_file
-        with suppress(OSError):  # the cells are run nevertheless
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "a+", encoding="utf-8", errors="replace") as file:
-                file.seek(0)
-                known = set(file.read().splitlines())
-                file.write("".join(f"{cell.name}\n" for cell in cells if cell.name not in known))
 
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
@@ -117,18 +117,11 @@ def _same(directory: RunDirectory, cell: Cell) -> bool:
 class RunStore(Store):
     """Every cell is a run directory, runs/NAME, and stays one."""
 
-    def work(self, cell: Cell) -> Path:
-        return self.path / "runs" / cell.name
+    runs: ClassVar[str] = "runs"
+    lock_folder: ClassVar[str] = ".locks"
 
     def tracked(self, cell: Cell) -> Path:
         return self.work(cell)
-
-    def lock_file(self, cell: Cell) -> Path:
-        return self.path / ".locks" / f"{cell.name}.lock"
-
-    @property
-    def planned_file(self) -> Path:
-        return self.path / ".locks" / PLANNED
 
     def finished(self, cell: Cell) -> bool:
         directory = RunDirectory(self.work(cell))
@@ -147,29 +140,13 @@ class RunStore(Store):
 
 
 @dataclass(frozen=True)
-class WorkStore(Store):
-    """Run directories, locks and the list of planned cells are in work/."""
-
-    def work(self, cell: Cell) -> Path:
-        return self.path / "work" / cell.name
-
-    def lock_file(self, cell: Cell) -> Path:
-        return self.path / "work" / f"{cell.name}.lock"
-
-    @property
-    def planned_file(self) -> Path:
-        return self.path / "work" / PLANNED
-
-
-@dataclass(frozen=True)
-class ResultStore(WorkStore):
+class ResultStore(Store):
     """Every finished cell is two small text files, which is what a repository can hold.
 
     cells/NAME.toml   notes of the cell, machine, commit, time, and the resolved configuration
     cells/NAME.csv    the history; written last, so its presence means finished
     work/NAME/        while a cell is run: its run directory
     work/NAME.lock    locked by the process that runs it
-    work/planned.txt  the names of all cells that were asked for
     """
 
     def _result(self, cell: Cell) -> Path:

@@ -14,6 +14,7 @@ from fedswe.results.table import Interval
 
 
 def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> str:
+    whole = ranked(found)
     lines = [
         f"# Leaderboard, scale {scale.name}",
         "",
@@ -27,15 +28,15 @@ def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]
         "Regret is the distance to the best rule of the setting that needs no true probabilities. Repeated traces: "
         "FedScale's 45 hours are 270 rounds of ten minutes.",
         "",
-        "## All settings" if len(ranked(found)) == len(found) else "## The settings that are completely measured",
+        "## All settings" if len(whole) == len(found) else "## The settings that are completely measured",
         "",
-        f"{len(ranked(found))} of {len(found)}: {', '.join(result.setting.name for result in ranked(found))}.",
+        f"{len(whole)} of {len(found)}: {', '.join(result.setting.name for result in whole)}.",
         "",
-        *_standings(standings(ranked(found), rules)),
+        *_standings(standings(whole, rules)),
         "",
         "Worst regret with one served model for all of them:",
         "",
-        *_by_output(ranked(found), rules, outputs),
+        *_by_output(whole, rules, outputs),
     ]
     for result in found:
         lines += ["", f"## {result.setting.name}", "", *_setting(result)]
@@ -43,29 +44,21 @@ def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]
 
 
 def _standings(rows: Sequence[Standing]) -> list[str]:
-    lines = [
-        "| rule | worst regret | in | mean regret | kept at a client | sent to the server |",
-        "|---|---|---|---|---|---|",
-    ]
+    cells = []
     for row in rows:
-        size = row.rule.footprint
-        worst = row.worst
-        shown = (_interval(worst[1]), worst[0]) if worst else ("", row.problem)
-        mean = f"{row.mean:.2f}" if worst else ""
-        kept, sent = (in_d(count, FOOTPRINT_D) for count in (size.client, size.up))
-        lines.append(f"| {_name(row.rule)} | {shown[0]} | {shown[1]} | {mean} | {kept} | {sent} |")
-    return lines
+        size, worst = row.rule.footprint, row.worst
+        shown = (_interval(worst[1]), worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
+        cells.append([_name(row.rule), *shown, *(in_d(count, FOOTPRINT_D) for count in (size.client, size.up))])
+    return _table(["rule", "worst regret", "in", "mean regret", "kept at a client", "sent to the server"], cells)
 
 
 def _by_output(found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> list[str]:
-    lines = ["| rule | " + " | ".join(output.replace("_", " ") for output in outputs) + " |"]
-    lines.append("|---" * (len(outputs) + 1) + "|")
-    by_output = {output: {s.rule.label: s for s in standings(found, rules, output)} for output in outputs}
-    for row in standings(found, rules):
-        worst = [by_output[output][row.rule.label].worst for output in outputs]
-        shown = " | ".join("" if w is None else f"{w[1].mean:.2f}" for w in worst)
-        lines.append(f"| {_name(row.rule)} | {shown} |")
-    return lines
+    by_output = [{s.rule.label: s.worst for s in standings(found, rules, output)} for output in outputs]
+    cells = []
+    for rule in (row.rule for row in standings(found, rules)):
+        worst = [of[rule.label] for of in by_output]
+        cells.append([_name(rule), *("" if w is None else f"{w[1].mean:.2f}" for w in worst)])
+    return _table(["rule", *(output.replace("_", " ") for output in outputs)], cells)
 
 
 def _setting(result: SettingResult) -> list[str]:
@@ -77,11 +70,10 @@ def _setting(result: SettingResult) -> list[str]:
         "never available", "correlation", f"rounds to {100 * target:.0f} %", "reports", "vectors sent",
         *(["hours to it", "time wasted"] if timed else []),
     ]  # fmt: skip
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    cells = []
     for e in order:
-        size, reports = e.rule.footprint, e.mean_of("reports")
-        correlation, hours = e.mean_of("correlation"), e.seconds_to(target) / 3600
-        cells = [
+        size, reports, correlation = e.rule.footprint, e.mean_of("reports"), e.mean_of("correlation")
+        cells.append([
             _name(e.rule),
             _interval(Interval.of(e.test), 1),
             _interval(result.regret(e), 1),
@@ -90,18 +82,23 @@ def _setting(result: SettingResult) -> list[str]:
             str(e.trials),
             *(_percent(e.mean_of(name)) for name in ("worst_tenth", "rare", "never")),
             "" if math.isnan(correlation) else f"{correlation:.2f}",
-            _time(e.rounds_to(target)),
+            _time(e.reached(target, "rounds")),
             f"{reports:.0f}",
             f"{reports * ((size.down + size.up + size.reply) // FOOTPRINT_D):.0f}",
-            *([_time(hours), _percent(e.mean_of("wasted"))] if timed else []),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
+            *([_time(e.reached(target, "seconds") / 3600), _percent(e.mean_of("wasted"))] if timed else []),
+        ])  # fmt: skip
+    lines = _table(heads, cells)
     lost = [label for label in result.by_output if label not in result.chosen]
     missing = sorted(result.incomplete)
     for what, labels in (("Diverged or learned nothing with every rate", lost), ("Trials are missing", missing)):
         if labels:
             lines += ["", f"{what}: {', '.join(f'`{label}`' for label in labels)}."]
     return lines
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    first, *others = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
+    return [first, "|---" * len(heads) + "|", *others]
 
 
 def _time(value: float) -> str:
@@ -122,49 +119,30 @@ def _interval(value: Interval, digits: int = 2) -> str:
 
 
 def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]) -> dict[str, Any]:
-    return {
-        "scale": scale.name,
-        "seeds": list(scale.seeds),
-        "standings": [
-            {
-                "rule": row.rule.label,
-                "worst_regret": _finite(row.worst[1].mean) if row.worst else None,
-                "worst_setting": row.worst[0] if row.worst else None,
-                "mean_regret": _finite(row.mean),
-                "failed": list(row.failed),
-                "missing": list(row.missing),
-            }
-            for row in standings(ranked(found), rules)
-        ],
-        "settings": [
-            {
-                "setting": result.setting.name,
-                "task": result.setting.task,
-                "availability": result.setting.availability,
-                "best": result.best.rule.label,
-                "rules": [entry_json(result, e) for e in result.chosen.values()],
-            }
-            for result in found
-        ],
-    }
+    """The same numbers as plain values; NaN where there is none."""
+    ranks = []
+    for row in standings(ranked(found), rules):
+        setting, regret = row.worst or (None, Interval(math.nan, math.nan))
+        ranks.append({
+            "rule": row.rule.label, "worst_regret": round(regret.mean, 4), "worst_setting": setting,
+            "mean_regret": round(row.mean, 4), "failed": row.failed, "missing": row.missing,
+        })  # fmt: skip
+    settings = [
+        {
+            "setting": result.setting.name, "task": result.setting.task, "availability": result.setting.availability,
+            "best": result.best.rule.label, "rules": [entry_json(result, e) for e in result.chosen.values()],
+        }
+        for result in found
+    ]  # fmt: skip
+    return {"scale": scale.name, "seeds": scale.seeds, "standings": ranks, "settings": settings}
 
 
 def entry_json(result: SettingResult, e: Entry) -> dict[str, Any]:
     """A rule in a setting, at its own best served model."""
-    regret = result.regret(e)
+    regret, others = result.regret(e), result.by_output[e.rule.label].items()
     return {
-        "rule": e.rule.label,
-        "output": e.output,
-        "rate": e.rate,
-        "edge": e.edge,
-        "trials": e.trials,
-        "test": [round(value, 3) for value in e.test],
-        "held_out": round(e.held_out, 3),
-        "regret": _finite(regret.mean),
-        "regret_half_width": _finite(regret.half),
-        "by_output": {o: [round(v, 3) for v in x.test] for o, x in result.by_output[e.rule.label].items()},
-    }
-
-
-def _finite(value: float) -> float | None:
-    return round(value, 4) if math.isfinite(value) else None
+        "rule": e.rule.label, "output": e.output, "rate": e.rate, "edge": e.edge, "trials": e.trials,
+        "test": [round(value, 3) for value in e.test], "held_out": round(e.held_out, 3),
+        "regret": round(regret.mean, 4), "regret_half_width": round(regret.half, 4),
+        "by_output": {output: [round(v, 3) for v in other.test] for output, other in others},
+    }  # fmt: skip

@@ -11,14 +11,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
-from fedswe.gym.gym import Gym
-from fedswe.gym.measured import Measured
+from fedswe.experiment.experiment import output_label
+from fedswe.gym.gym import Gym, Trials, best_rate, next_rates
+from fedswe.gym.measurements import Measured
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import Setting
-from fedswe.gym.trials import Trials, best_rate
 from fedswe.results.table import Interval
 
 TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
@@ -48,20 +49,18 @@ class Entry:
         values = [value for row in self.rows if not math.isnan(value := getattr(row, name))]
         return float(np.mean(values)) if values else math.nan
 
-    def rounds_to(self, accuracy: float) -> float:
-        """The mean over seeds of the first evaluation with this test accuracy; infinity if one seed never has it."""
-        return self._reached(accuracy, [row.rounds for row in self.rows])
+    def reached(self, accuracy: float, time: Literal["rounds", "seconds"]) -> float:
+        """The mean over seeds of the time of the first evaluation with this test accuracy.
 
-    def seconds_to(self, accuracy: float) -> float:
-        """The same in simulated seconds; NaN without a clock."""
-        return self._reached(accuracy, [row.seconds for row in self.rows]) if self.rows[0].seconds else math.nan
-
-    def _reached(self, accuracy: float, times: Sequence[Sequence[float]]) -> float:
-        reached = [
-            next((float(t) for t, value in zip(at, row.curve, strict=True) if value >= accuracy), math.inf)
-            for row, at in zip(self.rows, times, strict=True)
+        Infinity if one seed never has it; NaN in simulated seconds without a clock.
+        """
+        if not getattr(self.rows[0], time):
+            return math.nan
+        firsts = [
+            next((t for t, value in zip(getattr(row, time), row.curve, strict=True) if value >= accuracy), math.inf)
+            for row in self.rows
         ]
-        return float(np.mean(reached))
+        return float(np.mean(firsts))
 
 
 def entry(rule: Rule, trials: Trials, output: str) -> Entry | None:
@@ -109,16 +108,15 @@ def results(gym: Gym) -> list[SettingResult]:
     """The settings in which something is measured."""
     found = []
     for setting in gym.settings:
-        by_output, incomplete = {}, set()
-        for rule in gym.rules:
-            trials = gym.trials(setting, rule)
-            if trials:
-                entries = {output: entry(rule, trials, output) for output in labels(gym)}
-                by_output[rule.label] = {output: e for output, e in entries.items() if e is not None}
-            if not gym.complete(setting, rule):
-                incomplete.add(rule.label)
+        trials = {rule: gym.trials(setting, rule) for rule in gym.rules}
+        by_output = {
+            rule.label: {output: e for output in labels(gym) if (e := entry(rule, of, output)) is not None}
+            for rule, of in trials.items()
+            if of
+        }
+        incomplete = frozenset(rule.label for rule, of in trials.items() if next_rates(of, gym.scale))
         if any(by_output.values()):
-            found.append(SettingResult(setting, by_output, frozenset(incomplete)))
+            found.append(SettingResult(setting, by_output, incomplete))
     return found
 
 
@@ -129,8 +127,6 @@ def ranked(found: Sequence[SettingResult]) -> list[SettingResult]:
 
 def labels(gym: Gym) -> list[str]:
     """The names of the served models in the measurements."""
-    from fedswe.experiment.experiment import output_label
-
     return [output_label(text) for text in gym.outputs]
 
 
@@ -139,7 +135,6 @@ class Standing:
     """A rule over all settings, at its own best served model in each, or at one for all."""
 
     rule: Rule
-    output: str  # "" = its own best in each setting
     regrets: Mapping[str, Interval]  # by setting
     failed: tuple[str, ...]  # settings in which every rate diverged or learned nothing
     missing: tuple[str, ...] = ()  # settings in which it is not measured, or has not had all its trials
@@ -179,5 +174,5 @@ def standings(found: Sequence[SettingResult], rules: Sequence[Rule], output: str
                 failed.append(name)
             if own is not None:
                 regrets[name] = result.regret(own)
-        rows.append(Standing(rule, output, regrets, tuple(failed), tuple(missing)))
+        rows.append(Standing(rule, regrets, tuple(failed), tuple(missing)))
     return sorted(rows, key=lambda row: (row.worst[1].mean, row.mean) if row.worst else (math.inf, len(row.missing)))

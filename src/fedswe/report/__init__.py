@@ -1,1 +1,64 @@
-"""One page about runs, comparisons, gyms and reproductions, to read and to print."""
+"""From directories to one page: what each directory is, and the sections about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedswe.errors import FedsweError, require
+from fedswe.figures.runs import MeasuredRun, measured_runs
+from fedswe.report.clients import client_sections
+from fedswe.report.gym import gym_sections, gyms_in, reproduction_sections, reproductions_in
+from fedswe.report.page import Report, Section, to_html
+from fedswe.report.runs import origin, run_sections
+from fedswe.results.files import write_whole
+
+_KINDS = "a run, a comparison, a gym or a reproduction"
+
+
+def write_report(directories: Sequence[Path], out: Path | None = None) -> Path:
+    """The page, by default in the directory of a run or a comparison; the others belong to other commands."""
+    own = len(directories) == 1 and directories[0].is_dir() and _holds_runs(directories[0])
+    file = out or (directories[0] if own else Path()) / "report.html"
+    require(file.suffix in (".html", ".htm"), f"--out {file}: the name must end in .html")
+    require(file.parent.is_dir(), f"cannot write {file}: there is no folder {file.parent}")
+    write_whole(file, to_html(report_on(directories)))
+    return file
+
+
+def report_on(directories: Sequence[Path], imports: bool = True) -> Report:
+    """Runs and comparisons are drawn together; gyms and reproductions follow.
+
+    Without `imports`, no code that a configuration or a table names is run: clients, bytes and rules that may need it
+    are left out.
+    """
+    require(directories, f"name the directory of {_KINDS}")
+    runs: list[MeasuredRun] = []
+    found: list[tuple[list[str], list[Section]]] = []
+    for path in directories:
+        require(path.is_dir(), f"there is no directory {path}")
+        if not is_known(path):
+            raise FedsweError(f"{path} does not hold {_KINDS}")
+        if _holds_runs(path):
+            runs += measured_runs([path])
+        elif gyms := gyms_in(path):
+            found += [gym_sections(gym, imports) for gym in gyms]
+        else:
+            found += map(reproduction_sections, reproductions_in(path))
+    if runs:
+        sentences, scores = run_sections(runs, imports)
+        found.insert(0, (sentences, [*scores, *(client_sections(runs) if imports else []), origin(runs)]))
+    # With the folder above: `run`, `full` or `results` alone say little.
+    names = ["/".join(path.resolve().parts[1:][-2:]) or str(path) for path in directories]
+    title = f"Report on {', '.join(names[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return Report(title, [text for texts, _ in found for text in texts], [part for _, parts in found for part in parts])
+
+
+def is_known(path: Path) -> bool:
+    """Whether a report can be made of it."""
+    return path.is_dir() and bool(_holds_runs(path) or gyms_in(path) or reproductions_in(path))
+
+
+def _holds_runs(path: Path) -> bool:
+    """Whether it is a run or a comparison; the folder `runs` alone may be anything."""
+    return (path / "config.toml").is_file() or any(path.glob("runs/*/config.toml"))

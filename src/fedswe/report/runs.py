@@ -1,185 +1,204 @@
-"""What a report says about runs: a summary in words, final scores, and curves."""
+"""What a report says about runs: final scores, who is best within the noise, curves, and where the runs come from."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
+import pandas as pd
 
 from fedswe.errors import FedsweError
-from fedswe.figures.drawn import (
+from fedswe.figures.runs import (
     Abscissa,
-    Column,
-    Drawn,
+    MeasuredRun,
     abscissa,
+    by_model,
+    factor,
     facts_of,
-    groups_by_model,
+    finals_of,
+    groups_of,
     models_of,
     other_columns,
-    scaled,
-    series_of,
-    unit_of,
+    panels_of,
+    scores_of,
     words,
 )
-from fedswe.figures.groups import Group
-from fedswe.figures.measured import MeasuredRun
-from fedswe.plotting import Panel
-from fedswe.report.blocks import Cell, Section, Table, name_in_text
-from fedswe.report.charts import Curves, Key, Switch, View
-from fedswe.report.judged import Judged, model_words
-from fedswe.report.summary import summary
+from fedswe.plotting import numbers
+from fedswe.report.charts import Figure, curves
+from fedswe.report.page import Section
+from fedswe.results.table import TAIL, difference, fluctuation, more_is_better, on_common_seeds, ranking
 
-_CONSENSUS = ("consensus", "approximation")
-_COLUMNS = 40  # other columns of the history that are shown
-
-
-def run_sections(runs: Sequence[MeasuredRun]) -> tuple[list[str], list[Section]]:
-    """The summary and the sections on scores."""
-    judged = Judged(runs)
-    if not judged.scores:
-        return [f"{facts_of(runs, name_in_text)} The runs have no score in common: only their clients are shown."], []
-    sections = [Section("Final scores", [_table(judged)]), Section("Scores over the rounds", [_curves(judged)])]
-    more = _more_columns(judged)
-    return summary(judged), [*sections, *more]
+_SCORES, _KINDS = 20, 100  # that are shown
+_LONGEST = 20_000  # characters of a text
+_MARKS = {"best": " (1st)", "level": " (1st)", "second": " (2nd)", "unclear": " (?)", "lower": ""}
+_NOTE = (
+    "± is the standard deviation over seeds. Fluctuation: how far the score moves up and down from one evaluation to "
+    "the next. 1st marks the best of a column and all that are level with it: 0 is in the 95 % interval of the "
+    "difference, seed by seed (Student's t). 2nd marks the best of those that can be told from it, and those level "
+    "with that one; ? those further behind whose seeds are too few or differ too much to tell. Only seeds that all "
+    "have in common are counted. Intervals are not corrected for the number of comparisons."
+)
 
 
-# final scores ------------------------------------------------------------------------------------------------
-def _table(judged: Judged) -> Table:
-    models = list(judged.finals)
-    rates = {
-        (model, group.name): sorted({float(run.config["local"]["lr"]) for run in group.runs})
-        for model, drawn in judged.per_model.items()
-        for group in drawn.groups
-    }
-    several = len({tuple(of) for of in rates.values()}) > 1
-    columns = ["runs"]
-    for model in models:
-        columns += [
-            f"{model_words(model)}" if model else words(judged.score),
-            "fluctuation",
-            *(["local rate"] if several else []),
-        ]
-    rows = []
-    for name in judged.order():
-        row: list[str | Cell] = [name]
-        for model in models:
-            row += _cells(judged, model, name)
-            if several:
-                row.append(", ".join(f"{rate:g}" for rate in rates.get((model, name), [])))
-        rows.append(row)
-    title = f"{words(judged.score)}{', %' if judged.percent else ''}, mean over the last {judged.tail} rounds"
-    return Table(title, columns, rows, _legend(judged))
+@dataclass(frozen=True)
+class Scores:
+    """The final scores of runs at one model, and how they are ranked."""
+
+    groups: Mapping[str, Sequence[MeasuredRun]]
+    score: str
+    model: str
+
+    @cached_property
+    def late(self) -> list[MeasuredRun]:
+        """Runs without a final score: they are not finished, and others have more or fewer rounds."""
+        runs = [run for of in self.groups.values() for run in of]
+        several = len({run.rounds for run in runs}) > 1
+        return [run for run in runs if run.rounds <= 0 or (several and is_unfinished(run))]
+
+    @cached_property
+    def finals(self) -> pd.DataFrame:
+        """Of the seeds over which names are compared."""
+        counted = {name: [run for run in of if run not in self.late] for name, of in self.groups.items()}
+        return on_common_seeds(finals_of(counted, self.score, self.model))
+
+    @cached_property
+    def places(self) -> Mapping[str, str]:
+        """The best first; empty where nothing says whether more or less is better."""
+        more = more_is_better(self.score)
+        return {} if more is None else ranking(self.finals, more)
+
+    @property
+    def order(self) -> list[str]:
+        return [*self.places, *(name for name in self.groups if name not in self.places)]
+
+    def written(self, value: float) -> str:
+        return f"{value:.1f}" if self.score.endswith("accuracy") else f"{value:.4g}"
+
+    def cell(self, name: str) -> str:
+        values = self.finals[name].dropna().tolist()
+        lost = sum(map(math.isinf, values))
+        if not values:
+            return "not finished"
+        if lost:
+            return "diverged" if lost == len(values) else f"{lost} of {len(values)} diverged"
+        deviation = f" ± {self.written(float(np.std(values, ddof=1)))}" if len(values) > 1 else ""
+        mark = _MARKS[self.places[name]] if len(self.places) > 1 else ""
+        return f"{self.written(float(np.mean(values)))}{deviation}{mark}"
+
+    def moves(self, name: str) -> str:
+        of = [(run.history["round"].tolist(), run.values(self.score, self.model).tolist()) for run in self.groups[name]]
+        mean = factor(self.score) * float(np.mean([fluctuation(*run) for run in of]))
+        return self.written(mean) if math.isfinite(mean) else ""
+
+    def sentences(self) -> list[str]:
+        title, (best, *others) = model_words(self.model).capitalize(), [*self.places] or [""]
+        found = []
+        if best:
+            score, unit = words(self.score), " points" if self.score.endswith("accuracy") else ""
+            found.append(f"{title}: {best} has the best {score}, {self.cell(best).removesuffix(_MARKS['best'])}.")
+            level = [name for name in others if self.places[name] == "level"]
+            lower = [name for name in others if self.places[name] in ("second", "lower")]
+            if level:
+                found[0] += f" Level with it within the noise: {listed(level)}."
+            if lower:
+                gap = difference(self.finals, lower[0], best)
+                behind = f"{self.written(abs(gap.mean))} ± {self.written(gap.half)}{unit}"
+                found[0] += f" Behind it: {listed(lower)}; {lower[0]} by {behind}."
+            if len(others) > len(level) + len(lower):
+                found[0] += " Of others it cannot be told: there are too few seeds, or they differ too much."
+        lost = [name for name in self.groups if np.isinf(self.finals[name]).any()]
+        return found + [f"{title}: a seed of {listed(lost)} diverged."] * bool(lost)
 
 
-def _cells(judged: Judged, model: str, name: str) -> list[str | Cell]:
-    finals, ranked = judged.finals[model].get(name), judged.rankings[model]
-    if not finals:
-        late = any(group.name == name for group in judged.per_model[model].groups) and judged.unfinished
-        return ["not finished" if late else "", ""]
-    values = list(finals.values())
-    lost = sum(not math.isfinite(value) for value in values)
-    moves = judged.fluctuations[model][name]
-    moved = judged.shown(moves) if math.isfinite(moves) else ""
-    if lost:
-        return ["diverged" if lost == len(values) else f"{lost} of {len(values)} diverged", moved]
-    text = judged.shown(float(np.mean(values)))
-    if len(values) > 1:
-        text += f" ± {judged.shown(float(np.std(values, ddof=1)))}"
-    if ranked is None or len(judged.names) == 1:
-        return [text, moved]
-    return [Cell(text, ranked.place(name)), moved]
-
-
-def _legend(judged: Judged) -> str:
-    several = any(len(finals) > 1 for of in judged.finals.values() for finals in of.values())
-    text = "± is the standard deviation over seeds. " if several else ""
-    if judged.left_out:
-        text += f"Only seeds that all have are counted, without {', '.join(map(str, judged.left_out))}. "
-    text += "Fluctuation: how far the score moves up and down from one evaluation to the next in these rounds. "
-    if 0 < min(run.history.last["round"] for run in judged.runs) < float(judged.tail):
-        text += "Of a run with fewer rounds, all count. "
-    if len(judged.names) == 1:
-        return text.strip()
-    if judged.more_is_better is None:
-        return text + "Nothing says whether more or less of this score is better."
-    if not several:
-        return text + "1st marks the best; with one seed of each, differences cannot be told from noise."
-    return text + (
-        "1st marks the best of a column and all that are level with it: 0 is in the 95 % interval of the difference, "
-        "seed by seed (Student's t). 2nd marks the best of those that can be told from it, and those level with that "
-        "one; ? those further behind whose seeds are too few or differ too much to tell. Intervals are not corrected "
-        "for the number of comparisons."
-    )
-
-
-# curves ------------------------------------------------------------------------------------------------------
-def _curves(judged: Judged) -> Curves:
-    columns = _abscissas(judged.runs)
-    views: dict[Key, View] = {}
-    for score in judged.scores:
-        drawn = groups_by_model(judged.runs, judged.models, score)
-        views |= {(score, model): view for model, view in _views(drawn, score, columns).items()}
-    models = list(dict.fromkeys(model for _, model in views))
-    switches = [
-        Switch("score", {score: words(score) for score in judged.scores}),
-        Switch("served model", {model: model_words(model) or "all" for model in models}),
+def run_sections(runs: Sequence[MeasuredRun], imports: bool) -> tuple[list[str], list[Section]]:
+    """Sentences for the summary, and the sections on scores."""
+    models, late = models_of(runs), [run.source for run in runs if is_unfinished(run)]
+    summary = [facts_of(runs), *[f"Not finished: {listed(late)}."] * bool(late)]
+    scores = scores_of(runs, models)[:_SCORES]
+    if not scores:
+        return [*summary, "The runs have no score in common: only their clients are shown."], []
+    every = [Scores(groups, scores[0], model) for model, groups in by_model(runs, models, scores[0]).items()]
+    order = list(dict.fromkeys(name for of in every for name in of.order))
+    table = pd.DataFrame({"runs": order})
+    for of in every:
+        table[model_words(of.model)] = [of.cell(name) if name in of.groups else "" for name in order]
+        table[f"{model_words(of.model)}, fluctuation"] = [of.moves(name) if name in of.groups else "" for name in order]
+    tail = f"{min(TAIL, max(run.rounds for run in runs)):g}"
+    sections = [
+        Section("Final scores", tables={f"{words(scores[0])}, mean over the last {tail} rounds": table}, note=_NOTE),
+        Section("Scores over the rounds", figures={"Scores": _curves(runs, scores, models, order, imports)}),
     ]
-    note = facts_of(judged.runs, name_in_text)
-    if any(drawn.diverged(run) for drawn in judged.per_model.values() for run in drawn.runs):
-        note += " A curve ends where one of its seeds diverged."
-    names = {name: text for name, (_, text) in columns.items()}
-    return Curves("Scores", switches, names, views, note, judged.order())
+    if others := [column for column in other_columns(runs) if column not in ("seconds", "simulated_seconds")]:
+        figure = _curves(runs, others[: 2 * _SCORES], models, order, imports)
+        sections.append(Section("Other columns of the history", figures={"Other columns": figure}))
+    return [*summary, *(sentence for of in every for sentence in of.sentences())], sections
 
 
-def _abscissas(runs: Sequence[MeasuredRun]) -> dict[str, tuple[Column, str]]:
-    found: dict[str, tuple[Column, str]] = {}
-    kinds: tuple[Abscissa, ...] = ("rounds", "simulated", "bytes")
-    for kind in kinds:
+def _curves(
+    runs: Sequence[MeasuredRun], scores: Sequence[str], models: Sequence[str], order: Sequence[str], imports: bool
+) -> Figure:
+    """Over each x axis that all runs have; bytes are those of the algorithm, which is imported for it."""
+    tables = {}
+    for x in get_args(Abscissa) if imports else ("rounds", "seconds", "simulated"):
         try:
-            found[kind] = abscissa(kind, runs)
-        except FedsweError:  # not all runs have it
+            _, name = abscissa(x, runs)
+        except FedsweError:
             continue
-    return found
+        panels = [
+            replace(p, title=": ".join(filter(None, [p.title, p.y])))
+            for s in scores
+            for p in panels_of(runs, models, s, x)
+        ]
+        tables[name] = numbers([replace(panel, log=False) for panel in panels])
+    return curves(tables, order)
 
 
-def _views(drawn: dict[str, Drawn], score: str, columns: dict[str, tuple[Column, str]]) -> dict[str, View]:
-    factor, y_name = unit_of(score)
-    rounds, x_name = columns["rounds"]
-    panels = [
-        Panel(words(model), [series_of(group, of.values, rounds, factor) for group in of.groups], y_name, x_name)
-        for model, of in drawn.items()
-    ]
-    return {
-        model: View(
-            panel, {name: [_positions(group, column) for group in of.groups] for name, (column, _) in columns.items()}
-        )
-        for (model, of), panel in zip(drawn.items(), scaled(panels, score), strict=True)
-    }
+def is_unfinished(run: MeasuredRun) -> bool:
+    """Without final models, and with fewer rounds than its configuration says."""
+    rounds = run.config.get("rounds")
+    return not run.sizes and isinstance(rounds, int) and run.rounds < rounds
 
 
-def _positions(group: Group, column: Column) -> list[float]:
-    return list(series_of(group, column, column, 1.0).x)
+def model_words(model: str) -> str:
+    return "server model" if model == "server" else words(model) or "all models"
 
 
-def _more_columns(judged: Judged) -> list[Section]:
-    """Consensus errors first, then the other columns that do not belong to a model."""
-    runs = judged.runs
-    named = list(
-        dict.fromkeys(c for run in runs for c in other_columns([run]) if c not in ("seconds", "simulated_seconds"))
-    )
-    named = sorted(named, key=lambda column: not column.startswith(_CONSENSUS))[:_COLUMNS]
-    if not named:
-        return []
-    views: dict[Key, View] = {}
-    abscissas = _abscissas(runs)
-    for column in named:
-        those = [run for run in runs if column in run.history.columns]
-        drawn = groups_by_model(those, models_of(those, []), column)
-        views[(column,)] = next(iter(_views(drawn, column, abscissas).values()))
-    names = {name: text for name, (_, text) in abscissas.items()}
-    switch = Switch("column", {column: words(column) for column in named})
-    measured = any(column.startswith(_CONSENSUS) for column in named)
-    note = "" if measured else 'The consensus error is recorded with record.columns = ["consensus"].'
-    chart = Curves("Other columns of the history", [switch], names, views, note, judged.order())
-    return [Section("Consensus error, echoes and reports" if measured else "Echoes and reports", [chart])]
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Of many names the first, and how many there are besides."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+# where they come from ----------------------------------------------------------------------------------------
+def origin(runs: Sequence[MeasuredRun]) -> Section:
+    """Commands, machines, and the resolved configuration of the first run of each kind."""
+    facts: dict[str, dict[str, None]] = {}
+    for noted in (_noted(Path(run.source)) for run in runs):
+        for name, value in noted.items():
+            facts.setdefault(name, {})[value[:_LONGEST]] = None
+    table = pd.DataFrame([(name, listed([*values])) for name, values in facts.items()], columns=["what", "value"])
+    listings = {}
+    for name, (first, *_) in list(groups_of(list({id(run.history): run for run in runs}.values())).items())[:_KINDS]:
+        if (file := Path(first.source) / "config.toml").is_file():
+            listings[f"{name}, seed {first.seed}"] = file.read_text(encoding="utf-8", errors="replace")[:_LONGEST]
+    command = shlex.join(["fedswe", "run", f"{runs[0].source}/config.toml"])
+    again = f"A run can be run again from its configuration: {command}"
+    return Section("How to reproduce this", [again] * bool(listings), {"Measured with": table}, listings=listings)
+
+
+def _noted(path: Path) -> dict[str, str]:
+    """What run.json says, in flat texts; nothing where it is missing or damaged."""
+    file = path / "run.json"
+    try:
+        noted = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        command = shlex.join(["fedswe", *noted.pop("command")[1:]])
+        flat = pd.json_normalize(noted, sep=" ").iloc[0]
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return {}
+    return {"command": command, **{str(name): str(value) for name, value in flat.items() if name != "started"}}

@@ -11,9 +11,8 @@ from pathlib import Path
 from threading import Lock
 
 from fedswe.errors import FedsweError, first_line
-from fedswe.report.blocks import Report
-from fedswe.report.build import is_known, report_on
-from fedswe.report.html import to_html
+from fedswe.report import is_known, report_on
+from fedswe.report.page import Report, to_html
 
 PORT = 8765  # if it is free and no other is asked for
 _PAUSE = 3.0  # seconds between two looks at the directories
@@ -41,47 +40,34 @@ class ReportServer(ThreadingHTTPServer):
                 why = f"cannot listen on port {port} of 127.0.0.1 ({error.strerror})"
                 raise FedsweError(f"{why}: choose another --port") from None
             super().__init__(("127.0.0.1", 0), _Handler)
-        self.page = _Page(roots)
         self.hosts = [f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")]
-
-    @property
-    def address(self) -> str:
-        return f"http://{self.hosts[0]}/"
-
-
-class _Page:
-    """The page about what is in directories; built again when it is asked for and a table has changed."""
-
-    def __init__(self, roots: Sequence[Path]) -> None:
         self._roots, self._lock, self._next = roots, Lock(), 0.0
         self._files: object = None
-        self._content = b""
+        self._page = b""
 
-    def content(self) -> bytes:
+    def page(self) -> bytes:
+        """Built again when it is asked for and a table has changed."""
         with self._lock:
             began = time.monotonic()
             if began >= self._next:
-                files = [
-                    (path, path.stat().st_mtime_ns) for root in self._roots for path in sorted(root.rglob("*.csv"))
-                ]
+                found = [path for root in self._roots for path in sorted(root.rglob("*.*"))]
+                files = [(path, path.stat().st_mtime_ns) for path in found if path.suffix in (".csv", ".parquet")]
                 if files != self._files:
-                    self._content, self._files = to_html(self._report()).encode(), files
+                    self._page, self._files = to_html(self._report()).encode(), files
                 ended = time.monotonic()
                 self._next = ended + max(_PAUSE, _SHARE * (ended - began))
-            return self._content
+            return self._page
 
     def _report(self) -> Report:
+        """About the directories, or what is in them; none of their code is run, since nobody asked for it."""
+        known = [[root] if is_known(root) else sorted(filter(is_known, root.glob("*/"))) for root in self._roots]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that runs are not finished
-                return report_on([path for root in self._roots for path in _known(root)])
+                return report_on([path for paths in known for path in paths], imports=False)
         except Exception as error:  # a file may be incomplete just now, and the next look finds it whole
             why = str(error) if isinstance(error, FedsweError) else first_line(error)
             return Report("Nothing to show yet", [f"Nothing is evaluated yet: {why}."])
-
-
-def _known(root: Path) -> list[Path]:
-    return [root] if is_known(root) else sorted(filter(is_known, root.glob("*/")))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -95,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path != "/":
             self.send_error(404)
         else:
-            content = self.server.page.content()
+            content = self.server.page()
             self.send_response(200)
             for name, value in _HEADERS.items():
                 self.send_header(name, value)

@@ -12,31 +12,22 @@ from fedswe.errors import FedsweError, require
 def write_whole(path: Path, content: str | bytes) -> None:
     """Replace `path` by `content`, or leave it as it was: it is written under another name, fsynced, renamed."""
     require(not path.is_dir(), f"cannot write {path}: it is a folder, name a file")
-    aside = aside_of(path)
+    aside = path.with_name(f".{path.name}.part")
     try:
         with open(aside, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
-        _sync_folder(path.parent)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # makes the rename survive a power failure
+        finally:
+            os.close(folder)
     except OSError as error:
-        with suppress(OSError):  # it may not exist
-            aside.unlink()
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
         raise cannot_write(path, error) from None
-
-
-def aside_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.part")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power failure."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def cannot_write(path: Path, error: OSError) -> FedsweError:

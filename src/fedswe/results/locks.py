@@ -12,7 +12,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from fedswe.errors import FedsweError
 from fedswe.results.files import cannot_write
 
 _WARNED = "FEDSWE_NO_LOCKS"  # in the environment, so that worker processes do not warn again
@@ -55,7 +54,3 @@ def is_claimed(path: Path) -> bool:
     claim = Claim(path, patience=0)
     claim.release()
     return not claim.granted
-
-
-def in_use(path: Path) -> FedsweError:
-    return FedsweError(f"{path} is in use by another process: wait for it, or stop it")

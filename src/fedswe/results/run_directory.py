@@ -26,7 +26,7 @@ import torch
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import Lines, cannot_write, write_whole
 from fedswe.results.history import History, Tally
-from fedswe.results.locks import Claim, in_use
+from fedswe.results.locks import Claim
 from fedswe.results.model_file import Models, to_bytes
 
 _MOST = 2000  # clients in reported.txt; of more nothing is recorded, since nobody looks at a million of them one by one
@@ -118,8 +118,7 @@ class RunDirectory:
         """Refuse a run that another process is running: the two would overwrite each other's files."""
         claim = Claim(self.path / ".lock")
         try:
-            if not claim.granted:
-                raise in_use(self.path)
+            require(claim.granted, f"{self.path} is in use by another process: wait for it, or stop it")
             yield
         finally:
             claim.release()

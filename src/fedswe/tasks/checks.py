@@ -13,17 +13,33 @@ from fedswe.errors import FedsweError, first_line, require, warn
 from fedswe.tasks.client_samples import Samples, refuse_labels
 from fedswe.tasks.data_set import MOST_CLASSES
 from fedswe.tasks.losses import Objective
-from fedswe.tasks.network import Network
+from fedswe.tasks.network import KeyedDropout, Network
 
 _FEW = 4  # samples that a model is tried on
 _SHOWN = 80  # characters of a reason that torch gives
 
 
-def check_fit(network: Network, objective: Objective, x: Vector, samples: Samples, whose: Callable[[int], str]) -> int:
-    """Refuse a model that does not accept the inputs, and a loss that does not accept its outputs.
+def check(
+    network: Network,
+    objective: Objective,
+    x: Vector,
+    train: Samples,
+    whose: Callable[[int], str],
+    test: Samples | None = None,
+) -> int:
+    """Refuse a model that cannot be trained on the samples; `whose` says whose a training sample is.
 
     The number that labels must be less than; 0: the targets are no labels.
     """
+    classes = _check_fit(network, objective, x, train, whose)
+    _probe(network, objective, x, train)
+    if test is not None and len(test[1]):
+        _check_fit(network, objective, x, test, lambda sample: "the test set")
+    return classes
+
+
+def _check_fit(network: Network, objective: Objective, x: Vector, samples: Samples, whose: Callable[[int], str]) -> int:
+    """Refuse a model that does not accept the inputs, and a loss that does not accept its outputs."""
     inputs, targets = (values[:_FEW] for values in samples)
     where, classes = whose(0), 0
     shown = f"inputs of shape {list(inputs.shape)} ({_kind(inputs)})"
@@ -102,17 +118,17 @@ def _tried(compute: Callable[[], object], problem: str, hint: str = "") -> objec
         raise FedsweError(f"{problem} ({reason}){hint}") from None
 
 
-def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -> None:
+def _probe(network: Network, objective: Objective, x: Vector, samples: Samples) -> None:
     """Find out by trying what a network does in training: dropout, mixing of samples, stacking."""
     inputs, targets = (values[:_FEW] for values in samples)
     bits = torch.zeros((), dtype=torch.int64, device=x.device)
 
     def outputs(values: torch.Tensor, seed: int) -> tuple[torch.Tensor, int]:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), KeyedDropout(bits) as context:
             torch.manual_seed(seed)
-            return network.dropouts(x, values, bits)
+            return network.trained(x, values), context.calls
 
-    before = {name: value.clone() for name, value in network.training_buffers()}
+    before = {name: value.clone() for name, value in network.training_module.named_buffers()}
     known = len(inputs) > 1
     if not known:  # too few for BatchNorm
         inputs, targets = torch.cat([inputs] * 2), torch.cat([targets] * 2)
@@ -127,7 +143,7 @@ def probe(network: Network, objective: Objective, x: Vector, samples: Samples) -
         "the model draws random numbers of its own in training: use torch's Dropout layers, which are repeatable, and "
         "dropout=0 in recurrent layers",
     )
-    for name, value in network.training_buffers():
+    for name, value in network.training_module.named_buffers():
         require(
             torch.equal(value, before[name]),
             f"the model changes its buffer {name} in training, which averaging does not define: use a layer without it",

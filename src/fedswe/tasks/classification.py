@@ -13,10 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedswe import plugins
 from fedswe.core import keys
 from fedswe.core.value import Count, Natural, Positive
 from fedswe.errors import FedsweError, require, suggestion
+from fedswe.plugins import called
 from fedswe.tasks.data_set import MOST_CLASSES, Array, DataSet, samples
 from fedswe.tasks.partition import Partition, divide, held_out
 from fedswe.tasks.problem import Problem, Setting, Task
@@ -76,11 +76,10 @@ class ClassificationTask(Task):
         changes = Augmentation(self.crop, self.flip, self.augment)
         problem = SupervisedProblem(pooled, network, Objective.of("cross_entropy"), setting, changes, border)
         if self.model not in MODELS:
-            from fedswe.tasks import checks
+            from fedswe.tasks.checks import check
 
-            few = pooled.data.x_train[:4], pooled.data.y_train[:4]
-            checks.check_fit(network, problem.objective, problem.start, few, lambda sample: self.model)
-            checks.probe(network, problem.objective, problem.start, few)
+            everything = pooled.data.x_train, pooled.data.y_train
+            check(network, problem.objective, problem.start, everything, lambda sample: self.model)
         problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
         return problem
 
@@ -88,7 +87,7 @@ class ClassificationTask(Task):
         from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 
         if self.model not in MODELS:
-            return plugins.called("model", self.model, shape, classes)
+            return called("model", self.model, shape, classes)
         module = NETWORKS[self.model](shape, classes)
         if self.last_layer == "kaiming":
             kaiming_last_layer(module)
@@ -151,8 +150,8 @@ def _npz(file: str, _modified: int, _size: int) -> DataSet:
         with open(file, "rb") as handle, np.load(handle, allow_pickle=False) as stored:  # closed also if damaged
             missing = [name for name in names if name not in stored]
             arrays = [stored[name] for name in names if name in stored]
-    except Exception as error:  # a damaged file may fail anywhere
-        raise FedsweError(f"{file} cannot be read as .npz ({error}): is it complete?") from None
+    except Exception:  # a damaged file may fail anywhere
+        raise FedsweError(f"{file} cannot be read as .npz: is it complete, and made by numpy.savez?") from None
     require(not missing, f"{file} has no array {', '.join(missing)}: it needs {', '.join(names)}")
     train = samples(arrays[:2], f"{file}, x_train and y_train")
     test = samples(arrays[2:], f"{file}, x_test and y_test", train)

@@ -178,9 +178,10 @@ class LoadedSamples(ClientSamples):
             return self._kept[client]
         loaded = samples(self._loaded(client), f"client {client}", self._like)
         self._like = self._like or (loaded[0][:1].copy(), loaded[1][:1].copy())
-        found = self._kept[client] = self._placed(loaded)
+        found = self._placed(loaded)
         if self.classes:
             refuse_labels(found[1], self.classes, lambda sample: f"client {client}")
+        self._kept[client] = found
         self._bytes += _size(found)
         while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
             self._bytes -= _size(self._kept.popitem(last=False)[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
@@ -22,7 +22,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.overrides import TorchFunctionMode
 
 from fedswe.core import keys
-from fedswe.core.content_digest import digest
+from fedswe.core.in_memory import digest
 from fedswe.core.records import Vector
 from fedswe.errors import FedsweError, first_line, located, require
 
@@ -48,7 +48,7 @@ class Network:
         require(trained, "the model has no parameters to train: set requires_grad=True on some of them")
         self.module = pooled_first(module).eval()
         self.normalising = [name for name, part in module.named_modules() if _has_live_statistics(part)]
-        self._training = _for_training(self.module, self.normalising)
+        self.training_module = _for_training(self.module, self.normalising)
         self.drops = any(isinstance(layer, _DropoutNd) and layer.p for layer in module.modules())
         self.mixes_samples = bool(self.normalising)  # whether the output of a sample depends on the others of its batch
         self.least_samples = 1  # of a batch in training
@@ -62,13 +62,17 @@ class Network:
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Place the constants; x comes with its own device and number format."""
         if self.frozen or any(True for _ in self.module.buffers()):
-            for module in (self.module, self._training):
+            for module in (self.module, self.training_module):
                 module.to(device=device, dtype=dtype)
 
     @property
     def signature(self) -> str:
         """Networks with one signature compute the same function of x."""
-        return digest(self.module, without=[*self._names, *self._aliases])
+        blank = copy.deepcopy(self.module)
+        for name, value in blank.named_parameters():
+            if name in self._names:
+                value.data.zero_()
+        return digest(blank)
 
     def initial(self) -> Vector:
         """The module's own initialisation as a vector."""
@@ -95,10 +99,6 @@ class Network:
                     held.copy_(values[name])
         return {name: value.detach().clone() for name, value in whole.state_dict().items()}
 
-    def training_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The constants that `training_logits` must not change."""
-        return self._training.named_buffers()
-
     # outputs -------------------------------------------------------------------------------------------
     def logits(self, x: Vector, inputs: torch.Tensor, statistics: Statistics | None = None) -> torch.Tensor:
         """The outputs [B, ...] of a model [d] on inputs [B, ...], as it is used: without dropout."""
@@ -109,15 +109,11 @@ class Network:
     def training_logits(self, x: Vector, inputs: torch.Tensor, dropout: torch.Tensor | None) -> torch.Tensor:
         """The outputs in training; `dropout` is random bits that name the units to leave out; None: none of them."""
         with KeyedDropout(dropout) if self.drops else nullcontext():
-            return self._trained(x, inputs)
+            return self.trained(x, inputs)
 
-    def dropouts(self, x: Vector, inputs: torch.Tensor, bits: torch.Tensor) -> tuple[torch.Tensor, int]:
-        """The outputs in training, and how many dropouts were active."""
-        with KeyedDropout(bits) as context:
-            return self._trained(x, inputs), context.calls
-
-    def _trained(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = functional_call(self._training, self._values(x), (inputs,), tie_weights=False)
+    def trained(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
+        """The outputs in training, with dropout as torch draws it."""
+        result: torch.Tensor = functional_call(self.training_module, self._values(x), (inputs,), tie_weights=False)
         return result
 
     def statistics(self, x: Vector, batches: list[torch.Tensor]) -> Statistics:

@@ -66,7 +66,6 @@ def divide(
         _refuse_empty(parts, labels[given], clients)
         return Parts(parts, drawn, realised_shares(labels, parts, classes))
     if kind == "shards":
-        require(shards >= 1, f"shards must be at least 1, not {shards}")
         require(
             clients * shards <= len(given),
             f"there are {len(given)} training samples for {clients} clients with {shards} shards each: lower either",

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, fields, make_dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import numpy as np
@@ -112,6 +112,7 @@ class Task(Value, ABC):
             bases=(FunctionTask,),
             namespace={
                 "function": staticmethod(function),
+                "__hash__": lambda self: hash(repr(self)),  # a parameter may be a list
                 "__doc__": function.__doc__ or f"The task that {function.__name__} returns.",
                 "__module__": function.__module__,
             },
@@ -126,20 +127,16 @@ class FunctionTask(Task):
     function: ClassVar[Callable[..., Task]]
 
     def build(self, setting: Setting) -> Problem:
-        """The function is called once: it may load data, and every seed asks for it."""
-        key = type(self), repr(self)
-        if key not in _MADE:
-            made = self.function(**{f.name: getattr(self, f.name) for f in fields(self)})
-            name, kind = type(self).__name__, type(made).__name__
-            require(isinstance(made, Task), f"{name}() must return a task, such as from_data(...), not {kind}")
-            _MADE[key] = made
-            if len(_MADE) > _KEPT:
-                del _MADE[next(iter(_MADE))]
-        return _MADE[key].build(setting)
+        return _made(self).build(setting)
 
 
-_MADE: dict[tuple[type[FunctionTask], str], Task] = {}  # the last ones
-_KEPT = 4
+@lru_cache(maxsize=4)
+def _made(task: FunctionTask) -> Task:
+    """The function is called once: it may load data, and every seed asks for it."""
+    made = task.function(**{f.name: getattr(task, f.name) for f in fields(task)})
+    name, kind = type(task).__name__, type(made).__name__
+    require(isinstance(made, Task), f"{name}() must return a task, such as from_data(...), not {kind}")
+    return made
 
 
 def _default(value: Any) -> Any:

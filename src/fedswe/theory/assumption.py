@@ -5,7 +5,7 @@ same shape. A trace is one realisation: from it δ can only be estimated, with a
 """
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -163,92 +163,33 @@ def _bernoulli_divergence(x: FloatArray, q: FloatArray) -> FloatArray:
     return x * np.log(ratio, out=np.zeros_like(x), where=x > 0.0) + (1.0 - x) * np.log(rest)
 
 
-@dataclass(frozen=True)
-class DeltaEstimate:
-    """δ(P) estimated from a trace. With probability ≥ ``confidence`` both hold:
-    lower ≤ δ(P) ≤ upper, and the largest window mean (hence δ_max) is at least ``largest_lower``."""
+def profile_limits(profile: FloatArray, clients: int, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Limits for the δ(P) of every P, from the ``delta_profile`` of a trace: each pair holds with that confidence.
 
-    period: int
-    delta: float
-    lower: float
-    upper: float
-    largest: float
-    largest_lower: float
-    confidence: float
-    means_compared: int
-
-
-def trace_delta(trace: npt.ArrayLike, period: int, confidence: float = 0.95) -> DeltaEstimate:
-    """δ(P) of a trace, each window judged on its own P rounds.
-
-    Assumes only that availability is independent across the rounds of a window (Assumption 1);
-    probabilities may change from round to round. Chernoff limits, Bonferroni over all m⌊T/P⌋ windows and
-    both sides. The minimum of noisy means is biased downward: read the interval, not ``delta``.
+    Assumes only that availability is independent across the rounds of a window (Assumption 1); probabilities may
+    change from round to round. Chernoff limits, Bonferroni over all m⌊T/P⌋ windows and both sides. The minimum of
+    noisy means is biased downward: read the limits, not the profile.
     """
-    flags = availability_trace(trace)
-    return _delta_estimate(window_means(flags, period), period, period, confidence)
-
-
-def pooled_trace_delta(trace: npt.ArrayLike, period: int, confidence: float = 0.95) -> DeltaEstimate:
-    """δ(P) of a trace when each client's window mean is the same in every window (e.g. period-P dynamics).
-
-    The stronger assumption pools all complete windows, so only m means are compared and the interval
-    is much narrower; it is wrong when the dynamics drift.
-    """
-    flags = availability_trace(trace)
-    means = window_means(flags, period)
-    return _delta_estimate(means.mean(axis=0, keepdims=True), period, period * len(means), confidence)
-
-
-def _delta_estimate(means: FloatArray, period: int, trials: int, confidence: float) -> DeltaEstimate:
     check_confidence(confidence)
-    alpha = (1.0 - confidence) / (2 * means.size)
-    smallest, largest = float(means.min()), float(means.max())
-    return DeltaEstimate(
-        period=period,
-        delta=smallest,
-        lower=float(chernoff_lower(smallest, trials, alpha)),
-        upper=float(chernoff_upper(smallest, trials, alpha)),
-        largest=largest,
-        largest_lower=float(chernoff_lower(largest, trials, alpha)),
-        confidence=confidence,
-        means_compared=means.size,
-    )
+    periods = np.arange(1, len(profile) + 1)
+    alpha = (1.0 - confidence) / (2 * clients * (len(profile) // periods))
+    return chernoff_lower(profile, periods, alpha), chernoff_upper(profile, periods, alpha)
 
 
-@dataclass(frozen=True)
-class PeriodEstimate:
-    """P_δ estimated from a trace: with probability ≥ ``confidence``, possible ≤ P_δ ≤ certified.
-
-    ``None`` means that no period up to T qualifies: in ``certified``, the trace is too short to prove
-    one; in ``possible``, every period up to T is refuted.
-    """
-
-    delta: float
-    period: int | None
-    possible: int | None
-    certified: int | None
-    confidence: float
-
-
-def trace_period(trace: npt.ArrayLike, delta: float, confidence: float = 0.95) -> PeriodEstimate:
-    """P_δ of a trace, under the assumptions of ``trace_delta``.
+def trace_period(trace: npt.ArrayLike, delta: float, confidence: float = 0.95) -> dict[str, int | None]:
+    """P_δ of a trace: with probability ≥ ``confidence``, possible ≤ P_δ ≤ certified.
 
     ``period`` is the smallest P whose empirical δ(P) reaches δ; ``certified`` the smallest whose lower
     limit does; ``possible`` the smallest for which the upper limits of P and all its multiples do, as a feasible
-    period makes its multiples feasible. Bonferroni over windows, both sides, and all T periods searched.
+    period makes its multiples feasible. Bonferroni over windows, both sides, and all T periods searched. None: in
+    ``certified`` the trace is too short to prove one; in ``possible`` every period up to T is refuted.
     """
-    check_confidence(confidence)
     flags = availability_trace(trace)
-    rounds, clients = flags.shape
-    profile = delta_profile(flags)
-    periods = np.arange(1, rounds + 1)
-    alpha = (1.0 - confidence) / (2 * rounds * clients * (rounds // periods))
-    lower, upper = chernoff_lower(profile, periods, alpha), chernoff_upper(profile, periods, alpha)
-    over_multiples = np.array([upper[period - 1 :: period].min() for period in periods])
-
-    period, possible, certified = (smallest_period(values, delta) for values in (profile, over_multiples, lower))
-    return PeriodEstimate(delta, period, possible, certified, confidence)
+    profile, (rounds, clients) = delta_profile(flags), flags.shape
+    lower, upper = profile_limits(profile, clients, 1.0 - (1.0 - confidence) / rounds)
+    over_multiples = np.array([upper[period - 1 :: period].min() for period in range(1, rounds + 1)])
+    found = {"period": profile, "possible": over_multiples, "certified": lower}
+    return {name: smallest_period(values, delta) for name, values in found.items()}
 
 
 def realised_staleness(trace: npt.ArrayLike) -> IntArray:
@@ -260,23 +201,14 @@ def realised_staleness(trace: npt.ArrayLike) -> IntArray:
     return np.asarray(rounds - before, dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class TraceStatistics:
-    """What happened in a trace. Gaps count rounds from one availability to the next, from round -1 on."""
+def trace_statistics(trace: npt.ArrayLike) -> dict[str, Any]:
+    """What happened in a 0/1 trace [T, m] with at least one participation, and of each client [m].
 
-    mean_available: float
-    empty_rounds: int
-    participations: IntArray  # [m]
-    jain_index: float  # (Σc)²/(mΣc²) of the participations c: 1 when equal, 1/m when one client has all
-    longest_gap: IntArray  # [m], the gap still open after the last round included
-    mean_gap: FloatArray  # [m], closed gaps only, i.e. the mean echo; inf for a client that is never available
-    tau_max: int  # largest t - τ_i(t)
-    tau_avg: float  # mean over rounds of the stalest client's t - τ_i(t)
-    mean_staleness: float  # mean over rounds and clients of t - τ_i(t)
-
-
-def trace_statistics(trace: npt.ArrayLike) -> TraceStatistics:
-    """The statistics of a 0/1 trace [T, m] with at least one participation."""
+    Gaps count rounds from one availability to the next, from round -1 on: ``longest_gap`` with the one still open after
+    the last round, ``mean_gap`` of closed ones, i.e. the mean echo, infinite without any. ``tau_max`` is the largest
+    t - τ_i(t), ``tau_avg`` the mean over rounds of the stalest client's. ``jain_index`` is (Σc)²/(mΣc²) of the
+    participations c: 1 when equal, 1/m when one client has all.
+    """
     flags = availability_trace(trace)
     require(flags.any(), "no client is available in the whole trace: check that 1 means available")
     rounds, clients = flags.shape
@@ -284,14 +216,14 @@ def trace_statistics(trace: npt.ArrayLike) -> TraceStatistics:
     per_round, counts = flags.sum(axis=1), flags.sum(axis=0)
     # Echo identity (Prop. 1): the closed gaps of a client add up to τ_i(T) + 1.
     closed = (rounds + 1 - staleness[-1]).astype(np.float64)
-    return TraceStatistics(
-        mean_available=float(per_round.mean()),
-        empty_rounds=int((per_round == 0).sum()),
-        participations=counts,
-        jain_index=float(counts.sum() ** 2 / (clients * (counts**2).sum())),
-        longest_gap=staleness.max(axis=0),
-        mean_gap=np.divide(closed, counts, out=np.full(clients, np.inf), where=counts > 0),
-        tau_max=int(staleness[:-1].max()),
-        tau_avg=float(staleness[:-1].max(axis=1).mean()),
-        mean_staleness=float(staleness[:-1].mean()),
-    )
+    return {
+        "mean_available": float(per_round.mean()),
+        "empty_rounds": int((per_round == 0).sum()),
+        "jain_index": float(counts.sum() ** 2 / (clients * (counts**2).sum())),
+        "mean_staleness": float(staleness[:-1].mean()),
+        "tau_avg": float(staleness[:-1].max(axis=1).mean()),
+        "tau_max": int(staleness[:-1].max()),
+        "participations": counts,
+        "mean_gap": np.divide(closed, counts, out=np.full(clients, np.inf), where=counts > 0),
+        "longest_gap": staleness.max(axis=0),
+    }

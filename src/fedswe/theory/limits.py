@@ -17,6 +17,7 @@ A limit is given as weights on the optima: ``limit.server @ u`` are the models. 
 A limit of the mean does not bound the spread around it.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe.theory.assumption import FloatArray, check_k, probability_matrix
+from fedswe.theory.assumption import BoolArray, FloatArray, IntArray, availability_trace, check_k, probability_matrix
 
 SQUARINGS = 40  # 2^40 periods decide whether a mean converges
 DIVERGED = 1e12
@@ -37,6 +38,21 @@ class ExpectedLimit:
 
     server: FloatArray  # [P, m], the server model
     client_mean: FloatArray  # [P, m], the mean over clients of the model each last received
+
+
+@dataclass(frozen=True, eq=False)
+class TraceLimit(ExpectedLimit):
+    """FedSWE's limit cycle under a repeated trace."""
+
+    spectral_radius: float  # of the map of one period: the cycle attracts when it is below 1
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Algorithm 1 on quadratics; entry t is the state before round t."""
+
+    server: FloatArray  # [T+1, ...]
+    clients: FloatArray  # [T+1, m, ...]
 
 
 def visit_step(local_lr: float, steps: int, lr: float = 1.0, curvature: float = 1.0) -> float:
@@ -203,6 +219,82 @@ def _check_every_client(prob: FloatArray) -> None:
         raise FedsweError(
             f"client {never[0]} is never available and keeps its start: give it a positive probability in some round"
         )
+
+
+def fedswe_trace_limit(trace: npt.ArrayLike, step: float, k: float) -> TraceLimit:
+    """FedSWE's limit cycle when the 0/1 ``trace`` [P, m] repeats: P linear equations, one per server model X_t.
+
+    A client of round t holds the server model of its last visit τ_i, in this period or the one before, so
+
+        (|A|+k) X_t = Σ_{i∈A}[(1 - a e_i) X_{τ_i} + a e_i u_i] + k X_{t-1},    X_t = X_{t-1} when A = ∅.
+    """
+    visits = availability_trace(trace)
+    require(math.isfinite(step) and step > 0.0, f"step {step} must be a positive number")
+    check_k(k)
+    never = np.flatnonzero(~visits.any(axis=0))
+    if never.size:
+        raise FedsweError(f"client {never[0]} is never available in the trace and keeps its start: leave it out")
+    period, clients = visits.shape
+    same, earlier = np.zeros((period, period)), np.zeros((period, period))  # X_τ of this period, of the one before
+    source = np.zeros((period, clients))
+    last, gap = _last_visits(visits)
+    for t, here in enumerate(visits):
+        share = 1.0 / (here.sum() + k) if here.any() else 0.0
+        held, echo = last[t, here], gap[t, here]
+        recent = held < t
+        np.add.at(same[t], held[recent], share * (1.0 - step * echo[recent]))
+        np.add.at(earlier[t], held[~recent], share * (1.0 - step * echo[~recent]))
+        source[t, here] = share * step * echo
+        (same if t > 0 else earlier)[t, t - 1] += k * share if here.any() else 1.0
+    transition = np.linalg.solve(np.eye(period) - same, earlier)
+    try:
+        server = np.linalg.solve(np.eye(period) - same - earlier, source).astype(np.float64)
+    except np.linalg.LinAlgError:
+        raise FedsweError(f"no single limit cycle with step {step} and k = {k}: change the step") from None
+    after = np.where(visits, np.arange(period)[:, None], last)  # whose server model each client holds
+    client_mean = np.stack([server[rounds].mean(axis=0) for rounds in after])
+    return TraceLimit(server, client_mean, float(np.abs(np.linalg.eigvals(transition)).max()))
+
+
+def _last_visits(visits: BoolArray) -> tuple[IntArray, IntArray]:
+    """For every round and client the last visit before it: its round modulo P, and how long ago it was."""
+    last, gap = np.zeros(visits.shape, dtype=np.int64), np.zeros(visits.shape, dtype=np.int64)
+    period, clients = visits.shape
+    ago = np.zeros(clients, dtype=np.int64)
+    for t in range(2 * period):  # the first pass finds the visits of the period before
+        ago += 1
+        last[t % period], gap[t % period] = (t - ago) % period, ago
+        ago[visits[t % period]] = 0
+    return last, gap
+
+
+def fedswe_trajectory(
+    trace: npt.ArrayLike, centers: npt.ArrayLike, step: float, k: float, start: npt.ArrayLike
+) -> Trajectory:
+    """Algorithm 1 on F_i = ‖x - u_i‖²/2 over the rounds of ``trace`` [T, m]; optima [m] or [m, d]. Figure 5."""
+    visits = availability_trace(trace)
+    optima = np.asarray(centers, dtype=np.float64)
+    require(
+        optima.ndim >= 1 and len(optima) == visits.shape[1],
+        f"the trace has {visits.shape[1]} clients, the optima have shape {optima.shape}: give one per client",
+    )
+    require(math.isfinite(step) and step > 0.0, f"step {step} must be a positive number")
+    check_k(k)
+    server = np.empty((len(visits) + 1, *optima.shape[1:]))
+    clients = np.empty((len(visits) + 1, *optima.shape))
+    server[0] = clients[0] = np.asarray(start, dtype=np.float64)
+    last = np.full(len(optima), -1)
+    for t, here in enumerate(visits):
+        server[t + 1], clients[t + 1] = server[t], clients[t]
+        if not here.any():
+            continue  # Algorithm 1 gives x^{t+1} = x^t for k > 0; for k = 0 its 0/0 is read the same way
+        held = clients[t, here]
+        echo = (t - last[here]).reshape(-1, *[1] * (optima.ndim - 1))
+        echoed = held + step * echo * (optima[here] - held)
+        server[t + 1] = (echoed.sum(axis=0) + k * server[t]) / (len(held) + k)
+        clients[t + 1, here] = server[t + 1]
+        last[here] = t
+    return Trajectory(server, clients)
 
 
 def fedavg_bias_map(p1: npt.ArrayLike, p2: npt.ArrayLike, centers: tuple[float, float] = (0.0, 100.0)) -> FloatArray:

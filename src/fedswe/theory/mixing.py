@@ -8,7 +8,7 @@ gives ρ a meaning for every real k ≥ 0. Its consensus direction is (1,…,1,�
 For a window W = W^{(0)}⋯W^{(P-1)} is not symmetric. The consensus lemma multiplies the models from the left,
 so it needs W Wᵀ = W^{(0)}⋯W^{(P-1)}W^{(P-1)}⋯W^{(0)}; WᵀW has another λ2.
 
-The upper bounds on ρ_k are the paper's spectral lemma, as printed and as its proof supports it. They have the form
+The upper bounds on ρ_k are the paper's spectral lemma, as its proof supports it. They have the form
 1 - gap. The gap of the block bound is far below the smallest double (about 1e-920 for m = k = P = 100), so results
 carry log(gap) as well: ``bound`` then rounds to 1.
 """
@@ -139,7 +139,7 @@ def rho_homogeneous(clients: int, p: float, k: float) -> float:
     probability_matrix([[p]])
     check_interpolation(clients, k)
     n = np.arange(clients + 1)
-    share = _binomial(clients, p) / np.where(n + k > 0.0, n + k, 1.0)
+    share = binomial(clients, p) / np.where(n + k > 0.0, n + k, 1.0)
     if k == 0.0:
         share[0] = 0.0  # no client to average: W = I, and every term below has the factor 0/0 := 0
     kept = 1.0 - p + float(share @ n) / clients
@@ -150,7 +150,7 @@ def rho_homogeneous(clients: int, p: float, k: float) -> float:
     return max(0.0, *eigenvalues)
 
 
-def _binomial(trials: int, p: float) -> FloatArray:
+def binomial(trials: int, p: float) -> FloatArray:
     n = np.arange(trials + 1)
     if p in (0.0, 1.0):
         return np.where(n == p * trials, 1.0, 0.0)
@@ -279,11 +279,6 @@ def _log_gap(clients: int, k: float, delta: float, power: int) -> float:
     return numerator - math.log(8.0) - power * math.log(clients + k)
 
 
-def single_round_bound_printed(clients: int, k: float, delta: float) -> SpectralBound:
-    """P = 1 as printed (eq. single spectral), with (m+k)² below: not a bound, it is negative for most m and k."""
-    return _from_log_gap(_log_gap(clients, k, delta, power=2))
-
-
 def single_round_bound(clients: int, k: float, delta: float) -> SpectralBound:
     """P = 1: ρ_k ≤ 1 - [m²δ + k² + 2mk]² δ² / (8(m+k)⁴), for every real k ≥ 0.
 
@@ -293,19 +288,14 @@ def single_round_bound(clients: int, k: float, delta: float) -> SpectralBound:
     return _from_log_gap(_log_gap(clients, k, delta, power=4))
 
 
-def block_bound_printed(clients: int, k: float, delta: float, period: int) -> SpectralBound:
-    """ρ_k ≤ 1 - [m²δ + k² + 2mk]² δ² / (8(m+k)^{4P+2}) (eq. block spectral), proved for k = 1, 2, …"""
-    require(period >= 1, f"period {period} must be at least 1")
-    require(k > 0.0, "the block bound needs k > 0: without interpolation a window may not mix at all")
-    return _from_log_gap(_log_gap(clients, k, delta, power=4 * period + 2))
-
-
 def block_bound(clients: int, k: float, delta: float, period: int) -> SpectralBound:
-    """The block bound for every real k > 0: the printed gap times min(1, k)^{4P-2}.
+    """ρ_k ≤ 1 - [m²δ + k² + 2mk]² δ² min(1, k)^{4P-2} / (8(m+k)^{4P+2}), eq. (block spectral) for every real k > 0.
 
     The proof walks through a virtual client and uses its self-loop weight 1/(|A|+k), which needs a whole one. With
     k < 1 the virtual mass keeps k/(|A|+k) per round; a walk there and back makes at most 2P-1 such steps, and
     Cheeger's inequality squares their product. As k → 0 the bound tends to 1, as ρ_k does for alternating groups.
     """
-    printed = block_bound_printed(clients, k, delta, period)
-    return _from_log_gap(printed.log_gap + (4 * period - 2) * math.log(min(1.0, k)))
+    require(period >= 1, f"period {period} must be at least 1")
+    require(k > 0.0, "the block bound needs k > 0: without interpolation a window may not mix at all")
+    gap = _log_gap(clients, k, delta, power=4 * period + 2)
+    return _from_log_gap(gap + (4 * period - 2) * math.log(min(1.0, k)))

@@ -19,6 +19,8 @@ import numpy as np
 from fedswe.errors import require
 from fedswe.theory.assumption import FloatArray, check_k
 from fedswe.theory.limits import visit_step
+from fedswe.theory.mixing import binomial
+from fedswe.theory.rates import corollary_rates
 
 _SIZE = 4  # of a client's state
 _WIDTH = 1 + _SIZE + 2 * _SIZE**2 + 3  # E x², E xY, E YYᵀ of one and of two clients, E e, E e² and 1
@@ -142,7 +144,7 @@ class _SetWeights:
     def of(cls, problem: NoisyQuadratics) -> _SetWeights:
         m, k = problem.clients, problem.k
         n = np.arange(m + 1.0)
-        chance = _binomial(m, problem.p)
+        chance = binomial(m, problem.p)
         empty = n + k == 0.0
         w = np.where(empty, 0.0, 1.0 / np.where(empty, 1.0, n + k))
         pairs = m * (m - 1)
@@ -152,15 +154,6 @@ class _SetWeights:
         here = np.stack([w, (n - 1) * w, k * w])
         away = np.stack([0.0 * n, n * w, np.where(empty, 1.0, k * w)])
         return cls(square @ np.stack([chance, one, two], axis=1), here @ one, away @ out, here @ two, away @ split)
-
-
-def _binomial(trials: int, p: float) -> FloatArray:
-    n = np.arange(trials + 1)
-    if p == 1.0:
-        return np.where(n == trials, 1.0, 0.0)
-    factorial = np.array([math.lgamma(i + 1.0) for i in n])
-    log_chance = factorial[-1] - factorial - factorial[::-1] + n * math.log(p) + (trials - n) * math.log1p(-p)
-    return np.asarray(np.exp(log_chance), dtype=np.float64)
 
 
 def _advance(problem: NoisyQuadratics, weights: _SetWeights, states: FloatArray) -> FloatArray:
@@ -205,3 +198,43 @@ def _unpack(states: FloatArray) -> tuple[FloatArray, ...]:
     square = (len(states), _SIZE, _SIZE)
     own, other = states[:, 1 + _SIZE : cut].reshape(square), states[:, cut : cut + _SIZE**2].reshape(square)
     return (states[:, 0], states[:, 1 : 1 + _SIZE], own, other, *states[:, -3:].T)
+
+
+# linear speed-up: how many rounds more clients and more local steps save ------------------------------------------
+# The remark after Corollary (x bar rate) is for everybody available and k = Θ(m): the bound is then of order 1/√(smT),
+# so s·m times fewer rounds reach the same accuracy, for T so large that the corollary's rates are admitted
+# (``fedswe.theory.rates.corollary_rounds``). Here T is measured, for any p, at the rates for this T whether they are
+# admitted or not; the curvature and E‖x^0 - x*‖² are 1.
+MOST_ROUNDS = 2**40
+
+
+def mean_gradient(rounds: int, *, clients: int, steps: int, p: float, k: float, sigma: float, spread: float) -> float:
+    """(1/T) Σ_{t<T} E‖∇F(x̄^t)‖² at the rates of Corollary (x bar rate) for T = ``rounds``; δ = p, P = 1, L = 1.
+
+    ``spread`` is the standard deviation of the clients' optima, at most √m.
+    """
+    require(spread**2 <= clients, f"spread {spread} must be at most the square root of {clients} clients")
+    rates = corollary_rates(rounds=rounds, steps=steps, smoothness=1.0, delta=p, clients=clients)
+    begin = math.sqrt(1.0 - spread**2 / clients)  # the mean of the optima has the variance spread²/m
+    problem = NoisyQuadratics(clients, p, k, rates.local_lr, rates.lr, steps, sigma=sigma, spread=spread, start=begin)
+    return mean_errors(problem, rounds).mean_gradient
+
+
+def rounds_needed(target: float, *, clients: int, steps: int, p: float, k: float, sigma: float, spread: float) -> float:
+    """The T from which ``mean_gradient`` is at most ``target``, by bisection; infinite beyond 2^40 rounds."""
+    require(target > 0.0, f"target {target} must be positive")
+
+    def reached(rounds: int) -> bool:
+        value = mean_gradient(rounds, clients=clients, steps=steps, p=p, k=k, sigma=sigma, spread=spread)
+        return value <= target  # not so where the rates diverge
+
+    enough = 1
+    while not reached(enough):
+        enough *= 2
+        if enough > MOST_ROUNDS:
+            return math.inf
+    short = enough // 2
+    while enough - short > 1:
+        middle = (short + enough) // 2
+        short, enough = (short, middle) if reached(middle) else (middle, enough)
+    return enough

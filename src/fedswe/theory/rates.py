@@ -49,15 +49,7 @@ class ConvergenceBound:
 
 
 def theorem_rate_limits(
-    *,
-    rho: float,
-    delta: float,
-    period: int,
-    clients: int,
-    k: float,
-    steps: int,
-    smoothness: float,
-    beta: float,
+    *, rho: float, delta: float, period: int, clients: int, k: float, steps: int, smoothness: float, beta: float
 ) -> RateLimits:
     """Eq. (lr condition main text), assumed by Theorem (z bar rate) and Corollary (x bar rate):
 
@@ -65,24 +57,16 @@ def theorem_rate_limits(
 
     They imply those of the descent lemma, η_l η_g ≤ 1/(8sL), and of the perturbation lemma, η_l ≤ 1/(4sL).
     """
-    check_availability(rho, delta, period, clients, k)
-    check_problem(steps=steps, smoothness=smoothness, beta=beta)
+    _check(rho, delta, 1.0, k, period=period, clients=clients, steps=steps, smoothness=smoothness, beta=beta)
     spread = ((period - 1) ** 2 * delta**2 + 1.0) * (beta**2 + 1.0)
-    return RateLimits(
-        product=delta
-        * (1.0 - rho)
-        * math.sqrt(clients)
-        / (96.0 * steps * smoothness * math.sqrt(period * (clients + k) * spread)),
-        local=delta / (216.0 * steps * smoothness * math.sqrt(spread)),
-    )
+    reach = 96.0 * steps * smoothness * math.sqrt(period * (clients + k) * spread)
+    local = delta / (216.0 * steps * smoothness * math.sqrt(spread))
+    return RateLimits(delta * (1.0 - rho) * math.sqrt(clients) / reach, local)
 
 
 def corollary_rates(*, rounds: int, steps: int, smoothness: float, delta: float, clients: int) -> Rates:
     """The choice of Corollary (x bar rate): η_l = 1/(√T s L), η_g = √(s δ m)."""
-    check_problem(steps=steps, smoothness=smoothness)
-    check_delta(delta)
-    check_run(rounds, 0.0)
-    require(clients >= 1, f"{clients} clients: give at least one")
+    _check(delta=delta, rounds=rounds, steps=steps, smoothness=smoothness, clients=clients)
     return Rates(local_lr=1.0 / (math.sqrt(rounds) * steps * smoothness), lr=math.sqrt(steps * delta * clients))
 
 
@@ -97,29 +81,19 @@ def corollary_rounds(*, rho: float, delta: float, period: int, clients: int, k: 
 
 
 def corollary_bound(
-    *,
-    steps: int,
-    rounds: int,
-    initial_gap: float,
-    smoothness: float,
-    sigma_squared: float,
-    zeta: float,
-    delta: float,
-    delta_max: float,
-    period: int,
-    clients: int,
-    k: float,
-    rho: float,
-) -> ConvergenceBound:
+    *, steps: int, rounds: int, initial_gap: float, smoothness: float, sigma_squared: float, zeta: float, delta: float,
+    delta_max: float, period: int, clients: int, k: float, rho: float,
+) -> ConvergenceBound:  # fmt: skip
     """Corollary (x bar rate), constants 1: the theorem at ``corollary_rates``. With E = (P-1)²δ² + 1:
 
     (M/m) L·gap/√(sδmT) + δ_max σ² E/(δ^{3/2}√(smT)) + (M/m)(s m P/(δT))(σ²+ζ²) E [1 + 1/(1-ρ_k)²].
 
     The printed third term has smP/T: inserting the rates into the theorem gives smP/(δT) (see the errata).
     """
-    check_availability(rho, delta, period, clients, k, delta_max)
-    check_problem(steps=steps, smoothness=smoothness, sigma_squared=sigma_squared, zeta=zeta)
-    check_run(rounds, initial_gap)
+    _check(
+        rho, delta, delta_max, k, period=period, clients=clients, steps=steps, smoothness=smoothness, rounds=rounds,
+        sigma_squared=sigma_squared, zeta=zeta, initial_gap=initial_gap,
+    )  # fmt: skip
     inflation, absence = (clients + k) / clients, (period - 1) ** 2 * delta**2 + 1.0
     drift = steps * clients * period / (delta * rounds) * (sigma_squared + zeta**2)
     return ConvergenceBound(
@@ -129,36 +103,13 @@ def corollary_bound(
     )
 
 
-def check_availability(rho: float, delta: float, period: int, clients: int, k: float, delta_max: float = 1.0) -> None:
-    """Refuse an availability that the analysis does not cover."""
+def _check(rho: float = 0.0, delta: float = 1.0, delta_max: float = 1.0, k: float = 0.0, **others: float) -> None:
+    """Refuse an availability that the analysis does not cover, and constants that no problem or run has."""
     require(0.0 <= rho < 1.0, f"rho {rho} must lie in [0, 1): at 1 some window does not mix all clients, raise k")
     check_delta(delta)
     require(delta <= delta_max <= 1.0, f"delta_max {delta_max} must lie between delta = {delta} and 1")
-    require(period >= 1, f"period {period} must be at least 1 round")
-    require(clients >= 1, f"{clients} clients: give at least one")
     check_k(k)
-
-
-def check_problem(
-    *, steps: int, smoothness: float, sigma_squared: float = 0.0, beta: float = 0.0, zeta: float = 0.0
-) -> None:
-    """Refuse constants of the problem that no problem has."""
-    require(steps >= 1, f"{steps} local steps: use at least 1")
-    check_positive(smoothness=smoothness)
-    for name, value in {"sigma_squared": sigma_squared, "beta": beta, "zeta": zeta}.items():
-        require(math.isfinite(value) and value >= 0.0, f"{name} = {value} must be a number, at least 0")
-
-
-def check_positive(**values: float) -> None:
-    """Refuse a value that is not a positive finite number."""
-    for name, value in values.items():
-        require(math.isfinite(value) and value > 0.0, f"{name} = {value} must be a positive number")
-
-
-def check_run(rounds: int, initial_gap: float) -> None:
-    """Refuse a run without rounds, and a start below the minimum."""
-    require(rounds >= 1, f"{rounds} rounds: use at least 1")
-    require(
-        math.isfinite(initial_gap) and initial_gap >= 0.0,
-        f"initial_gap = {initial_gap}, F at the start minus its minimum, must be a number, at least 0",
-    )
+    for name, value in others.items():
+        least = 1 if name in ("steps", "rounds", "period", "clients") else 0
+        require(math.isfinite(value) and value >= least, f"{name} = {value} must be a number, at least {least}")
+        require(value > 0.0 or name != "smoothness", "smoothness = 0 must be positive")

@@ -1,4 +1,4 @@
-"""Staleness t - τ_i(t): its exact law for known probabilities, the paper's moment bounds, and safe ones.
+"""Staleness t - τ_i(t): its exact law for known probabilities, and bounds on its moments.
 
 τ_i(t) is the last round before t in which client i was available, -1 if there was none. The same number
 multiplies the update of a client that reports in round t: its echo.
@@ -42,18 +42,6 @@ def staleness_moments(prob: npt.ArrayLike) -> StalenessMoments:
 def _check_window(period: int, delta: float) -> None:
     require(period >= 1, f"period {period} must be at least 1")
     check_delta(delta)
-
-
-def paper_first_moment_bound(period: int, delta: float) -> float:
-    """E[t - τ_i(t)] ≤ P + 1/δ as printed (eq. stale exp); holds when P divides t, not for every t."""
-    _check_window(period, delta)
-    return period + 1.0 / delta
-
-
-def paper_second_moment_bound(period: int, delta: float) -> float:
-    """E[(t - τ_i(t))²] ≤ [((P-1)δ+1)² + (P-1)δ² + 1]/δ² as printed (eq. stale var); for t divisible by P."""
-    _check_window(period, delta)
-    return (((period - 1) * delta + 1.0) ** 2 + (period - 1) * delta**2 + 1.0) / delta**2
 
 
 def _uncovered_rounds(period: int, phase: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import time
@@ -33,47 +34,26 @@ class MLflow(Tracker):
     def start(self, settings: Mapping[str, Any], directory: Path | None) -> _Run:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow would report its use to its makers
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # of 120 s each, while a run waits; 7 by default
+        import mlflow
         from mlflow import MlflowClient
+        from mlflow.entities import Param
 
-        client = MlflowClient()
-        file = directory / _FILE if directory else None
+        client, file = MlflowClient(), directory / _FILE if directory else None
         if file is not None and file.is_file():
             found = str(json.loads(file.read_text())["run_id"])
             client.update_run(found, status="RUNNING")
-            return _Run(client, found, _logged(client, found))
-        new = client.create_run(self._experiment_id(client), run_name=directory.name if directory else None)
-        found = new.info.run_id
+            sent = [(n, client.get_metric_history(found, n)) for n in client.get_run(found).data.metrics]
+            return _Run(client, found, {(name, value.step): value.value for name, values in sent for value in values})
+        logging.getLogger("mlflow").setLevel(logging.WARNING)  # it would print that it makes an experiment
+        group = mlflow.set_experiment(self.experiment).experiment_id
+        found = client.create_run(group, run_name=directory.name if directory else None).info.run_id
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(file, json.dumps({"run_id": found}) + "\n")
-        _log_parameters(client, found, settings)
+        parameters = [Param(key, str(value)[:_LONGEST]) for key, value in settings.items()]
+        for at in range(0, len(parameters), _BATCH):
+            client.log_batch(found, params=parameters[at : at + _BATCH])
         return _Run(client, found, {})
-
-    def _experiment_id(self, client: Any) -> str:
-        from mlflow.exceptions import MlflowException
-
-        if there := client.get_experiment_by_name(self.experiment):
-            return str(there.experiment_id)
-        try:
-            return str(client.create_experiment(self.experiment))
-        except MlflowException:  # another process has created it meanwhile
-            if there := client.get_experiment_by_name(self.experiment):
-                return str(there.experiment_id)
-            raise
-
-
-def _log_parameters(client: Any, run: str, settings: Mapping[str, Any]) -> None:
-    from mlflow.entities import Param
-
-    parameters = [Param(key, str(value)[:_LONGEST]) for key, value in settings.items()]
-    for at in range(0, len(parameters), _BATCH):
-        client.log_batch(run, params=parameters[at : at + _BATCH])
-
-
-def _logged(client: Any, run: str) -> dict[tuple[str, int], float]:
-    """The values that the MLflow run has, by name and round."""
-    names = client.get_run(run).data.metrics
-    return {(name, metric.step): metric.value for name in names for metric in client.get_metric_history(run, name)}
 
 
 class _Run:

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, cast
 
-from fedswe import registry
 from fedswe.errors import TrackerWarning, first_line, located, printable, require, warn
+from fedswe.registry import instance
 
 Status = Literal["finished", "stopped", "failed"]  # a stopped run can be resumed
 
@@ -55,7 +55,7 @@ class Tracker(ABC):
 
 def tracker_named(text: str) -> Tracker:
     """A tracker from a name such as `tensorboard` or `./mine.py:Mine:key=value`."""
-    return cast(Tracker, registry.instance("tracker", text, "track"))
+    return cast(Tracker, instance("tracker", text, "track"))
 
 
 def check_trackers(track: Sequence[str], kept: bool = True) -> None:

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from fedswe.engine.solvers.fused_cnn.forward import Forward
+from fedswe.engine.solvers.fused_cnn.solver import Forward
 from fedswe.tasks.network import Network
 from fedswe.tasks.networks import paper_cnn
 

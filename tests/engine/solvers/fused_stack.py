@@ -9,7 +9,6 @@ import torch
 
 from fedswe.core.local import Local
 from fedswe.engine.solvers.fused_cnn import solver
-from fedswe.engine.solvers.stacked import train as train_stacked
 from fedswe.tasks.networks import paper_cnn
 from tests.engine.solvers.workbench import problem, stack
 
@@ -27,7 +26,7 @@ def main():
         stack(runs, [0], t=1, local=Local(steps=2, batch_size=16), clip=0.3, drifting=True),  # narrow after wide
         stack([plain], [1], local=Local(steps=2, batch_size=9)),  # neither clip, drift nor crops after all of them
     ):
-        want = train_stacked(mine) - mine.start
+        want = mine.train() - mine.start
         error = solver.train(mine, graph=False) - mine.start - want
         errors.append(float((error.norm(dim=1) / want.norm(dim=1)).max()))
         if len(want) > 1:

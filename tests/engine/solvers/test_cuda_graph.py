@@ -10,8 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedswe.core.local import Local
 from fedswe.engine.solvers import cuda_graph
-from fedswe.engine.solvers.cuda_graph import Graphs, HeldPhase, suits, train
-from fedswe.engine.solvers.stacked import train as train_stacked
+from fedswe.engine.solvers.cuda_graph import Graphs, HeldPhase, train
 from fedswe.engine.work import phase_end
 from fedswe.tasks.batches import Augment, Batches
 from fedswe.tasks.data_set import Resident
@@ -33,7 +32,7 @@ def test_a_held_phase_ends_where_the_steps_end(model, drifting, clip):
     one = problem(model)
     for t, ids in enumerate(([0, 1, 3, 5, 6, 7, 8], [1, 4], [0, 2], [0], range(9))):
         mine = stack([one], list(ids), t, drifting, clip)
-        torch.testing.assert_close(train(mine, graph=False), train_stacked(mine), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(train(mine, graph=False), mine.train(), rtol=1e-5, atol=1e-6)
     assert [held.room for held in cuda_graph._HELD.values()] == [16]  # one set of buffers served them all
 
 
@@ -45,7 +44,7 @@ def test_dropout_and_the_crops_of_several_runs():
     assert first.family() == second.family()
     for t in range(2):
         mine = stack([first, second], [1, 3, 4], t)
-        want = train_stacked(mine)
+        want = mine.train()
         torch.testing.assert_close(train(mine, graph=False), want, rtol=1e-5, atol=1e-6)
         assert not torch.equal(want[:3], want[3:])
 
@@ -55,7 +54,7 @@ def test_chunks_that_are_not_full(monkeypatch):
     monkeypatch.setattr("fedswe.engine.work._CHUNK", {"cpu": 4 * 192 * 16})
     mine = stack([one], list(range(9)))
     assert mine.rows == 4
-    torch.testing.assert_close(train(mine, graph=False), train_stacked(mine), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(train(mine, graph=False), mine.train(), rtol=1e-5, atol=1e-6)
 
 
 def test_poisoned_places_reach_nobody():
@@ -64,9 +63,7 @@ def test_poisoned_places_reach_nobody():
     held = HeldPhase(mine, batches, 8, 16)
     held.x.fill_(torch.nan)
     held.lr.fill_(torch.nan)
-    torch.testing.assert_close(
-        held.run(mine, slice(0, 3), batches, graph=False), train_stacked(mine), rtol=1e-5, atol=1e-6
-    )
+    torch.testing.assert_close(held.run(mine, slice(0, 3), batches, graph=False), mine.train(), rtol=1e-5, atol=1e-6)
     assert held.x[3:].isnan().all()
 
 
@@ -82,7 +79,7 @@ def test_families_are_kept_apart_and_forgotten():
     for number in range(cuda_graph._KEPT + 2):
         one = problem(seed=number)
         mine = stack([one], [1, 3], local=Local(steps=1 + number, batch_size=16))
-        torch.testing.assert_close(train(mine, graph=False), train_stacked(mine), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(train(mine, graph=False), mine.train(), rtol=1e-5, atol=1e-6)
     assert len(cuda_graph._HELD) == cuda_graph._KEPT
 
 
@@ -91,7 +88,6 @@ class Own(nn.Linear):
 
 
 def test_only_layers_known_not_to_wait_are_captured():
-    assert not suits(problem(), Local())  # on a CPU there is nothing to capture
     module = nn.Sequential(nn.Flatten(), Own(192, 10))
     assert not cuda_graph.has_only_torch_layers(module)
     assert cuda_graph.has_only_torch_layers(NETWORKS["cinic10_cnn"]((3, 32, 32), 10))
@@ -150,7 +146,7 @@ def test_replayed_steps_give_the_bits_of_the_steps(model):
             mine = stack([one], ids, t, drifting=True, clip=0.3)
             plain = train(mine, graph=False)
             assert torch.equal(train(mine), plain)  # as it is, then captured, then replayed
-            torch.testing.assert_close(plain, train_stacked(mine), rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(plain, mine.train(), rtol=1e-4, atol=1e-5)
 
 
 @gpu
@@ -159,7 +155,7 @@ def test_convolutions_and_dropout_replayed():
     one = problem(module=nn.Sequential(*layers), device="cuda")
     for t in range(4):
         mine = stack([one], [0, 1, 3, 5], t)
-        torch.testing.assert_close(train(mine), train_stacked(mine), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(train(mine), mine.train(), rtol=1e-4, atol=1e-5)
 
 
 @gpu

@@ -1,6 +1,7 @@
-"""Solvers: ways to compute the local training of a stack of clients. The first in the list that suits a stack is used.
+"""Solvers: faster ways to compute the local training of a stack of clients. The first that suits a stack is used.
 
-Another package adds its own through the entry point group `fedswe.solvers`; it comes before those of this package.
+Another package adds its own through the entry point group `fedswe.solvers`; it comes before those of this package,
+which are for GPUs. What suits none is trained by the stack itself.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ class Solver(Protocol):
         """The end models, [N, d]."""
 
     def scores(self, problem: Problem, x: Vector) -> dict[str, float] | None:
-        """The problem's scores of a model; None if it has no faster way than the next solver."""
+        """The problem's scores of a model; None if it has no faster way than the problem itself."""
 
 
-# From the fastest to the one that trains everything. Imported when asked for: the first needs Triton.
-_OWN = ("fedswe.engine.solvers.fused_cnn", "fedswe.engine.solvers.cuda_graph", "fedswe.engine.solvers.stacked")
+_ON_GPU = ("fedswe.engine.solvers.fused_cnn.solver", "fedswe.engine.solvers.cuda_graph")  # the first needs Triton
 
 
 @cache
-def solvers() -> tuple[Solver, ...]:
-    """All solvers in the order in which they are asked."""
+def solvers(device: str) -> tuple[Solver, ...]:
+    """The solvers for a kind of device, in the order in which they are asked."""
     foreign = [_loaded(entry) for entry in entry_points(group="fedswe.solvers")]
-    return (*foreign, *(cast(Solver, importlib.import_module(name)) for name in _OWN))
+    own = [cast(Solver, importlib.import_module(name)) for name in _ON_GPU if device == "cuda"]
+    return (*foreign, *own)
 
 
 def _loaded(entry: EntryPoint) -> Solver:
@@ -56,24 +57,24 @@ def _loaded(entry: EntryPoint) -> Solver:
     return cast(Solver, solver)
 
 
-def solver_for(problem: Problem, local: Local) -> Solver:
-    return next(solver for solver in solvers() if solver.suits(problem, local))
-
-
 def scores(problem: Problem, x: Vector) -> dict[str, float]:
     """The scores of a model, by the first solver that can compute them."""
-    found = (solver.scores(problem, x) for solver in solvers())
-    return next(scored for scored in found if scored is not None)
+    for solver in solvers(x.device.type):
+        if (found := solver.scores(problem, x)) is not None:
+            return found
+    return problem.evaluate(x)
 
 
 def train_all(works: Sequence[Work]) -> list[Done]:
     """The local training of several runs; works of one family are trained as one stack."""
     families: dict[object, list[int]] = {}
     for i, work in enumerate(works):
-        families.setdefault(work.family, []).append(i)
+        families.setdefault(work.family if len(works) > 1 else None, []).append(i)
     done: dict[int, Done] = {}
     for members in families.values():
         stack = Stack([works[i] for i in members])
-        ends = solver_for(stack.problem, stack.local).train(stack)
+        fitting = (s for s in solvers(stack.start.device.type) if s.suits(stack.problem, stack.local))
+        solver = next(fitting, None)
+        ends = solver.train(stack) if solver else stack.train()
         done |= dict(zip(members, stack.split(ends), strict=True))
     return [done[i] for i in range(len(works))]

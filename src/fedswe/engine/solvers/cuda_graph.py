@@ -120,9 +120,8 @@ def _held(stack: Stack, batches: Batches, n: int) -> HeldPhase:
 
 
 def suits(problem: Problem, local: Local) -> bool:
-    on_gpu = problem.start.device.type == "cuda"
     built_in = all(type(transform).__module__ == transforms.__name__ for transform in local.transforms)
-    if not (on_gpu and built_in and isinstance(problem, SupervisedProblem) and problem.data is not None):
+    if not (built_in and isinstance(problem, SupervisedProblem) and problem.data is not None):
         return False
     # BatchNorm groups clients by the size of their batches, which waits for the device.
     return problem.network.vmaps and not problem.network.mixes_samples and has_only_torch_layers(problem.network.module)

@@ -1,19 +1,22 @@
-"""Cuts a stack of clients into chunks and runs each through the fused kernels."""
+"""The solver: runs a stack of clients in chunks through the fused kernels, and scores models by the same kernels."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from fedswe.core.local import Local, Precision
 from fedswe.core.transforms import Clip
-from fedswe.engine.solvers.fused_cnn.cnn import FusedCnn
+from fedswe.engine.solvers.fused_cnn import kernels, parameters
+from fedswe.engine.solvers.fused_cnn.cnn import CONV, FusedCnn, bordered, dense_layers
 from fedswe.engine.work import Stack
 from fedswe.tasks.batches import Batches
-from fedswe.tasks.data_set import Resident
+from fedswe.tasks.data_set import AT_A_TIME, Resident
 from fedswe.tasks.problem import Problem
 from fedswe.tasks.supervised_problem import SupervisedProblem
 
@@ -21,9 +24,11 @@ _CHUNK = 128  # clients at a time; from 64 on, more clients are not faster
 _GRAIN = 8  # a chunk holds a multiple of this many, so that a few graphs are enough for all rounds
 
 
-def fits(problem: Problem, local: Local) -> bool:
+def suits(problem: Problem, local: Local) -> bool:
     """Whether the kernels know the network and the chain: none, or one clip."""
-    if local.precision == "fp32":  # Triton's float32 products are slower than the library's convolutions
+    if (
+        problem.start.dtype != torch.float32 or local.precision == "fp32"
+    ):  # Triton's float32 products are slower than the library's convolutions
         return False
     chain = local.transforms
     known = not chain or (len(chain) == 1 and type(chain[0]) is Clip)
@@ -113,3 +118,53 @@ def _cnn(
     data: Resident, widths: tuple[int, ...], dropout: float, batch: int, steps: int, precision: Precision
 ) -> FusedCnn:
     return FusedCnn(data.x_train, widths, _CHUNK, batch, steps, precision, dropout)
+
+
+# scores --------------------------------------------------------------------------------------------------
+class Forward:
+    """Buffers for so many images at a time; a model is one client of the kernels."""
+
+    def __init__(self, widths: Sequence[int], images: int, precision: Precision, device: torch.device) -> None:
+        self.layers = dense_layers(widths)
+        self.dot = "tf32" if precision == "tf32" else "ieee"
+        self.staged = bordered(1, images, 34, 34, 4, dtype=torch.float32, device=device)
+        self.pooled1 = bordered(1, images, 18, 18, 32, dtype=torch.float32, device=device)
+        self.which1 = torch.zeros(images, 256, 32, dtype=torch.int8, device=device)
+        self.pooled2 = torch.zeros(images, 2048, device=device)
+        self.which2 = torch.zeros(images, 2048, dtype=torch.int8, device=device)
+        self.weight1, self.weight2 = torch.zeros(1, 4, 16, 32, device=device), torch.zeros(1, 9, 32, 32, device=device)
+
+    def logits(self, x: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+        """[n, classes] of a model [d] on images [n, 3, 32, 32], as many as there is room for."""
+        room, n, d = len(self.pooled2), len(inputs), len(x)
+        parameters.pack_conv_weights[(1, 10)](x, self.weight1, self.weight2, d)
+        self.staged[0, :n, 1:-1, 1:-1, :3] = inputs.permute(0, 2, 3, 1)
+        kernels.conv1_forward[(1, 2 * n)](
+            self.staged, self.weight1, x[864:], self.pooled1, self.which1, room, d, PRECISION=self.dot, BM=128,
+            num_warps=4,
+        )  # fmt: skip
+        kernels.conv2_forward[(1, -(-n // 2))](  # of an odd number, the last one with what lies behind it
+            self.pooled1, self.weight2, x[CONV - 32 :], self.pooled2, self.which2, room, d, PRECISION=self.dot,
+            IMAGES=2, num_warps=4,
+        )  # fmt: skip
+        h = self.pooled2[:n]
+        for layer in self.layers:
+            weight = x[layer.weight : layer.bias].view(layer.outputs, layer.inputs)
+            h = F.linear(h, weight, x[layer.bias : layer.bias + layer.outputs])
+            if layer is not self.layers[-1]:
+                h = h.relu_()
+        return h + (0.0 * x).sum()  # the kernels' maxima would hide a NaN among the weights
+
+
+def scores(problem: Problem, x: torch.Tensor) -> dict[str, float] | None:
+    if not isinstance(problem, SupervisedProblem) or x.dtype != torch.float32 or not knows(problem):
+        return None
+    if dense := dense_part(problem.network.module):
+        return problem.evaluate(x, _forward(dense[0], x.device).logits)
+    return None
+
+
+@lru_cache(maxsize=2)
+def _forward(widths: tuple[int, ...], device: torch.device) -> Forward:
+    """In tf32: scores need no more digits."""
+    return Forward(widths, AT_A_TIME[device.type], "tf32", device)

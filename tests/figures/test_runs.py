@@ -1,11 +1,13 @@
-"""Directories of runs and comparisons are read; whatever is damaged is said in one line."""
+"""Runs are read, grouped and named, and their traffic is counted; whatever is damaged is said in one line."""
 
 import os
 
+import numpy as np
 import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
-from fedswe.figures.measured import measured_runs
+from fedswe.figures import plot
+from fedswe.figures.runs import groups_of, measured_runs
 from tests.figures.runs import write_run
 
 
@@ -18,9 +20,8 @@ def comparison(tmp_path):
     return tmp_path / "c"
 
 
-RUNS = "algorithm,model,local_lr,seed\nfedswe:k=10,server,1,3\nfedswe:k=10,client_mean,0.1,3\n"
-TIDY = """algorithm,seed,local_lr,tuning,chosen,round,model,score,value
-fedswe:k=10,1,0.1,true,false,0,server,test_accuracy,0.1
+HEAD = "algorithm,seed,local_lr,tuning,chosen,round,model,score,value\n"
+TIDY = f"""{HEAD}fedswe:k=10,1,0.1,true,false,0,server,test_accuracy,0.1
 fedswe:k=10,1,0.1,true,true,0,client_mean,test_accuracy,0.1
 fedswe:k=10,3,1,false,true,0,server,test_accuracy,0.1
 fedswe:k=10,3,1,false,true,20,server,test_accuracy,0.1
@@ -30,25 +31,15 @@ fedswe:k=10,3,0.1,false,true,0,client_mean,test_accuracy,0.1
 """
 
 
-@pytest.mark.parametrize(("name", "text"), [("compare_runs.csv", RUNS), ("compare.csv", TIDY)])
-def test_a_comparison_counts_a_run_for_the_models_that_it_was_chosen_for(comparison, name, text):
-    (comparison / name).write_text(text)
+def test_a_comparison_counts_a_run_for_the_models_that_it_was_chosen_for(comparison):
+    (comparison / "compare.csv").write_text(TIDY)
     found = {(run.seed, run.config["local"]["lr"]): run.models for run in measured_runs([comparison])}
     assert found == {(3, 1.0): ("server",), (3, 0.1): ("client_mean",)}
     assert {run.label for run in measured_runs([comparison])} == {"fedswe:k=10"}
 
 
-@pytest.mark.parametrize("directory", ["fedswe-lr0.1234567-seed3", "fedswe-lr0.123457-seed3"])
-def test_a_rate_of_many_digits_is_found_also_where_an_earlier_version_wrote_six(directory, tmp_path):
-    write_run(tmp_path / "runs" / directory, local={"lr": 0.1234567})
-    table = "algorithm,seed,local_lr,tuning,chosen,round,model,score,value\n"
-    (tmp_path / "compare.csv").write_text(f"{table}fedswe,3,0.1234567,false,true,0,server,test_loss,1\n")
-    (run,) = measured_runs([tmp_path])
-    assert (run.label, run.source) == ("fedswe", str(tmp_path / "runs" / directory))
-
-
 def test_rates_that_agree_to_six_digits_are_different_runs(tmp_path):
-    table = "algorithm,seed,local_lr,tuning,chosen,round,model,score,value\n"
+    table = HEAD
     for rate, model in ((0.1, "server"), (0.10000001, "client_mean")):
         write_run(tmp_path / f"runs/fedswe-lr{rate}-seed3", local={"lr": rate})
         table += f"fedswe,3,{rate},false,true,0,{model},test_loss,1\n"
@@ -113,13 +104,13 @@ def test_a_pipe_is_not_waited_for(file, tmp_path):
     run = write_run(tmp_path / "runs" / "a")
     (run / file).unlink()
     os.mkfifo(run / file)
-    (tmp_path / "compare.csv").write_text("algorithm,model,local_lr,seed\na,server,0.1,3\n")
+    (tmp_path / "compare.csv").write_text(f"{HEAD}a,3,0.1,false,true,0,server,loss,1\n")
     run.rename(tmp_path / "runs" / "a-lr0.1-seed3")
     with pytest.raises(FedsweError, match=f"has no {file} yet"):
         measured_runs([tmp_path])
 
 
-@pytest.mark.parametrize("content", [b"algorithm\n1\n", b"\xff", b"algorithm,model,local_lr,seed\na,server,x,3\n"])
+@pytest.mark.parametrize("content", [b"algorithm\n1\n", b"\xff", f"{HEAD}a,x,0.1,false,true,,,,\n".encode()])
 def test_a_damaged_table_of_a_comparison_is_one_line(content, comparison):
     (comparison / "compare.csv").write_bytes(content)
     with pytest.raises(FedsweError, match=r"compare\.csv is damaged"):
@@ -132,3 +123,88 @@ def test_what_is_no_run_is_refused(what, tmp_path):
     source = tmp_path / what if isinstance(what, str) else what
     with pytest.raises(FedsweError, match=r"no directory|neither a run|cannot draw int"):
         measured_runs([source])
+
+
+# groups
+def names(tmp_path, *sections):
+    paths = [write_run(tmp_path / str(i), **section) for i, section in enumerate(sections)]
+    return list(groups_of(measured_runs(paths)))
+
+
+def test_parameters_that_differ_are_named(tmp_path):
+    runs = [{"algorithm": {"k": 0.0}}, {"algorithm": {"k": 10.0}}, {"algorithm": {"name": "fedavg"}}]
+    assert names(tmp_path, *runs) == ["fedswe k=0", "fedswe k=10", "fedavg"]
+
+
+def test_rates_that_differ_between_algorithms_only_are_not_named(tmp_path):
+    runs = [{"local": {"lr": 0.1}}, {"local": {"lr": 1.0}, "algorithm": {"name": "fedavg"}}]
+    assert names(tmp_path, *runs) == ["fedswe", "fedavg"]
+
+
+def test_rates_of_one_algorithm_are_named(tmp_path):
+    assert names(tmp_path, {"local": {"lr": 0.1}}, {"local": {"lr": 1.0}}) == [
+        "fedswe local.lr=0.1",
+        "fedswe local.lr=1",
+    ]
+
+
+def test_another_availability_is_named_without_its_parameters(tmp_path):
+    runs = [{}, {"availability": {"name": "markov", "sojourn": 5}}]
+    assert names(tmp_path, *runs) == ["fedswe sine", "fedswe markov"]
+
+
+def test_a_class_of_the_user_is_named_without_its_file(tmp_path):
+    assert names(tmp_path, {"algorithm": {"name": "./mine.py:Mine"}}) == ["Mine"]
+
+
+def test_long_values_that_look_alike_stay_apart(tmp_path):
+    runs = [{"availability": {"p": [0.5] * 30 + [p]}} for p in (0.1, 0.2)]
+    first, second = names(tmp_path, *runs)
+    assert second == f"{first} (2)"
+
+
+def test_the_same_run_twice_is_drawn_once(tmp_path):
+    runs = measured_runs([write_run(tmp_path / "a"), write_run(tmp_path / "b")])
+    with pytest.warns(FedsweWarning, match="two runs of fedswe have seed 3"):
+        (group,) = groups_of(runs).values()
+    assert len(group) == 1
+
+
+def test_threads_and_records_make_no_other_group(tmp_path):
+    runs = [write_run(tmp_path / str(seed), seed, record={"name": f"r{seed}"}) for seed in (3, 4)]
+    (runs[1] / "config.toml").write_text("threads = 2\n" + (runs[1] / "config.toml").read_text())
+    assert {name: len(of) for name, of in groups_of(measured_runs(runs)).items()} == {"fedswe": 2}
+
+
+def test_runs_of_a_comparison_have_the_names_of_its_table(tmp_path):
+    write_run(tmp_path / "c/runs/fedswe_k100-lr0.1-seed3")
+    (tmp_path / "c/compare.csv").write_text(f"{HEAD}fedswe:k=100,3,0.1,false,true,0,server,loss,1\n")
+    assert list(groups_of(measured_runs([tmp_path / "c"]))) == ["fedswe:k=100"]
+    other = write_run(tmp_path / "other", algorithm={"k": 5.0})
+    assert list(groups_of(measured_runs([tmp_path / "c", other]))) == ["fedswe k=100", "fedswe k=5"]
+
+
+# traffic
+def test_bytes_of_every_round(tmp_path):
+    (run,) = measured_runs([write_run(tmp_path / "a", every=1, algorithm={"name": "fedavg"})])
+    per_round = 10 * 4 * 2 * 650  # reports, bytes of a number, the model down and up
+    np.testing.assert_allclose(run.bytes_sent(), per_round * np.arange(41))
+
+
+def test_rounds_that_were_not_evaluated_are_estimated(tmp_path):
+    (run,) = measured_runs([write_run(tmp_path / "a", every=10, algorithm={"name": "fedavg"})])
+    np.testing.assert_allclose(run.bytes_sent(), 10 * 4 * 2 * 650 * np.arange(0, 41, 10))
+
+
+@pytest.mark.parametrize(
+    ("every", "label"), [(1, "MB sent by all clients"), (10, "MB sent by all clients (estimated)")]
+)
+def test_the_axis_says_whether_bytes_are_estimated(every, label, tmp_path):
+    run = write_run(tmp_path / "a", every=every)
+    assert plot(run, x="bytes").axes[0].get_xlabel() == label
+
+
+def test_without_a_model_the_size_is_not_known(tmp_path):
+    run = write_run(tmp_path / "a", finished=False)
+    with pytest.warns(match="not finished"), pytest.raises(FedsweError, match="use --x rounds"):
+        plot(run, x="bytes")

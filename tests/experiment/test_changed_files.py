@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 import sys
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -38,16 +37,11 @@ BESIDE = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A user's folder, with a plug-in and a script that is running."""
+    """A user's folder, with a plug-in."""
     for name, text in BESIDE.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    for name in ("__main__", "__mp_main__"):
-        script = ModuleType(name)
-        script.__file__ = str(tmp_path / "script.py")
-        monkeypatch.setitem(sys.modules, name, script)
-    (tmp_path / "script.py").write_text("# first\n")
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
@@ -74,27 +68,6 @@ def test_the_named_file_is_recorded_and_not_what_it_imports(name, folder):
     assert before == {"sources": {name: hashlib.sha256(PLUG_IN.encode()).hexdigest()}}
     (folder / "beside_it.py").write_text("FACTOR = 2.0\n")
     refuse_changed(before, value, folder)
-
-
-def test_a_run_of_a_plug_in_is_resumed_from_another_script(folder, monkeypatch):
-    value = load(
-        None, ["algorithm.name=./plug_in.py:Mine", "task.name=quadratic", "availability.name=always", "rounds=4"]
-    )
-    out = stopped(value, folder / "out")
-    (folder / "script.py").write_text("# edited\n")
-    another = ModuleType("__main__")
-    another.__file__ = str(folder / "another.py")
-    monkeypatch.setitem(sys.modules, "__main__", another)
-    assert fedswe.resume(out).history.last["round"] == 4
-
-
-def test_records_of_earlier_versions_name_modules_that_a_plug_in_imports(folder):
-    words = ["algorithm.name=./plug_in.py:Mine", "task.name=quadratic", "availability.name=always", "rounds=4"]
-    out = stopped(load(None, words), folder / "out")
-    noted = json.loads((out / "run.json").read_text())
-    noted["sources"] |= {"beside_it": "of another version", "gone": "unknown"}
-    (out / "run.json").write_text(json.dumps(noted))
-    assert fedswe.resume(out).history.last["round"] == 4
 
 
 def test_a_plug_in_is_recognised_from_another_directory(folder):

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from fedswe.core import in_memory, keys
-from fedswe.core.content_digest import digest
+from fedswe.core.in_memory import digest
 from fedswe.core.value import Count, Positive
 from fedswe.errors import require
 from fedswe.tasks.data_set import Array, DataSet, resident, samples
@@ -140,7 +140,7 @@ class DataTask(Task):
         return content
 
     def build(self, setting: Setting) -> Problem:
-        from fedswe.tasks.checks import check_fit, probe  # these import torch
+        from fedswe.tasks.checks import check  # these import torch
         from fedswe.tasks.client_samples import LoadedSamples, PooledSamples
         from fedswe.tasks.network import initial_network
         from fedswe.tasks.supervised_problem import SupervisedProblem
@@ -157,10 +157,7 @@ class DataTask(Task):
             assert content.data is not None
             data = resident(content.data, setting.dtype, setting.device)
             train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
-        classes = check_fit(network, objective, x, train, content.whose)
-        probe(network, objective, x, train)
-        if test is not None and len(test[1]):
-            check_fit(network, objective, x, test, lambda sample: "the test set")
+        classes = check(network, objective, x, train, content.whose, test)
         if content.load is not None:
             loaded.classes = classes
             return SupervisedProblem(loaded, network, objective, setting)
