@@ -16,7 +16,7 @@ from fedswe_paper.margin import ENOUGH, Numbers, margin, pooled
 from fedswe_paper.measurements import CHANCE, Measurements
 from fedswe_paper.published import look_up
 from fedswe_paper.recipes import RECIPES
-from fedswe_paper.recipes.slowdown import first_round
+from fedswe_paper.recipes.accuracy import first_round
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import Selection
 from fedswe_paper.statistics import accuracy, arrival, peak, swing
