@@ -24,7 +24,7 @@ def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
     assert code == 0
     assert f"results   {out}" in text
     assert sorted(p.name for p in out.iterdir()) == [
-        "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json", "trajectory.csv",
+        ".lock", "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json", "trajectory.csv",
     ]  # fmt: skip
     history = History.from_csv((out / "history.csv").read_text())
     assert history["round"].tolist() == [0, 4, 6]
