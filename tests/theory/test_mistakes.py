@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.theory import assumption, constants, limits, mixing, moments, rates, sequences, staleness, step_shares
+from fedswe.theory import assumption, limits, mixing, moments, rates, sequences, staleness, step_shares
 
 HALVES = np.full((8, 2), 0.5)
 TURNS = np.tile(np.eye(2), (4, 1))
@@ -17,10 +17,6 @@ BOUND = {
     "steps": 2, "rounds": 10, "initial_gap": 1.0, "smoothness": 1.0, "sigma_squared": 1.0, "zeta": 1.0, "delta": 0.5,
     "delta_max": 0.9, "period": 2, "clients": 4, "k": 1.0, "rho": 0.5,
 }  # fmt: skip
-
-
-def same(clients, x, *_):
-    return x
 
 
 @pytest.mark.parametrize(
@@ -73,10 +69,6 @@ def same(clients, x, *_):
         (lambda: sequences.auxiliary_models([[0.0]], [[0.0, 1.0]], [1], 0.1, 1), "one row and one entry per client"),
         (lambda: sequences.auxiliary_models([[0.0]], [[0.0]], [0], 0.1, 1), "at least 1"),
         (lambda: sequences.augmented_consensus_error([1.0, 2.0], [0.0], 1), r"\[clients, d\] table"),
-        (lambda: constants.estimate_dissimilarity(same, 1, [1.0, 2.0]), r"\[n, d\] table"),
-        (lambda: constants.estimate_dissimilarity(lambda i, x: x * math.inf, 3, [[1.0]]), "client 0 is not finite"),
-        (lambda: constants.estimate_smoothness(lambda i, x: x[:, :1], 1, [[1.0, 2.0]]), r"have shape \(1, 1\)"),
-        (lambda: constants.estimate_gradient_variance(same, same, 1, [[1.0]], draws=1), "draws"),
     ],
 )
 def test_impossible_input_is_refused(call, words):

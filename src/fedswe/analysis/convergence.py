@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from fedswe.analysis.report import Panel, Report, figure_of, frame, short
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
-from fedswe.engine.base import Engine
 from fedswe.errors import FedsweError, require
-from fedswe.experiment.experiment import assemble
-from fedswe.tasks.problem import Problem
-from fedswe.tasks.quadratic import QuadraticProblem
-from fedswe.theory import constants, mixing, rates
-from fedswe.theory.assumption import FloatArray, IntArray, delta_max, window_delta
+from fedswe.theory import mixing, rates
+from fedswe.theory.assumption import delta_max, window_delta
 
 _SIZE = (4.6, 3.0)
 _EXACT = 2e7  # clients squared times rounds of all different windows: beyond it, simulation is faster
 _DRAWS = 1000
 _ROUNDING = 1e-12  # error of the exact rho_k
 _MIXED = 1 - 1e-9  # rho_k above this is 1 up to rounding
-_DIVERGED = 1e50  # larger models leave no digits for differences of gradients
 
 
 # mixing ------------------------------------------------------------------------------------------------------
@@ -140,67 +134,16 @@ def _rounds_to_halve(rate: float, window: int) -> float:
     return window * math.log(2) / -math.log(rate) if rate > 0 else 0.0
 
 
-# the constants of Assumptions 2-4, from the gradients of a task ------------------------------------------------
-def measure(
-    problem: Problem, points: FloatArray, batch_size: int, draws: int = 20, iterations: int = 20
-) -> tuple[FloatArray, constants.VarianceEstimate, constants.DissimilarityEstimate]:
-    """L of each client, sigma^2, and (beta, zeta), at the given models [n, d].
-
-    Build the problem in float64: curvature is a difference of gradients.
-    """
-
-    def full_gradients(clients: IntArray, x: FloatArray) -> FloatArray:
-        return _array(problem.full_gradients(torch.as_tensor(x).to(problem.start), torch.as_tensor(clients)))
-
-    def stochastic_gradients(clients: IntArray, x: FloatArray, draw: int) -> FloatArray:
-        (batch,) = problem.draw(torch.as_tensor(clients), draw, 1, batch_size)  # the first step of round `draw`
-        return _array(problem.gradients(torch.as_tensor(x).to(problem.start), batch))
-
-    return (
-        constants.estimate_smoothness(full_gradients, problem.m, points, iterations=iterations),
-        constants.estimate_gradient_variance(full_gradients, stochastic_gradients, problem.m, points, draws=draws),
-        constants.estimate_dissimilarity(full_gradients, problem.m, points),
-    )
-
-
-def models_of_a_run(engine: Engine, rounds: int, number: int) -> FloatArray:
-    """The server model at `number` evenly spaced rounds of the first `rounds`, x^0 among them."""
-    require(rounds >= 0, f"--along {rounds} must be 0 (the start only) or more rounds")
-    require(number >= 1, f"{number} points: give at least one")
-    models = []
-    for t in np.unique(np.linspace(0, rounds, number).round().astype(int)):
-        while engine.t < t:
-            engine.step()
-        models.append(_array(engine.server_model()))
-        require(
-            bool((np.abs(models[-1]) < _DIVERGED).all()),
-            f"the run has diverged by round {t}: lower local.lr, or estimate over fewer rounds (--along)",
-        )
-    return np.stack(models)
-
-
-def _array(x: torch.Tensor) -> FloatArray:
-    return np.asarray(x.detach().to("cpu", torch.float64).numpy())
-
-
 # learning rates ----------------------------------------------------------------------------------------------
 def rates_report(
-    scenario: Scenario, ks: Sequence[float], period: int | None, draws: int, along: int, points: int
+    scenario: Scenario, ks: Sequence[float], period: int | None, draws: int, beta: float, **of_task: Any
 ) -> Report:
-    """The task's constants along the first `along` rounds of the run, then limits and bounds for every k."""
-    experiment, window, steps = scenario.experiment, scenario.window(period), scenario.experiment.local.steps
-    delta, largest, m, rounds = (
-        window_delta(scenario.table, window),
-        delta_max(scenario.table),
-        scenario.m,
-        experiment.rounds,
-    )
+    """What the theorem admits and the corollary bounds for every k, with `smoothness`, `sigma_squared`, `zeta` and
+    `initial_gap` of a task."""
+    experiment, window = scenario.experiment, scenario.window(period)
+    steps, rounds, m = experiment.local.steps, experiment.rounds, scenario.m
+    delta, largest, smoothness = window_delta(scenario.table, window), delta_max(scenario.table), of_task["smoothness"]
     mixed = mixing_table(scenario, ks, window, draws, 0.95)
-    engine = assemble(replace(experiment, dtype="float64"))
-    models = models_of_a_run(engine, min(along, rounds), points)
-    per_client, variance, dissimilarity = measure(engine.problem, models, experiment.local.batch_size)
-    smoothness, beta, zeta = float(per_client.max()), dissimilarity.beta, dissimilarity.zeta
-    gap, exact = _initial_gap(engine.problem)
     choice = rates.corollary_rates(rounds=rounds, steps=steps, smoothness=smoothness, delta=delta, clients=m)
     limits, terms = [], []
     for k, rho in zip(mixed["k"], mixed["rho"], strict=True):
@@ -210,43 +153,26 @@ def rates_report(
             known: dict[str, Any] = {"rho": rho, "delta": delta, "period": window, "clients": m, "k": k, "steps": steps}
             limits[-1] |= asdict(rates.theorem_rate_limits(**known, smoothness=smoothness, beta=beta))
             limits[-1]["corollary_rounds"] = float(rates.corollary_rounds(**known, beta=beta))
-            bound = rates.corollary_bound(
-                **known, rounds=rounds, initial_gap=gap, smoothness=smoothness, sigma_squared=variance.value,
-                zeta=zeta, delta_max=largest,
-            )  # fmt: skip
+            bound = rates.corollary_bound(**known, **of_task, rounds=rounds, delta_max=largest)
             terms[-1] |= {**asdict(bound), "total": bound.total}
-    seen = f"at {len(models)} models of the run"
-    error = f"standard error {short(variance.standard_error)}; mean {short(variance.mean)}"
-    listed = frame([
-        {"constant": "L", "value": smoothness, "how": f"curvature of client {per_client.argmax()}, {seen}"},
-        {"constant": "sigma^2", "value": variance.value, "how": error},
-        {"constant": "beta", "value": beta, "how": seen},
-        {"constant": "zeta", "value": zeta, "how": seen},
-        {"constant": "F(x^0) - F*", "value": gap, "how": "exact" if exact else "at most: F* taken as 0"},
-        {"constant": "delta", "value": delta, "how": f"window P = {window}"},
-        {"constant": "delta_max", "value": largest, "how": "largest p_i^t"},
-    ])  # fmt: skip
     local_lr, lr = experiment.local.lr_at(0), experiment.algorithm.lr
     notes = [
+        f"P = {window}, delta = {short(delta)}, delta_max = {short(largest)}",
         f"rates of the run: eta_l = {short(local_lr)}, eta_l eta_g = {short(local_lr * lr)}; the corollary's choice "
         f"for T = {rounds}: eta_l = {short(choice.local_lr)}, eta_g = {short(choice.lr)}",
         "bounds hold up to a constant that the paper does not give, here 1: compare values of k with each other, "
         "not with a loss",
-        "L, sigma^2, beta, zeta are lower bounds: the largest values at these models",
     ]
     if scenario.known == "trace":
         notes.append("delta and rho_k are estimates from the trace")
     if scenario.known == "chains":
         notes.append("the theorem assumes independent rounds: with markov availability it is a comparison, not a bound")
     values = {
-        "period": window, "delta": delta, "delta_max": largest, "smoothness": smoothness,
-        "sigma_squared": variance.value, "sigma_squared_standard_error": variance.standard_error,
-        "beta": beta, "zeta": zeta, "initial_gap": gap, "initial_gap_is_exact": exact, "points": len(models),
-        "rounds": rounds, "corollary_rates": asdict(choice), "rates_of_the_run": {"local_lr": local_lr, "lr": lr},
+        "period": window, "delta": delta, "delta_max": largest, **of_task, "beta": beta, "rounds": rounds,
+        "corollary_rates": asdict(choice), "rates_of_the_run": {"local_lr": local_lr, "lr": lr},
         "rate_limits": frame(limits), "bounds": frame(terms),
     }  # fmt: skip
     tables = {
-        "constants": listed,
         "eta_l eta_g and eta_l that the theorem admits, and from which T on it admits the corollary's rates": (
             values["rate_limits"].rename(columns={"product": "eta_l eta_g up to", "local": "eta_l up to"})
         ),
@@ -254,15 +180,5 @@ def rates_report(
     }
     curves = values["bounds"].set_index("k").dropna().astype(float)
     curves = curves.loc[:, (curves != 0).any()]  # a logarithmic axis cannot show zeros
-    panel = Panel(
-        f"terms of the corollary after {rounds} rounds, constants 1", "k", "", curves, "k, log y", "o-"
-    )  # fmt: skip
+    panel = Panel(f"terms of the corollary after {rounds} rounds, constants 1", "k", "", curves, "k, log y", "o-")
     return Report(values, figure_of(panel), _SIZE, tables, notes)
-
-
-def _initial_gap(problem: Problem) -> tuple[float, bool]:
-    """F(x^0) - F*, and whether it is exact; otherwise F* is taken as 0, a lower bound of these losses."""
-    start = problem.evaluate(problem.start)["train_loss"]
-    if isinstance(problem, QuadraticProblem):
-        return start - problem.evaluate(problem.optimum)["train_loss"], True
-    return start, False
