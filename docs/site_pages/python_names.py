@@ -42,10 +42,7 @@ PAGES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
         "Theory",
         [
             (f"fedswe.theory.{name}", [])
-            for name in (
-                "assumption", "staleness", "mixing", "rates", "limits", "step_shares", "moments", "speedup",
-                "constants", "sequences", "counterexample",
-            )
+            for name in ("assumption", "staleness", "mixing", "rates", "limits", "step_shares", "moments")
         ],
     ),
 }  # fmt: skip

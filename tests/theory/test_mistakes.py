@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.theory import assumption, limits, mixing, moments, rates, sequences, staleness, step_shares
+from fedswe.theory import assumption, limits, mixing, moments, rates, staleness, step_shares
 
 HALVES = np.full((8, 2), 0.5)
 TURNS = np.tile(np.eye(2), (4, 1))
@@ -66,9 +66,6 @@ BOUND = {
         (lambda: rates.corollary_bound(**BOUND | {"smoothness": math.nan}), "smoothness"),
         (lambda: rates.corollary_bound(**BOUND | {"zeta": -1.0}), "zeta"),
         (lambda: rates.corollary_bound(**BOUND | {"rounds": 0}), "rounds"),
-        (lambda: sequences.auxiliary_models([[0.0]], [[0.0, 1.0]], [1], 0.1, 1), "one row and one entry per client"),
-        (lambda: sequences.auxiliary_models([[0.0]], [[0.0]], [0], 0.1, 1), "at least 1"),
-        (lambda: sequences.augmented_consensus_error([1.0, 2.0], [0.0], 1), r"\[clients, d\] table"),
     ],
 )
 def test_impossible_input_is_refused(call, words):
