@@ -120,7 +120,7 @@ def _of_probabilities(scenario: Scenario, window: int) -> _Staleness:
     bounds: tuple[float, float] | tuple[None, None] = (None, None)
     try:
         delta = window_delta(prob, window)
-        bounds = staleness.safe_first_moment_bound(window, delta), staleness.safe_second_moment_bound(window, delta)
+        bounds = staleness.moment_bounds(window, delta)
         note = f"bounds with P = {window}, delta = {short(delta)}"
     except FedsweError as error:
         note = f"no bounds: {error}"

@@ -122,9 +122,7 @@ def _log10_gap(scenario: Scenario, k: float, window: int) -> float | None:
         delta = window_delta(scenario.prob, window)
     except FedsweError:
         return None
-    one = window == 1
-    bound = mixing.single_round_bound(scenario.m, k, delta) if one else mixing.block_bound(scenario.m, k, delta, window)
-    return bound.log_gap / math.log(10)
+    return mixing.log_gap(scenario.m, k, delta, window) / math.log(10)
 
 
 def _rounds_to_halve(rate: float, window: int) -> float:
