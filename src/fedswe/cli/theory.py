@@ -46,7 +46,7 @@ def assumption(
     plot: Plot = None,
 ) -> None:
     """Is Assumption 1 satisfied, with which window P and delta?"""
-    from fedswe.analysis.absence import assumption_report
+    from fedswe.analysis.quantities import assumption_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -62,7 +62,7 @@ def staleness(
     plot: Plot = None,
 ) -> None:
     """How long are clients unavailable, and how large are their echoes?"""
-    from fedswe.analysis.absence import staleness_report
+    from fedswe.analysis.quantities import staleness_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -80,7 +80,7 @@ def mixing(
     plot: Plot = None,
 ) -> None:
     """How well are the clients connected: rho_k and its bounds."""
-    from fedswe.analysis.convergence import mixing_report
+    from fedswe.analysis.quantities import mixing_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -102,7 +102,7 @@ def rates(
     plot: Plot = None,
 ) -> None:
     """Which learning rates does the theorem allow; its bound term by term, for the given constants of a task."""
-    from fedswe.analysis.convergence import rates_report
+    from fedswe.analysis.quantities import rates_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
