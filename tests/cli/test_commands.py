@@ -23,7 +23,7 @@ def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "run", *QUICK, "record.trajectory=true", "--out", out)
     assert code == 0
     assert f"results   {out}" in text
-    assert sorted(p.name for p in out.iterdir()) == [
+    assert sorted(p.name for p in out.glob("[!.]*")) == [
         "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json", "trajectory.csv",
     ]  # fmt: skip
     history = History.from_csv((out / "history.csv").read_text())
