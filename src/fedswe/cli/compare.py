@@ -20,7 +20,7 @@ from fedswe.cli.run import directory, split
 from fedswe.errors import FedsweError, warn
 
 if TYPE_CHECKING:
-    from fedswe.comparison.table import Comparison
+    from fedswe.comparison.compare import Comparison
 
 
 def compare_command(
