@@ -22,20 +22,20 @@ from fedswe.availability.statistics import (
     QUANTILES,
     LogStatistics,
     Record,
-    Runs,
     Statistics,
     beta_with,
     gini,
     quantile,
 )
 from fedswe.clock import Seconds
+from fedswe.engine.base import availability_of
 from fedswe.errors import require
 from fedswe.experiment.configuration import load_text
 from fedswe.results.run_directory import RunDirectory
 from fedswe.theory.assumption import check_confidence, chernoff_lower, chernoff_upper
 
 _RARE = 0.05
-_ROUNDS, _DEVICES = 2_000_000, 5_000_000  # at most
+_CELLS = 150_000_000  # devices times rounds, at most
 _GAPS = 0.1  # share of the numbers up to the largest id that may be missing and are then taken as devices
 
 # beyond which an assumption is violated
@@ -86,13 +86,15 @@ def of_log(
     )  # fmt: skip
     rounds = model.rounds()
     assert rounds is not None
-    require(rounds <= _ROUNDS, f"{path} has {rounds:,} rounds, more than {_ROUNDS:,}: raise --round-seconds")
-    require(devices <= _DEVICES, f"{devices:,} devices are too many: at most {_DEVICES:,} are described")
-    available, observed = model.runs(devices, 0)
-    require(bool(available.count.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
+    require(
+        rounds * devices <= _CELLS,
+        f"{path}: {devices:,} devices in {rounds:,} rounds are too many: raise --round-seconds",
+    )
+    available, observed = model.rows(devices, 0)
+    require(bool(available.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
     origin = model.begins()
     found = LogStatistics(log, origin, origin + rounds * round_seconds, devices)
-    population = available.per_round / devices
+    population = available.sum(axis=1) / devices
     usual = float(np.quantile(population, 0.99))
     for share, where, option in ((found.at_start, "beginning", "--start"), (found.at_end, "end", "--end")):
         if share > min(2 * usual, (1 + usual) / 2) and usual < 1:
@@ -107,13 +109,13 @@ def of_scenario(clients: Scenario) -> Described:
     """The availability of an experiment, drawn with its seed."""
     availability, horizon = clients.experiment.availability, clients.horizon
     if isinstance(availability, Intervals) and not availability.wrap:
-        available, observed = availability.runs(clients.m, clients.experiment.seed)
-        seen = None if observed is None else observed.until(horizon)
-        record = Record(available.until(horizon), seen, availability.round_seconds)
+        available, observed = availability.rows(clients.m, clients.experiment.seed)
+        seen = None if observed is None else observed[:horizon]
+        record = Record(available[:horizon], seen, availability.round_seconds)
     else:
         seconds = availability.round_seconds if isinstance(availability, DailyMarkov) else None
-        record = Record(Runs.drawn(clients.schedule.sample, clients.m, horizon), None, seconds)
-    require(bool(record.available.count.any()), f"{clients.name}: no client is available in {horizon} rounds")
+        record = Record(availability_of(clients.schedule, horizon), None, seconds)
+    require(bool(record.available.any()), f"{clients.name}: no client is available in {horizon} rounds")
     known = clients.prob if clients.known == "probabilities" else None
     return Described(clients.name, record, probabilities=known)
 
@@ -132,9 +134,8 @@ def slots_of_run(directory: Path) -> int | None:
 
 def of_table(name: str, available: Bools) -> Described:
     """A row per round, a column per client."""
-    rounds, m = available.shape
-    require(bool(available.any()), f"{name}: no client is available in any of the {rounds} rounds")
-    return Described(name, Record(Runs.drawn(lambda t: available[t], m, rounds)))
+    require(bool(available.any()), f"{name}: no client is available in any of the {len(available)} rounds")
+    return Described(name, Record(available))
 
 
 # what it says --------------------------------------------------------------------------------------------------
