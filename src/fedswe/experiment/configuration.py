@@ -234,11 +234,6 @@ def _without_trackers(table: Table) -> Table:
     return {key: value for key, value in table.items() if key != "track"}
 
 
-def dump_part(kind: str, value: Any) -> str:
-    """One named part, such as an availability, as a section of TOML."""
-    return tomli_w.dumps({kind: _named_table(kind, value, kind)})
-
-
 def _resolved(experiment: Experiment) -> Table:
     table: Table = {}
     for f in fields(Experiment):
