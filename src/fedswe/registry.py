@@ -27,13 +27,13 @@ class Kind:
     base: str  # "module:Class" that every class of this kind derives from
     group: str  # entry points of installed packages
     module: str  # that has the built-in classes
-    classes: str  # NAME=Class of each, or NAME=submodule:Class
+    classes: str  # NAME=Class of each
 
     @cached_property
     def builtin(self) -> dict[str, str]:
         """The built-in names, with "module:Class" of each."""
         pairs = (word.split("=") for word in self.classes.split())
-        return {name: f"{self.module}{'.' if ':' in cls else ':'}{cls}" for name, cls in pairs}
+        return {name: f"{self.module}:{cls}" for name, cls in pairs}
 
 
 KINDS = {
@@ -83,10 +83,10 @@ KINDS = {
         "consensus=Consensus auxiliary=Auxiliary",
     ),
     "tracker": Kind(
-        "fedswe.tracking.tracker:Tracker",
+        "fedswe.tracking:Tracker",
         "fedswe.trackers",
         "fedswe.tracking",
-        "tensorboard=tensorboard:TensorBoard mlflow=mlflow:MLflow wandb=wandb:WandB",
+        "tensorboard=TensorBoard mlflow=MLflow wandb=WandB",
     ),
 }
 

@@ -25,7 +25,7 @@ from fedswe.grid.store import Cell, RunStore, Store
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History
 from fedswe.results.table import has_diverged, more_is_better, tail_score
-from fedswe.tracking.tracker import check_trackers
+from fedswe.tracking import check_trackers
 
 _WRITTEN = (".compare", "compare", ".report.", "report.")  # beginnings of names in a comparison
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
