@@ -27,7 +27,7 @@ EXAMPLES = [
 def test_examples(code, example, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     if example == "fedswe doctor":  # on a machine where something is broken
-        monkeypatch.setattr(doctor, "_checks", lambda: [doctor._check("disk", "full", "make room", needed=True)])
+        monkeypatch.setattr(doctor, "_checks", lambda: [("broken", "disk", "full", "make room")])
     assert fedswe(monkeypatch, capsys, *shlex.split(example)[1:])[0] == code
 
 
@@ -45,7 +45,7 @@ def test_every_code_in_the_source_is_documented():
 
 
 def test_a_fault_of_this_package_has_a_traceback(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "_packages", dict.popitem)  # raises in a file of the package
+    monkeypatch.setattr(doctor, "_checks", dict.popitem)  # raises in a file of the package
     monkeypatch.setattr("fedswe.failures.own_names", list)  # other tests of this process have used classes of their own
     with pytest.raises(TypeError):  # which Python prints, and ends with code 1
         fedswe(monkeypatch, capsys, "doctor")
