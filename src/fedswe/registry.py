@@ -97,6 +97,12 @@ def kind_with_base(hint: Any) -> str | None:
     return next((name for name, kind in KINDS.items() if kind.base == target), None)
 
 
+@cache
+def kind_of(cls: type[Any]) -> str | None:
+    """The kind of a class, by the base class that it derives from."""
+    return next((kind for owner in getattr(cls, "__mro__", ()) if (kind := kind_with_base(owner))), None)
+
+
 # from names to classes -----------------------------------------------------------------------------------
 def names(kind: str) -> list[str]:
     """The built-in names and those of installed packages; nothing is imported."""
@@ -141,9 +147,9 @@ def find(name: str) -> list[tuple[str, type[Any]]]:
         cls = load("class", name, name, file_of(name.rpartition(":")[0]))
         if inspect.isfunction(cls):  # of a task: no other part can be a function
             return [("task", resolve("task", name))]
-        kinds = [kind for owner in getattr(cls, "__mro__", ()) if (kind := kind_with_base(owner))]
-        require(kinds, f"{name} derives from none of the base classes: {', '.join(k.base for k in KINDS.values())}")
-        return [(kinds[0], resolve(kinds[0], name))]
+        if kind := kind_of(cls):
+            return [(kind, resolve(kind, name))]
+        raise FedsweError(f"{name} has none of the base classes {', '.join(kind.base for kind in KINDS.values())}")
     found = [(kind, resolve(kind, name)) for kind in KINDS if name in names(kind)]
     if not found:
         known = [known for kind in KINDS for known in names(kind)]
