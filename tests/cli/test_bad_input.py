@@ -66,7 +66,7 @@ FILES = {
     "binary.toml": b"\x89PNG\r\n\x1a\n\x00\xff\xfe",
     "bom.toml": b"\xef\xbb\xbfrounds = 0\n",
     "array.toml": "[[algorithm]]\nname = 'fedavg'\n",
-    "huge.toml": f"rounds = {10**400}\n",
+    "huge.toml": f"[task]\nclients = {10**400}\n",
     "chain.toml": "[local]\nchain = [{ norm = 5.0 }]\n",
     "lists.toml": f"rounds = {'[' * 3000}\n",
     "ragged.csv": "1,2\n3\n",
