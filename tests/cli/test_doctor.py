@@ -47,10 +47,3 @@ def test_a_torch_that_cannot_be_used(checks, monkeypatch):
     code, found = checks()
     assert code == 1
     assert found["torch"]["found"] == "cannot be used: OSError: libcudart.so: cannot open\\x1b[31m"
-
-
-def test_text(monkeypatch, capsys):
-    code, out, _ = fedswe(monkeypatch, capsys, "doctor")
-    assert code == 0
-    assert out.splitlines()[-1] == "nothing that is needed is broken"
-    assert any(line.split()[:2] == ["ok", "python"] for line in out.splitlines())

@@ -100,16 +100,6 @@ def die_at(moment):
     assert files.os is os
 
 
-def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch, capsys):
-    out = tmp_path / "run"
-    run(load(None, [*WORDS, "rounds=8"]), out)
-    before = {p.name: p.stat().st_mtime_ns for p in out.iterdir()}
-    code, text, _ = fedswe(monkeypatch, capsys, "run", "--resume", out)
-    assert code == 0
-    assert "final" in text
-    assert {p.name: p.stat().st_mtime_ns for p in out.iterdir()} == before
-
-
 @pytest.mark.parametrize(
     "damage", [Path.unlink, lambda p: p.write_text(""), lambda p: p.write_text("round,x\n1,many\n")]
 )
