@@ -1,7 +1,5 @@
 """The tree of commands: loaded when needed, extended by other packages, completed by the shell."""
 
-import os
-import pty
 import re
 import subprocess
 import sys
@@ -202,33 +200,6 @@ def test_a_broken_command_gets_one_line_when_it_is_asked_for(target, text, reaso
 
 
 # terminals and shells --------------------------------------------------------------------------------------
-def on_a_terminal(monkeypatch, **environment):
-    """What `fedswe --help` prints on a terminal."""
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {"TERM": "xterm-256color", **environment}.items():
-        monkeypatch.setenv(name, value)
-    ours, theirs = pty.openpty()
-    run = process("--help", stdout=theirs, stderr=theirs, stdin=theirs)
-    os.close(theirs)
-    text = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            text += chunk
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    assert run.wait(300) == 0
-    return text.decode()
-
-
-def test_colours_are_for_terminals_without_no_color(monkeypatch):
-    colour = re.compile(r"\x1b\[[0-9;]*3[0-9]")
-    assert colour.search(on_a_terminal(monkeypatch))
-    assert not colour.search(on_a_terminal(monkeypatch, NO_COLOR="1"))
-    piped = process("--help", stdout=subprocess.PIPE, text=True).communicate()[0]
-    assert "Run one experiment." in piped
-    assert "\x1b" not in piped
 
 
 @pytest.mark.parametrize(

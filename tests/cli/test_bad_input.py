@@ -75,6 +75,7 @@ FILES = {
     "folder/file": "",
     "torn/config.toml": "rounds = 3\n[task]\nclients = 10\nalpha = 1.0\n",
     "torn/checkpoint.safetensors": "torn",
+    "torn/.lock": "",
     **{
         f"masks/{name}.csv": text
         for name, text in (

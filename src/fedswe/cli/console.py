@@ -16,12 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 
-def _new(width: int | None = None, stderr: bool = False) -> Console:
-    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width, stderr=stderr)
+def _new(width: int | None = None) -> Console:
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width)
 
 
 console = _new()
-stderr = _new(stderr=True)
 
 _LOG_WIDTH = 120  # of tables that are not printed on a terminal
 _LOG_SECONDS = 10  # between lines of progress that are not printed on a terminal
