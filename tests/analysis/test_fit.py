@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fedswe.analysis.description import of_table
-from fedswe.analysis.fit import fit_trace, met
+from fedswe.analysis.description import fit_trace, met, of_table
 
 
 def test_what_chains_cannot_do_is_said():

@@ -89,7 +89,7 @@ def test_parquet(tmp_path):
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "mask.parquet").write_bytes(b"PAR1")
-    with pytest.raises(FedsweError, match="pip install pyarrow"):
+    with pytest.raises(FedsweError, match=r"fedswe\[paper\]"):
         Mask(str(tmp_path / "mask.parquet")).rounds()
 
 

@@ -114,7 +114,8 @@ def words_of(command):
 
 
 def listing(folder):
-    return {p: p.read_bytes() if p.is_file() else None for p in folder.rglob("*") if "__pycache__" not in p.parts}
+    left = [p for p in folder.rglob("*") if "__pycache__" not in p.parts and p.name != ".lock"]
+    return {p: p.read_bytes() if p.is_file() else None for p in left}
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def availability_command(
 
 def _fit(given: Described, round_seconds: float, out: Path, trace: Path, as_json: bool) -> None:
     """Fit daily_markov to a trace, generate clients from it, and say which statistics of the trace they have."""
-    from fedswe.analysis.fit import fit_trace
+    from fedswe.analysis.description import fit_trace
     from fedswe.experiment.configuration import dump_part
     from fedswe.results.files import write_whole
 

@@ -22,7 +22,7 @@ def _new(width: int | None = None) -> Console:
 
 console = _new()
 
-_LOG_WIDTH = 120  # of tables that are not printed on a terminal
+_LOG_WIDTH, _WIDEST = 120, 1000  # of tables of texts, and of numbers, that are not printed on a terminal
 _LOG_SECONDS = 10  # between lines of progress that are not printed on a terminal
 
 
@@ -46,7 +46,8 @@ def print_table(
         table.add_column(column, justify="right" if right else "left", no_wrap=i == 0, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    _new(width=None if console.is_terminal else max(console.width, _LOG_WIDTH)).print(table)
+    wide = _WIDEST if numbers else max(console.width, _LOG_WIDTH)
+    _new(width=None if console.is_terminal else wide).print(table)
 
 
 class RoundProgress:
