@@ -34,7 +34,7 @@ from fedswe.experiment.configuration import dump, load_text
 from fedswe.failures import TRACEBACK, explained
 from fedswe.grid.stack import divide, rounds_of, run_stack
 from fedswe.grid.store import Cell, Store
-from fedswe.tracking.tracker import check_trackers
+from fedswe.tracking import check_trackers
 
 _STOP = (signal.SIGINT, signal.SIGTERM)
 _DEATHS = 5  # of workers, in a row, without a finished cell before the command gives up
