@@ -64,7 +64,7 @@ def literal_trajectory(case):
         "amplified_scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
         "focus": {"local_lr": local_lr, "steps": LOCAL.steps},
     }
-    return np.stack(LITERAL[name](np.full(3, 0.3), present, local, **parameters, **more.get(name, {})))
+    return np.stack(list(LITERAL[name](np.full(3, 0.3), present, local, **parameters, **more.get(name, {}))))
 
 
 def test_every_algorithm_is_restated_and_has_a_case():
