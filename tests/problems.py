@@ -60,6 +60,11 @@ def engine(kind, algorithm, problem, present, local=None, seed=SEED):
     return ENGINES[kind](algorithm, problem, schedule(present), local, seed)
 
 
+def models(kind, algorithm, problem, present, rounds=None, local=None):
+    """The server models x^0 ... x^T of an engine, in all rounds that the clients' presence is known for."""
+    return trajectory(engine(kind, algorithm, problem, present, local), len(present) if rounds is None else rounds)
+
+
 def trajectory(eng, rounds):
     """The server models x^0 ... x^T as float64."""
     models = [eng.server_model().double().numpy().copy()]

@@ -26,6 +26,7 @@ from fedswe.results.history import History
 from fedswe.tasks import Quadratic
 from tests.cli.command import fedswe as command
 from tests.problems import centers
+from tests.stacked import assert_same_as_alone
 
 TRACES = Path(os.environ.get("FEDSWE_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
 M = 8
@@ -188,16 +189,8 @@ def test_a_resumed_run_has_the_same_bits(engine, availability):
 
 def test_runs_with_different_clocks_are_trained_as_one_stack():
     clocks = [Rounds(), SLOW, replace(SLOW, min_reports=2), replace(SLOW, limit=900), replace(SLOW, deadline=40)]
-    alone = [fedswe.run(experiment(clock=clock)) for clock in clocks]
-    runners = [Runner(experiment(clock=clock)) for clock in clocks]
-    for _ in advance(runners, 1):
-        pass
-    for one, runner in zip(alone, runners, strict=True):
-        assert [row["round"] for row in one.history.rows] == [row["round"] for row in runner.history.rows]
-        for name in runner.history.columns:
-            if name != "seconds":
-                np.testing.assert_allclose(one.history[name], runner.history[name], rtol=1e-9)
-    assert len({run.history.last.get("simulated_seconds") for run in alone}) == 5
+    histories = assert_same_as_alone([experiment(clock=clock) for clock in clocks], 1e-9)
+    assert len({history.last.get("simulated_seconds") for history in histories}) == 5
 
 
 # the end -----------------------------------------------------------------------------------------------------
