@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.docs.blocks import Block, commands
 from tests.docs.output import first_difference
 
 PRINTED = ["two clients", "┏━━━┳━━━┓", "┃ k ┃ x ┃", "┡━━━╇━━━┩", "│ 0 │ 1 │", "│ 1 │ 2 │", "└───┴───┘", "took 3.2 s"]
@@ -34,10 +33,3 @@ def test_lines_that_agree(shown):
 )
 def test_lines_that_do_not(shown, named):
     assert named in first_difference(shown, PRINTED)
-
-
-def test_commands_of_a_block():
-    lines = ["$ fedswe run a=1 \\", "    b=2", "final", "$ ls", "x", "y"]
-    first, second = commands(Block("page", 1, "console", lines, "", ""))
-    assert (first.line, first.shown) == ("fedswe run a=1 \\\n    b=2", ["final"])
-    assert (second.line, second.shown) == ("ls", ["x", "y"])

@@ -10,8 +10,8 @@ import pytest
 
 import fedswe.gym
 from fedswe.analysis.description import Described, describe
-from fedswe.analysis.report import plain
 from fedswe.availability.statistics import Record, Runs
+from fedswe.cli.console import plain
 from fedswe.experiment.experiment import populate
 from fedswe.gym.advice import FEATURES, distance, features, stored
 from fedswe.gym.gym import Gym
