@@ -1,17 +1,12 @@
 """The published loops, restated literally: float64 numpy, one client and one round at a time.
 
-Every function takes the initial model x0 [d], the availability mask [T, m] and local(i, start, t, drift),
-which returns the end model of client i's local SGD steps of round t; it gives x^0, x^1, ..., x^T, one after the other.
+Every function takes the initial model x [d], the availability mask [T, m] and local(i, start, t, drift),
+which returns the end model of client i's local SGD steps of round t; it gives x^1, ..., x^T, one after the other.
 Tables are full, counters of absent clients advance every round, nothing is lazy or in closed form.
 Delta_i = end - start is a descent direction; A is the set of available clients, n their number; lr is the global rate.
 """
 
 import numpy as np
-
-
-def _begin(x0, mask):
-    """The initial model and the number of clients."""
-    return np.array(x0, dtype=np.float64), np.shape(mask)[1]
 
 
 def _rounds(mask):
@@ -20,14 +15,13 @@ def _rounds(mask):
 
 
 def fedswe(
-    x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all", quantile=None, bound_rate=0.2
+    x, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all", quantile=None, bound_rate=0.2
 ):
     """FedSWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2026), Algorithm 1; clip is the released code's.
 
     With a quantile: the echo is bounded by an estimate of this quantile over the reports of all clients.
     """
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     x_local = [x for _ in range(m)]
     tau = [-1 for _ in range(m)]
     bound = 1.0
@@ -68,15 +62,13 @@ def fedswe(
         yield x
 
 
-def fedawe(x0, mask, local, *, lr=1.0, clip=0.0, echo_cap=0):
+def fedawe(x, mask, local, *, lr=1.0, clip=0.0, echo_cap=0):
     """FedAWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2024): FedSWE with k = 0."""
-    return fedswe(x0, mask, local, lr=lr, k=0.0, clip=clip, echo_cap=echo_cap)
+    return fedswe(x, mask, local, lr=lr, k=0.0, clip=clip, echo_cap=echo_cap)
 
 
-def fedavg(x0, mask, local, *, lr=1.0, clip=0.0):
+def fedavg(x, mask, local, *, lr=1.0, clip=0.0):
     """FedAvg over the available clients (McMahan et al. 2017), unweighted; clip is not theirs."""
-    x, _ = _begin(x0, mask)
-    yield x
     for t, A in _rounds(mask):
         if len(A) > 0:
             step = sum(local(i, x, t) - x for i in A) / len(A)
@@ -87,28 +79,24 @@ def fedavg(x0, mask, local, *, lr=1.0, clip=0.0):
         yield x
 
 
-def fedavg_all(x0, mask, local, *, lr=1.0):
+def fedavg_all(x, mask, local, *, lr=1.0):
     """FedAvg over all clients (McMahan et al. 2017): absent clients count as a zero update."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     for t, A in _rounds(mask):
         x = x + lr / m * sum(local(i, x, t) - x for i in A)
         yield x
 
 
-def fedavg_known(x0, mask, local, *, probs, lr=1.0):
+def fedavg_known(x, mask, local, *, probs, lr=1.0):
     """FedAvg with known participation probabilities (Perazzone et al. 2022): weights 1 / p_i^t."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     for t, A in _rounds(mask):
         x = x + lr / m * sum((local(i, x, t) - x) / probs[t, i] for i in A)
         yield x
 
 
-def gfedavg(x0, mask, local, *, lr=1.0, amplification=10.0, period=100):
+def gfedavg(x, mask, local, *, lr=1.0, amplification=10.0, period=100):
     """Generalized FedAvg with amplified updates (Wang and Ji 2022)."""
-    x, _ = _begin(x0, mask)
-    yield x
     anchor = x
     counter = 0
     for t, A in _rounds(mask):
@@ -122,10 +110,9 @@ def gfedavg(x0, mask, local, *, lr=1.0, amplification=10.0, period=100):
         yield x
 
 
-def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
+def fedau(x, mask, local, *, lr=1.0, cutoff=50):
     """FedAU (Wang and Ji 2024): weights are mean participation intervals, cut off at a maximum."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     S = [0 for _ in range(m)]
     M = [0 for _ in range(m)]
     omega = [1.0 for _ in range(m)]
@@ -143,27 +130,26 @@ def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
 
 def _mean_intervals(mask, cutoff):
     """FedAU's omega_i of every round: the means of the intervals that ended before it."""
-    T, m = np.shape(mask)
+    T, m = mask.shape
     omega = np.ones((T + 1, m))
     for i in range(m):
         waited, recorded = 0, []
         for t in range(T):
             waited += 1
-            if mask[t][i] or waited == cutoff:
+            if mask[t, i] or waited == cutoff:
                 recorded.append(waited)
                 waited = 0
             omega[t + 1, i] = np.mean(recorded or [1.0])
     return omega
 
 
-def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0, least=0.0):
+def interval_weights(x, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0, least=0.0):
     """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals.
 
     With least > 0 rounds whose weights sum to less than least m make a shorter step. With longest > 1 it is
     extrapolated as in FedExP (Jhunjhunwala and others, ICLR 2023), with the same weights.
     """
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     omega = _mean_intervals(mask, cutoff)
     for t, A in _rounds(mask):
         if A:
@@ -177,14 +163,12 @@ def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1
         yield x
 
 
-def interval_extrapolation(x0, mask, local, *, power=1.0, longest=10.0, least=1.0, **parameters):
-    return interval_weights(x0, mask, local, power=power, longest=longest, least=least, **parameters)
+def interval_extrapolation(x, mask, local, *, power=1.0, longest=10.0, least=1.0, **parameters):
+    return interval_weights(x, mask, local, power=power, longest=longest, least=least, **parameters)
 
 
-def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
+def decayed_memory(x, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
     """The weighted mean of a table of last updates."""
-    x, _ = _begin(x0, mask)
-    yield x
     omega = _mean_intervals(mask, cutoff)
     table = {}  # client -> (round, weight, update)
     for t, A in _rounds(mask):
@@ -196,10 +180,9 @@ def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
         yield x
 
 
-def f3ast(x0, mask, local, *, lr=1.0, beta=0.001, budget=10, initial_rate=1.0, tie_break=None):
+def f3ast(x, mask, local, *, lr=1.0, beta=0.001, budget=10, initial_rate=1.0, tie_break=None):
     """F3AST (Ribero, Vikalo, de Veciana 2022), uniform weights; ties by tie_break(t)[i], then by index."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     r = [float(initial_rate) for _ in range(m)]
     w = 1.0 / m
     for t, A in _rounds(mask):
@@ -213,10 +196,9 @@ def f3ast(x0, mask, local, *, lr=1.0, beta=0.001, budget=10, initial_rate=1.0, t
         yield x
 
 
-def mifa(x0, mask, local, *, lr=1.0, start="zero", store="delta", local_lr=None):
+def mifa(x, mask, local, *, lr=1.0, start="zero", store="delta", local_lr=None):
     """MIFA (Gu et al. 2021): every round applies the mean of the last update of every client."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     memory = [np.zeros_like(x) for _ in range(m)]
     seen = [False for _ in range(m)]
     for t, A in _rounds(mask):
@@ -230,10 +212,9 @@ def mifa(x0, mask, local, *, lr=1.0, start="zero", store="delta", local_lr=None)
         yield x
 
 
-def fedvarp(x0, mask, local, *, lr=1.0, empty="skip"):
+def fedvarp(x, mask, local, *, lr=1.0, empty="skip"):
     """FedVARP (Jhunjhunwala et al. 2022); empty: a round without clients is skipped or applies y_bar."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     y = [np.zeros_like(x) for _ in range(m)]
     y_bar = np.zeros_like(x)
     for t, A in _rounds(mask):
@@ -249,10 +230,9 @@ def fedvarp(x0, mask, local, *, lr=1.0, empty="skip"):
         yield x
 
 
-def scaffold(x0, mask, local, *, steps, local_lr, lr=1.0):
+def scaffold(x, mask, local, *, steps, local_lr, lr=1.0):
     """SCAFFOLD (Karimireddy et al. 2020), option II."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     c = np.zeros_like(x)
     c_local = [np.zeros_like(x) for _ in range(m)]
     for t, A in _rounds(mask):
@@ -266,10 +246,9 @@ def scaffold(x0, mask, local, *, steps, local_lr, lr=1.0):
         yield x
 
 
-def amplified_scaffold(x0, mask, local, *, steps, local_lr, lr=1.0, amplification=1.5, period=100):
+def amplified_scaffold(x, mask, local, *, steps, local_lr, lr=1.0, amplification=1.5, period=100):
     """Amplified SCAFFOLD (Crawshaw and Liu 2024): controls and amplification change at window ends only."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     anchor = x
     c = np.zeros_like(x)
     c_local = [np.zeros_like(x) for _ in range(m)]
@@ -294,10 +273,9 @@ def amplified_scaffold(x0, mask, local, *, steps, local_lr, lr=1.0, amplificatio
         yield x
 
 
-def fedpbc(x0, mask, local, *, lr=1.0):
+def fedpbc(x, mask, local, *, lr=1.0):
     """FedPBC (Xiang et al. 2023): all clients train every round, the available ones synchronise."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     x_local = [x for _ in range(m)]
     for t, A in _rounds(mask):
         for i in range(m):
@@ -309,10 +287,9 @@ def fedpbc(x0, mask, local, *, lr=1.0):
         yield x
 
 
-def echo(x0, mask, local, *, lr=1.0, cap=0.0):
+def echo(x, mask, local, *, lr=1.0, cap=0.0):
     """FedAvg from the server's model, progress times rounds missed, over m; a counter runs while a client is absent."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     missed = [1 for _ in range(m)]
     for t, A in _rounds(mask):
         x = x + lr / m * sum((min(missed[i], cap) if cap > 0 else missed[i]) * (local(i, x, t) - x) for i in A)
@@ -321,20 +298,18 @@ def echo(x0, mask, local, *, lr=1.0, cap=0.0):
         yield x
 
 
-def debiased_fedavg(x0, mask, local, *, lr=1.0):
+def debiased_fedavg(x, mask, local, *, lr=1.0):
     """Debiasing FedAvg (Sun et al. 2025) with the weight 1 / (m frequency so far) on the progress."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     for t, A in _rounds(mask):
         frequency = np.mean(mask[: t + 1], axis=0)
         x = x + lr * sum((local(i, x, t) - x) / (m * frequency[i]) for i in A)
         yield x
 
 
-def fedstale_known(x0, mask, local, *, probs, lr=1.0, beta=0.5):
+def fedstale_known(x, mask, local, *, probs, lr=1.0, beta=0.5):
     """FedStale (Rodio and Neglia 2024) with a table h of all clients at the server; empty rounds are skipped."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     h = np.zeros((m, len(x)))
     for t, A in _rounds(mask):
         if len(A) > 0:
@@ -345,15 +320,14 @@ def fedstale_known(x0, mask, local, *, probs, lr=1.0, beta=0.5):
         yield x
 
 
-def fedstale(x0, mask, local, *, lr=1.0, beta=0.5, cutoff=50):
+def fedstale(x, mask, local, *, lr=1.0, beta=0.5, cutoff=50):
     """FedStale with FedAU's estimates of 1/p."""
-    return fedstale_known(x0, mask, local, probs=1.0 / _mean_intervals(mask, cutoff), lr=lr, beta=beta)
+    return fedstale_known(x, mask, local, probs=1.0 / _mean_intervals(mask, cutoff), lr=lr, beta=beta)
 
 
-def fedlaavg(x0, mask, local, *, local_lr, lr=1.0, budget=0, tie_break=None):
+def fedlaavg(x, mask, local, *, local_lr, lr=1.0, budget=0, tie_break=None):
     """FedLaAvg (Yan et al. 2020): latest gradient sums of all clients; selected longest ago, selected first."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     latest = np.zeros((m, len(x)))
     selected = [-1 for _ in range(m)]
     for t, A in _rounds(mask):
@@ -366,10 +340,9 @@ def fedlaavg(x0, mask, local, *, local_lr, lr=1.0, budget=0, tie_break=None):
         yield x
 
 
-def mimic(x0, mask, local, *, lr=1.0):
+def mimic(x, mask, local, *, lr=1.0):
     """MimiC (Sun, Mao, Zhang 2023): g + v_last - g_last of each available client, averaged."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     g_last = np.zeros((m, len(x)))
     v_last = np.zeros((m, len(x)))
     for t, A in _rounds(mask):
@@ -382,10 +355,9 @@ def mimic(x0, mask, local, *, lr=1.0):
         yield x
 
 
-def focus(x0, mask, local, *, steps, local_lr, lr=1.0):
+def focus(x, mask, local, *, steps, local_lr, lr=1.0):
     """FOCUS (Ying, Li, Yang 2025) with the mean gradient of a visit; the sum y of all of them drives the server."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     g_prev = np.zeros((m, len(x)))
     for t, A in _rounds(mask):
         if len(A) > 0:
@@ -405,10 +377,9 @@ def _staleness_weight(staleness, weighting, power, slope, grace):
     return 1.0
 
 
-def fedasync(x0, mask, local, *, lr=1.0, alpha=0.6, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
+def fedasync(x, mask, local, *, lr=1.0, alpha=0.6, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
     """FedAsync (Xie et al. 2019): the mean over the arrivals of a round of (1 - alpha_i) x + alpha_i x_i."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     versions = [x]
     downloaded = [0 for _ in range(m)]
     for t, A in _rounds(mask):
@@ -424,10 +395,9 @@ def fedasync(x0, mask, local, *, lr=1.0, alpha=0.6, weighting="polynomial", powe
         yield x
 
 
-def fedbuff(x0, mask, local, *, lr=1.0, buffer=10, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
+def fedbuff(x, mask, local, *, lr=1.0, buffer=10, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
     """FedBuff (Nguyen et al. 2022): a list of weighted progress, averaged and emptied when it is long enough."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     versions, held = [x], []
     downloaded = [0 for _ in range(m)]
     for t, A in _rounds(mask):
@@ -444,10 +414,9 @@ def fedbuff(x0, mask, local, *, lr=1.0, buffer=10, weighting="polynomial", power
         yield x
 
 
-def ace(x0, mask, local, *, lr=1.0):
+def ace(x, mask, local, *, lr=1.0):
     """ACE (Chang et al. 2025): the mean of a table of the latest updates, at every arrival; the start is stale."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     table = np.zeros((m, len(x)))
     start = [x for _ in range(m)]
     for t, A in _rounds(mask):
@@ -460,10 +429,9 @@ def ace(x0, mask, local, *, lr=1.0):
         yield x
 
 
-def ca2fl(x0, mask, local, *, lr=1.0):
+def ca2fl(x, mask, local, *, lr=1.0):
     """CA2FL (Wang et al. 2024): the mean of cached updates, plus the calibrated progress of the arrivals."""
-    x, m = _begin(x0, mask)
-    yield x
+    m = mask.shape[1]
     h = np.zeros((m, len(x)))
     start = [x for _ in range(m)]
     for t, A in _rounds(mask):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fedswe.algorithms import FedAWE, FedSWE
 from fedswe.availability.mask import Rows
-from fedswe.core.local import Local
 from fedswe.core.records import Nothing, parts
 from fedswe.engine.batched import BatchedEngine
 from fedswe.engine.outputs import AugmentedMean
@@ -33,8 +32,7 @@ def test_permuting_clients_changes_nothing(case):
     for who in (np.arange(M), order):
         problem = Quadratic(centers=u[who].tolist(), curvature=a[who].tolist(), start=0.3).build(problems.setting())
         rows = Rows(present[:, who], problems.probabilities(ROUNDS, M)[:, who])
-        engine = BatchedEngine(make(case), problem, rows, Local(steps=4, lr=0.05), problems.SEED)
-        ends.append(problems.trajectory(engine, ROUNDS))
+        ends.append(problems.models("batched", make(case), problem, rows, ROUNDS))
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-10, atol=1e-12)
 
 
@@ -117,8 +115,7 @@ def test_a_run_continues_from_its_state_with_the_same_bits(case, kind):
 @pytest.mark.parametrize("kind", ENGINES)
 def test_full_availability_makes_them_one(kind):
     everybody = np.ones((5, M), dtype=bool)
-    ones, local = Rows(everybody, np.ones((1, M))), Local(steps=4, lr=0.05)
-    trajectories = {}
+    ones, trajectories = Rows(everybody, np.ones((1, M))), {}
     algorithms = (
         "fedswe", "fedawe", "fedavg", "fedavg_all", "fedavg_known", "fedau", "mifa", "fedvarp", "fedpbc", "echo",
         "debiased_fedavg", "fedstale", "fedstale_known", "fedlaavg", "mimic", "fedasync", "fedbuff", "ace", "ca2fl",
@@ -126,8 +123,7 @@ def test_full_availability_makes_them_one(kind):
     more = {"fedasync": {"alpha": 1.0}, "fedbuff": {"buffer": M}, "fedswe": {"k": 0}}
     for name in algorithms:
         algorithm = ALGORITHMS[name](lr=0.7, **more.get(name, {}))
-        engine = ENGINES[kind](algorithm, problems.quadratic(M), ones, local, problems.SEED)
-        trajectories[name] = problems.trajectory(engine, 5)
+        trajectories[name] = problems.models(kind, algorithm, problems.quadratic(M), ones, 5)
     for name, models in trajectories.items():
         np.testing.assert_allclose(models, trajectories["fedavg"], rtol=1e-10, atol=1e-12, err_msg=name)
 
@@ -149,7 +145,7 @@ def test_fedswe_is_fedawe_with_k_idle_clients_who_are_always_there(k):
         return [replace(p, curvature=p.curvature * ~virtual, noise=p.noise * ~virtual) for p in pulls]
 
     augmented.draw = draw
-    idle = BatchedEngine(FedAWE(lr=0.8), augmented, crowd, Local(steps=4, batch_size=16, lr=0.05), problems.SEED)
+    idle = problems.engine("batched", FedAWE(lr=0.8), augmented, crowd)
     np.testing.assert_allclose(
         problems.trajectory(plain, ROUNDS), problems.trajectory(idle, ROUNDS), rtol=1e-10, atol=1e-12
     )

@@ -64,7 +64,8 @@ def literal_trajectory(case):
         "amplified_scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
         "focus": {"local_lr": local_lr, "steps": LOCAL.steps},
     }
-    return np.stack(list(LITERAL[name](np.full(3, 0.3), present, local, **parameters, **more.get(name, {}))))
+    x = np.full(3, 0.3)
+    return np.stack([x, *LITERAL[name](x, present, local, **parameters, **more.get(name, {}))])
 
 
 def test_every_algorithm_is_restated_and_has_a_case():

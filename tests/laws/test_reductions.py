@@ -6,7 +6,6 @@ import torch
 from fedswe.availability.mask import Rows
 from fedswe.core import keys
 from fedswe.core.local import Local
-from fedswe.engine.batched import BatchedEngine
 from tests import problems
 from tests.algorithms import ALGORITHMS
 
@@ -19,8 +18,7 @@ def models(name, present=PRESENT, prob=None, steps=4, **parameters):
     prob = problems.probabilities(ROUNDS, M) if prob is None else prob
     local = Local(steps=steps, batch_size=16, lr=0.05)
     algorithm = ALGORITHMS[name](lr=0.8, **parameters)
-    engine = BatchedEngine(algorithm, problems.quadratic(M), Rows(present, prob), local, problems.SEED)
-    return problems.trajectory(engine, ROUNDS)
+    return problems.models("batched", algorithm, problems.quadratic(M), Rows(present, prob), ROUNDS, local)
 
 
 def assert_same(one, other):
@@ -58,10 +56,7 @@ def test_the_bound_settles_at_the_quantile_of_the_echoes():
     rounds, m, p = 600, 40, 0.2
     present = np.random.default_rng(3).random((rounds, m)) < p
     algorithm = ALGORITHMS["bounded_fedswe"](quantile=0.9, bound_rate=0.1)
-    engine = BatchedEngine(
-        algorithm, problems.quadratic(m), Rows(present, np.full((1, m), p)), Local(steps=1, lr=0.01), problems.SEED
-    )
-    bounds = []
+    engine, bounds = problems.engine("batched", algorithm, problems.quadratic(m), present, Local(steps=1, lr=0.01)), []
     for _ in range(rounds):
         engine.step()
         bounds.append(float(engine.server.state.bound))
