@@ -20,7 +20,7 @@ from fedswe.availability.statistics import Record, Statistics
 from fedswe.errors import FedsweError, first_line, printable, require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import populate
-from fedswe.figures.runs import MeasuredRun, groups_of, part_name, words
+from fedswe.figures import MeasuredRun, groups_of, part_name, words
 from fedswe.gym.client_facts import ClientFacts, accuracy_by_client
 from fedswe.report.charts import Figure, bars, heat_map, points
 from fedswe.report.page import Section
@@ -100,9 +100,8 @@ def _attendance(record: Record, unit: str) -> Figure:
     edges = np.linspace(0, record.rounds, min(record.rounds, _COLUMNS) + 1).astype(int).tolist()
     kept = np.array(_kept(record))
     parts = []
-    for span in pairwise(edges):
-        first, after = (np.full(len(kept), end) for end in span)
-        seen, there = (runs.within(kept, first, after) for runs in (record.seen, record.available))
+    for first, after in pairwise(edges):
+        seen, there = (rows[first:after, kept].sum(axis=0) for rows in (record.seen, record.available))
         parts.append(np.divide(there, seen, out=np.full(len(kept), np.nan), where=seen > 0))
     columns = [str(b) if b - a == 1 else f"{a + 1}–{b}" for a, b in pairwise(edges)]
     return heat_map(np.stack(parts, 1), columns, _names(record), unit, "available")
@@ -134,7 +133,7 @@ def _accuracy(
     found: dict[tuple[str, str], Floats] = {}
     for name, run in list(runs.items())[:_MODELS]:
         vectors = RunDirectory(Path(run.source)).models().vectors if run.sizes else {}
-        for model in (model for model in run.models if model in vectors):
+        for model in (model for model in run.reported if model in vectors):
             if vectors[model].shape == problem.start.shape and bool(vectors[model].isfinite().all()):
                 found[name, words(model)] = accuracy_by_client(problem, vectors[model])
     if not found:
