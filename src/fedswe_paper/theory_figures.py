@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from fedswe.analysis.report import Report
+from fedswe.analysis.report import Report, frame
 from fedswe.cli.arguments import Json
 from fedswe.cli.theory import Plot, check_plot, deliver
 from fedswe.errors import FedsweError
@@ -69,7 +69,7 @@ def bias_map() -> Report:
     rows = [
         {"p_1": f"{a:g}", "p_2": f"{b:g}", "distance": f"{fedavg_bias_map([a], [b])[0, 0]:.2f}"} for a, b in corners
     ]
-    tables = {"|x_output - x*|, optimum 50": rows}
+    tables = {"|x_output - x*|, optimum 50": frame(rows)}
     return Report({"figure": 2, "p": p, "distance": distance}, draw, (3.6, 2.9), tables)
 
 
@@ -113,7 +113,7 @@ def mixing_curves() -> Report:
         "two_groups": [{"p": pair, "rho": turns[pair], "limit": limits[pair]} for pair in _TURNS],
     }
     notes = ["exact values, without the upward bias of an eigenvalue averaged over repetitions; dotted: k to infinity"]
-    return Report(values, draw, (6.9, 4.6), {"rho_k of ten clients": rows}, notes)
+    return Report(values, draw, (6.9, 4.6), {"rho_k of ten clients": frame(rows)}, notes)
 
 
 def _two_groups(first: float, second: float) -> FloatArray:
@@ -155,7 +155,7 @@ def counterexample() -> Report:
         }
         for k, run in runs.items()
     ]
-    tables = {f"two clients in turns, eta_l = {_RATE:g}, one local step": rows}
+    tables = {f"two clients in turns, eta_l = {_RATE:g}, one local step": frame(rows)}
     values = {
         "figure": 5,
         "runs": [
