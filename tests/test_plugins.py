@@ -171,25 +171,3 @@ def test_a_published_package(folder, site):
     message = "error: algorithm broken: published has no class Missing: known are FedAvg, Published\n"
     assert (code, err) == (2, message)
     assert not (folder / "none").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("import nowhere", "cannot import ./bad.py (./bad.py:1: ModuleNotFoundError: No module named 'nowhere')"),
-        ("class Mine: pass", "Mine is not a class derived from fedswe.core.algorithm.Algorithm"),
-        (
-            "from own_algorithm import Damped\nclass Mine(Damped):\n  def __post_init__(self): 1 / 0",
-            "ZeroDivisionError: division by zero (in __post_init__ of Mine)",
-        ),
-    ],
-)
-def test_a_bad_part_is_one_line_and_leaves_nothing(text, message, folder, monkeypatch, capsys):
-    (folder / "bad.py").write_text(text)
-    monkeypatch.chdir(folder)
-    code, _, err = in_this_process(monkeypatch, capsys, "run", "algorithm.name=./bad.py:Mine")
-    assert code == 2
-    assert err.startswith("error: ")
-    assert message in err
-    assert err.count("\n") == 1
-    assert not (folder / "runs").exists()

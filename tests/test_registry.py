@@ -172,37 +172,6 @@ def test_a_class_that_cannot_be_used(case, folder):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["algorithm.name=./none.py:Half"], "./none.py: there is no file "),
-        (["algorithm.name=nowhere:Half"], "cannot import nowhere (ModuleNotFoundError: No module named 'nowhere')"),
-        (["algorithm.name=./mine.py:Needs"], "algorithm.share is missing: give it a value"),
-        (
-            ["algorithm.name=./mine.py:Half", "algorithm.shar=1"],
-            "unknown key algorithm.shar of ./mine.py:Half: did you mean share?",
-        ),
-        (["algorithm.name=./mine.py:Half", "algorithm.share=much"], "algorithm.share must be a valid number"),
-        (["task.name=./mine.py:Half"], "Half is not a class derived from fedswe.tasks.problem.Task"),
-        (["evaluate.model=./mine.py:Half"], "Half is not a class derived from fedswe.engine.outputs.Output"),
-    ],
-)
-def test_a_name_that_leads_nowhere(words, message, folder):
-    with pytest.raises(FedsweError) as caught:
-        load(None, words)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("fedaw", "did you mean fedawe"), ("xyzzy", "see fedswe list"), ("beside:DEFAULT", "none of the base classes")],
-)
-def test_nothing_to_show(name, message, folder):
-    with pytest.raises(FedsweError, match=message):
-        find(name)
-
-
 CLASH = """
 from dataclasses import dataclass
 from fedswe.core.transforms import Transform
@@ -244,9 +213,3 @@ def test_parts_that_return_something_else(word, message, tmp_path, monkeypatch):
     words = ["task.name=quadratic", "task.centers=[[0.0,1.0],[1.0,0.0]]", "availability.name=always", "rounds=2", word]
     with pytest.raises(FedsweError, match=message):
         run(load(None, words))
-
-
-@pytest.mark.parametrize("name", ["./mine.py", ":Mine", "./mine.py:"])
-def test_half_a_name_is_refused(name):
-    with pytest.raises(FedsweError, match=r"name the class, ./mine.py:Class|write module:Class or ./file.py:Class"):
-        resolve("algorithm", name)

@@ -13,7 +13,7 @@ import venv
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-NEEDED = ["fedswe/py.typed", "fedswe/report/report.html", "fedswe_paper/claims.toml"]
+NEEDED = ["fedswe/py.typed", "fedswe/report/report.html", "fedswe_paper/claims.toml", "fedswe_paper/claims.md.jinja"]
 QUICK = ["task.clients=10", "task.alpha=1", "rounds=2"]
 # Walks through the tree of commands, so that one that a package adds is tried too.
 EACH_COMMAND = """

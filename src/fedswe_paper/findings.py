@@ -23,11 +23,8 @@ import pandas as pd
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 from fedswe.results.table import quantile
-from fedswe_paper.recipes.accuracy_tables import ALPHAS, GAMMAS
-from fedswe_paper.recipes.motivating import GAMMAS as DEPTHS
-from fedswe_paper.recipes.motivating import PROBABILITIES
+from fedswe_paper.recipes.accuracy import ALPHAS, DEPTHS, GAMMAS, PROBABILITIES, targets_of
 from fedswe_paper.recipes.periodic import BASELINES
-from fedswe_paper.recipes.slowdown import targets_of
 from fedswe_paper.scale import SCALES
 from fedswe_paper.selection import AIDED, CONFERENCE, ROWS, STEADY
 from fedswe_paper.stored_numbers import CLAIMS_PAGE, Number, StoredNumbers, level, line_of, paired
@@ -77,7 +74,8 @@ class Terms(StoredNumbers):
 
     def nearest(self, method: str) -> Number:
         """How far from the published number at most, in the six columns."""
-        return farthest(columns(self.off, method))
+        away: list[Number] = columns(self.off, method)
+        return max(map(abs, away), key=lambda number: number.mean)
 
     def ahead_with_every_seed(self, ours: str, theirs: str) -> bool:
         return bool((self.by_seed(ours) > self.by_seed(theirs)).all())
@@ -167,10 +165,6 @@ def short(value: float) -> str:
 
 def falls(values: Sequence[float]) -> bool:
     return all(a > b for a, b in pairwise(values))
-
-
-def farthest(numbers: Iterable[Number]) -> Number:
-    return max(map(abs, numbers), key=lambda number: number.mean)
 
 
 def listed(numbers: Iterable[object], last: str = ", ") -> str:

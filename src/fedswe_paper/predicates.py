@@ -16,7 +16,7 @@ from typing import Any
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.margin import Finding, Margin, Numbers, Unit, alike, at_least, both, every, margin
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.recipes import slowdown
+from fedswe_paper.recipes.accuracy import first_round, targets_of
 from fedswe_paper.recipes.labels import label, seeds_named
 from fedswe_paper.recipes.periodic import BASELINES, sweep
 from fedswe_paper.selection import AIDED, ROWS, Selection
@@ -107,7 +107,7 @@ class Place:
 
     def first_round(self, method: str, target: int) -> float:
         """Of the curve averaged over seeds; infinite where it was never reached, or not measured."""
-        first = slowdown.first_round(self.cells(method)[0], self.measured, target, self.output)
+        first = first_round(self.cells(method)[0], self.measured, target, self.output)
         return first.mean if first else math.inf
 
     def other_swings(self, cells: Sequence[PaperCell]) -> str:
@@ -169,7 +169,7 @@ def _targets(place: Place, which: str) -> Sequence[float]:
     """Of the scale, or of Table 7, in percent; none where it is too early to tell."""
     if which == "of the scale":
         return [100 * place.selection.scale.target]
-    targets = slowdown.targets_of(place.dataset)
+    targets = targets_of(place.dataset)
     first = {target: place.first_round("fedavg", target) for target in targets}
     if which == "last reached by fedavg":  # the first ones are a matter of one or two evaluations
         return [target for target in targets if 0 < first[target] < math.inf][-1:]
@@ -197,7 +197,7 @@ def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _
 
 def only_fedavg_all_never_arrives(place: Place, methods: str) -> Finding | None:
     """At the last target: the others reach it."""
-    target, highest = slowdown.targets_of(place.dataset)[-1], peak(place.output)
+    target, highest = targets_of(place.dataset)[-1], peak(place.output)
     above = replace(highest, of=lambda run: highest.of(run) - target)
     margins = []
     for cell in place.cells(methods):

@@ -27,7 +27,7 @@ from fedswe_paper.measurements import Measurements, first_round_of
 from fedswe_paper.profile import READINGS
 from fedswe_paper.published import Published, look_up
 from fedswe_paper.recipes import fair, speedup
-from fedswe_paper.recipes.slowdown import first_round
+from fedswe_paper.recipes.accuracy import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import Selection

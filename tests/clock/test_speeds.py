@@ -66,7 +66,7 @@ def test_a_file_may_name_the_devices_of_a_log(tmp_path):
         ("client,upload\n0,1\n1,2\n", "lacks 2 of 4 clients, first 2: add a row for each"),
         ("client,upload\n0,1\n0,2\n", "line 3: the client '0' has two rows"),
         ("client,upload\n0,1\n00,2\n", "line 3: the client '0' has two rows"),
-        ("client,upload\n0,1,2\n", "rows with more or fewer columns than the header"),
+        ("client,upload\n0,1,2\n", "Expected 2 fields in line 2, saw 3"),
         ("client,upload\n0,-1\n", "line 2: upload must be 0 or a positive number, not '-1'"),
         ("client,upload\n0,nan\n", "line 2: upload must be 0 or a positive number, not 'nan'"),
         ("client,upload\n0,inf\n", "line 2: upload must be 0 or a positive number, not 'inf'"),

@@ -11,7 +11,8 @@ import pytest
 import fedswe.gym
 from fedswe.analysis.description import Described, describe
 from fedswe.analysis.report import plain
-from fedswe.availability.statistics import Record, Runs
+from fedswe.availability.statistics import Record
+from fedswe.engine.base import availability_of
 from fedswe.experiment.experiment import populate
 from fedswe.gym.advice import FEATURES, distance, features, stored
 from fedswe.gym.gym import Gym
@@ -31,8 +32,8 @@ RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
 def features_of(setting):
     """Of the clients of the first seed of a setting."""
     experiment = setting.experiment({"algorithm": {"name": "fedavg"}}, 1.0, setting.scale.seeds[0], ("server",))
-    problem, schedule = populate(experiment)
-    record = Record(Runs.drawn(schedule.sample, problem.m, ROUNDS), None, None)
+    _, schedule = populate(experiment)
+    record = Record(availability_of(schedule, ROUNDS))
     return features(describe(Described(setting.name, record)).values)
 
 

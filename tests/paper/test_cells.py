@@ -10,7 +10,6 @@ from fedswe.datasets import DATASETS
 from fedswe.engine.base import availability_of
 from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import populate
-from fedswe_paper.cell import PaperCell
 from fedswe_paper.profile import DEVIATIONS, READINGS, settings
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.scale import SCALES
@@ -88,11 +87,6 @@ def test_names_are_unique_and_say_what_differs():
         for profile in ("paper", "released"):
             cells = everything(Selection(scale, profile))
             assert len({cell.name for cell in cells}) == len({dump(cell.experiment()) for cell in cells}) == len(cells)
-
-
-def test_a_name_is_a_file_name():
-    cell = PaperCell("full", "released", "svhn", "sine", "fedswe", 4, k=100, rate=0.05, alpha=0.05, hold_out=0.1)
-    assert cell.name == "svhn-sine-fedswe-k100-rate0.05-alpha0.05-holdout0.1-seed4"
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -9,7 +9,6 @@ import pytest
 
 from fedswe.errors import FedsweError
 from fedswe_paper.findings import EXPRESSION, TEXTS, main, names, rendered, write
-from fedswe_paper.stored_numbers import Number
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 TEMPLATES = {name: (FOLDER / "templates" / name).read_text() for name in TEXTS}
@@ -70,17 +69,6 @@ def test_the_rule_finds_numbers_written_by_hand(text):
     assert literals(text) != []
 
 
-@pytest.mark.parametrize("text", ["{{ 86 }}", "{{ gap('a', 'b') > 2.5 }}", '{{ "86.4" }}', '{{ f"86.4 {x}" }}'])
-def test_the_rule_finds_them_in_expressions(text):
-    assert literals_in_expressions(text) != []
-
-
-def test_settings_are_no_measured_numbers():
-    text = "k = 0, 10 and 100 at rate .05 on CIFAR-10, seeds 3, 4, Figures 6 to 12, 20,000 rounds ([table](fig7.md))"
-    assert literals(text) == []
-    assert literals_in_expressions('{{ gap("svhn sine k0 alpha=0.05", "svhn sine fedavg alpha=0.05", [3]) }}') == []
-
-
 def slugs(text: str) -> set[str]:
     heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
@@ -132,15 +120,6 @@ def test_the_share_of_the_linear_speed_up_on_the_digits(tmp_path):
         needed = known["digits_rounds"](what)  # at the best rate
         assert needed.to_dict() == rounds
         assert [known["linear"](needed, size) for size in rounds] == shares
-
-
-def test_text_of_numbers(known):
-    assert known["listed"]([1, 2, 3]) == "1, 2, 3"
-    assert known["span"]([Number(2.0, 0.5), Number(1.0, 0.1)]) == "1.0 to 2.0"
-    assert known["table"]("a | b", [[1, 2]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
-    with pytest.raises(FedsweError, match="do not fit"):
-        known["table"]("a | b", [[1]])
-    assert list(known["pairs"]("\n a: k0\n  b, c: k1 server\n")) == [("a", "k0"), ("b, c", "k1 server")]
 
 
 def test_an_error_names_its_expression():

@@ -186,16 +186,3 @@ def test_shorter_runs_are_counted_where_others_are_as_long_as_the_papers(tmp_pat
     measured = Measurements(runs_of(K100) + runs_of(shorter(KNOWN)))
     page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
     assert "\n- svhn: 5000 rounds instead of 10000 in 3 of 6 runs\n" in page
-
-
-def test_the_page_shows_the_rounds_beside_those_of_the_paper(tmp_path):
-    others = [FULL.cell(*TURNS, row) for row in (("fedswe", 0.0), ("fedau", 0.0), ("gfedavg", 0.0))]
-    cells = [K100, KNOWN, FEDAVG, *others]
-    measured = Measurements([run for cell in cells for run in runs_of(shorter(cell))])
-    page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
-    section = page.split("## no-slowdown-in-turns-client-mean\n")[1]
-    assert "| 3, 4, 6 | 5000 of 10000 | to 40 %: " in section
-    claim = "no-slowdown-in-turns-client-mean"
-    assert f"| [{claim}](#{claim}) (ours) | holds | 1 of 1 places measured (4 in all) |" in page
-    (row,) = [line for line in page.splitlines() if line.startswith("| [no-slowdown-in-turns-client-mean](")]
-    assert row.endswith("| 3 | 5000 of 10000 |")

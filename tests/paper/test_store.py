@@ -166,14 +166,6 @@ def test_a_damaged_history_says_what_to_delete(store, damage):
         kept(store.path, "ci-released")
 
 
-def test_a_description_without_history_is_not_finished(store):
-    cell = put(store, CELL, Story(50.0))
-    files_of(store)[".csv"].unlink()
-    assert not store.finished(cell.grid_cell())
-    with store.claim(cell.grid_cell()) as free:
-        assert free
-
-
 def holder(store, cell):
     """A process that claims the cell and keeps it until it dies."""
     read, write = os.pipe()
@@ -200,19 +192,3 @@ def test_a_claim_excludes_others_and_ends_with_its_process(store):
     assert store.running([CELL.grid_cell()]) == []
     with store.claim(CELL.grid_cell()) as free:
         assert free
-
-
-def test_a_finished_cell_cannot_be_claimed(store):
-    cell = put(store, CELL, Story(50.0))
-    with store.claim(cell.grid_cell()) as free:
-        assert not free
-    assert store.running([cell.grid_cell()]) == []
-
-
-def test_a_directory_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(FedsweError, match=r"cannot write .*choose another place"),
-        CampaignStore(tmp_path / "file").claim(CELL.grid_cell()),
-    ):
-        pass

@@ -22,13 +22,13 @@ from fedswe.availability.statistics import (
     QUANTILES,
     LogStatistics,
     Record,
-    Runs,
     Statistics,
     beta_with,
     gini,
     quantile,
 )
 from fedswe.clock import Seconds
+from fedswe.engine.base import availability_of
 from fedswe.errors import require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import Experiment
@@ -36,7 +36,7 @@ from fedswe.results.run_directory import RunDirectory
 from fedswe.theory.assumption import check_confidence, chernoff_lower, chernoff_upper
 
 _RARE = 0.05
-_ROUNDS, _DEVICES = 2_000_000, 5_000_000  # at most
+_CELLS = 150_000_000  # devices times rounds, at most
 _GAPS = 0.1  # share of the numbers up to the largest id that may be missing and are then taken as devices
 
 # beyond which an assumption is violated
@@ -47,7 +47,7 @@ _UNEQUAL = 0.1  # distance of FedAvg's weights from equal ones
 _LONG_ECHO = 20  # rounds, of one report in a hundred
 _SURE = 4.0  # standard errors
 _DAILY_RATIO = 3.0
-_DAYS = 3  # that a pattern over the day must have been seen
+_DAYS = 3  # that a pattern over the day must have been seen, not to be chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +87,15 @@ def of_log(
     )  # fmt: skip
     rounds = model.rounds()
     assert rounds is not None
-    require(rounds <= _ROUNDS, f"{path} has {rounds:,} rounds, more than {_ROUNDS:,}: raise --round-seconds")
-    require(devices <= _DEVICES, f"{devices:,} devices are too many: at most {_DEVICES:,} are described")
-    available, observed = model.runs(devices, 0)
-    require(bool(available.count.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
+    require(
+        rounds * devices <= _CELLS,
+        f"{path}: {devices:,} devices in {rounds:,} rounds are too many: raise --round-seconds",
+    )
+    available, observed = model.rows(devices, 0)
+    require(bool(available.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
     origin = model.begins()
     found = LogStatistics(log, origin, origin + rounds * round_seconds, devices)
-    population = available.per_round / devices
+    population = available.sum(axis=1) / devices
     usual = float(np.quantile(population, 0.99))
     for share, where, option in ((found.at_start, "beginning", "--start"), (found.at_end, "end", "--end")):
         if share > min(2 * usual, (1 + usual) / 2) and usual < 1:
@@ -107,7 +109,7 @@ def of_log(
 def of_scenario(clients: Scenario) -> Described:
     """The availability of an experiment, drawn with its seed."""
     record = record_of(clients.experiment, clients.schedule, clients.horizon)
-    require(bool(record.available.count.any()), f"{clients.name}: no client is available in {clients.horizon} rounds")
+    require(bool(record.available.any()), f"{clients.name}: no client is available in {clients.horizon} rounds")
     known = clients.prob if clients.known == "probabilities" else None
     return Described(clients.name, record, probabilities=known)
 
@@ -115,11 +117,11 @@ def of_scenario(clients: Scenario) -> Described:
 def record_of(experiment: Experiment, schedule: Schedule, horizon: int) -> Record:
     availability = experiment.availability
     if isinstance(availability, Intervals) and not availability.wrap:
-        available, observed = availability.runs(schedule.m, experiment.seed)
-        seen = None if observed is None else observed.until(horizon)
-        return Record(available.until(horizon), seen, availability.round_seconds)
+        available, observed = availability.rows(schedule.m, experiment.seed)
+        seen = None if observed is None else observed[:horizon]
+        return Record(available[:horizon], seen, availability.round_seconds)
     seconds = availability.round_seconds if isinstance(availability, DailyMarkov) else None
-    return Record(Runs.drawn(schedule.sample, schedule.m, horizon), None, seconds)
+    return Record(availability_of(schedule, horizon), None, seconds)
 
 
 def slots_of_run(directory: Path) -> int | None:
@@ -136,9 +138,8 @@ def slots_of_run(directory: Path) -> int | None:
 
 def of_table(name: str, available: Bools) -> Described:
     """A row per round, a column per client."""
-    rounds, m = available.shape
-    require(bool(available.any()), f"{name}: no client is available in any of the {rounds} rounds")
-    return Described(name, Record(Runs.drawn(lambda t: available[t], m, rounds)))
+    require(bool(available.any()), f"{name}: no client is available in any of the {len(available)} rounds")
+    return Described(name, Record(available))
 
 
 # what it says --------------------------------------------------------------------------------------------------

@@ -61,9 +61,7 @@ class Staircase(Probabilistic):
 class Sine(Probabilistic):
     """p_i times a sine between 1 - 2 gamma and 1."""
 
-    gamma: Annotated[float, Field(ge=0, le=0.5)] = (
-        0.3  # amplitude of the sine: the factor of p_i moves between 1 - 2 gamma and 1
-    )
+    gamma: Annotated[float, Field(ge=0, le=0.5)] = 0.3  # amplitude: the factor of p_i moves between 1 - 2 gamma and 1
     period: Count = 20  # rounds of one period
 
     title: ClassVar[str] = "p_i^t = p_i (gamma sin(2 pi t / period) + 1 - gamma)"

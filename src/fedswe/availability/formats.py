@@ -45,36 +45,28 @@ def reason(error: Exception) -> str:
 
 
 # text and Parquet ----------------------------------------------------------------------------------------
-def read_text(path: str, key: str, is_header: Callable[[list[str]], bool]) -> tuple[list[str], pd.DataFrame]:
-    """The header, empty if there is none, and the cells below it as texts: numbers are then Python's to the last bit.
+def read_text(path: str, key: str, is_header: Callable[[list[str]], bool] = bool) -> pd.DataFrame:
+    """The cells as texts, so that numbers are Python's to the last bit; the columns have names if there is a header.
 
     Cells are separated by ; tab , or white space. Blank lines and lines that begin with # are left out; the index has
     the numbers of the lines, and the name "line {}".
     """
-    file = existing(path, key)
+    options: dict[str, Any] = {"header": None, "dtype": object, "keep_default_na": False, "skipinitialspace": True}
     numbers: list[int] = []
     try:
-        with file.open("rb") as stream:
-            marked = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-        text = file.read_text("utf-16" if marked else "utf-8-sig").split("\n")
+        text = existing(path, key).read_text("utf-8-sig").split("\n")
         numbers = [n for n, line in enumerate(text, 1) if line.strip() and not line.lstrip().startswith("#")]
         lines = [text[n - 1] for n in numbers]
         # Where cells have decimal commas, or timestamps have spaces, the separator is another one.
         separator = next((mark for mark in ";\t," if lines and mark in lines[0]), r"\s+")
-        first = [cell.strip() for cell in _cells(lines[:1], separator).to_numpy().ravel()]
-        header = first if is_header(first) else []
-        numbers, lines = (numbers[1:], lines[1:]) if header else (numbers, lines)
-        frame = _cells(lines, separator)
+        cells = pd.read_csv(io.StringIO("\n".join(lines)), sep=separator, **options) if lines else pd.DataFrame()
     except (OSError, ValueError) as error:  # pandas counts the lines that it was given
         why = re.sub(r"(?<=line )\d+", lambda found: str(numbers[int(found[0]) - 1]), reason(error))
         raise FedsweError(f"{key}: {path} cannot be read as a table ({why})") from None
-    require(len(frame) == len(numbers), f"{key}: {path} has a cell with several lines")
-    return header, frame.set_axis(pd.Index(numbers, name="line {}"))
-
-
-def _cells(lines: list[str], separator: str) -> pd.DataFrame:
-    options: dict[str, Any] = {"header": None, "dtype": object, "keep_default_na": False, "skipinitialspace": True}
-    return pd.read_csv(io.StringIO("\n".join(lines)), sep=separator, **options) if lines else pd.DataFrame()
+    require(len(cells) == len(numbers), f"{key}: {path} has a cell with several lines")
+    cells = cells.set_axis(pd.Index(numbers, name="line {}"))
+    header = [cell.strip() for cell in cells.iloc[:1].to_numpy().ravel()]
+    return cells.iloc[1:].set_axis(header, axis=1) if is_header(header) else cells
 
 
 def is_parquet(path: str) -> bool:
@@ -98,22 +90,17 @@ _DATE = re.compile(r"\d+[-/.]\d+[-/.]\d+|\d:\d\d")
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Numbers, and where they were written; the index `place` has a name such as "line {}"."""
+    """Numbers, a row per round and a column per client."""
 
     values: Floats
     name: str
-    place: pd.Index
-    clients_in_rows: bool = False
-
-    def oriented(self, orient: Orient) -> Table:
-        return Table(self.values.T.copy(), self.name, self.place, True) if orient == "clients" else self
 
     def require_everywhere(self, legal: Bools, rule: str) -> None:
         """Refuse the table, with the first value that is not legal and its place."""
         if not legal.all():
-            row, column = (int(i) for i in np.argwhere(~legal)[0])
-            place = str(self.place.name).format(self.place[column if self.clients_in_rows else row])
-            raise FedsweError(f"{self.name} {rule}, found {self.values[row, column]:g} ({place})")
+            t, i = np.argwhere(~legal)[0]
+            place = f"(round {t}, client {i}, counted from 0)"
+            raise FedsweError(f"{self.name} {rule}, found {self.values[t, i]:g} {place}")
 
     def require_clients(self, m: int) -> None:
         rows, found = self.values.shape
@@ -125,21 +112,20 @@ def table_of(array: Any, name: str, orient: Orient = "") -> Table:
     """A table from a numpy array, a torch tensor, nested lists or a data frame."""
     if isinstance(array, pd.DataFrame):
         _require_rounds(array.columns, array.index, name, orient)
-    if hasattr(array, "to_numpy"):
-        array = array.to_numpy()
     elif hasattr(array, "detach"):  # a tensor, perhaps on a GPU
-        array = array.detach().cpu().double().numpy()
+        array = array.detach().cpu().numpy()
     try:
-        values = np.array(array, dtype=None if np.iscomplexobj(array) else np.float64)
+        if np.iscomplexobj(array):
+            raise TypeError("it holds complex numbers")
+        values = np.array(array, dtype=np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise FedsweError(f"{name} is not a table of numbers, rows of equal length ({reason(error)})") from None
-    require(not np.iscomplexobj(values), f"{name} holds complex numbers")
     require(
         values.ndim == 2,
         f"{name} must have two dimensions, a row per round and a column per client, not the shape {values.shape}",
     )
     require(values.size, f"{name} is empty")
-    return Table(values, name, pd.RangeIndex(len(values), name="row {}, counted from 0")).oriented(orient)
+    return Table(values.T.copy() if orient == "clients" else values, name)
 
 
 def read_table(path: str, key: str, array: str, array_key: str, orient: Orient) -> Table:
@@ -147,20 +133,23 @@ def read_table(path: str, key: str, array: str, array_key: str, orient: Orient) 
 
     `array` names the array of an .npz file with several; it is given by `array_key`.
     """
+    name = f"{key}: {path}"
     if path.lower().endswith((".npy", ".npz")):
-        return table_of(_numpy_file(path, key, array, array_key), f"{key}: {path}", orient)
+        return table_of(_numpy_file(path, key, array, array_key), name, orient)
     if is_parquet(path):
-        return table_of(read_parquet(path, key), f"{key}: {path}", orient)
-    header, frame = read_text(path, key, _is_header)
-    require(len(frame), f"{key}: {path} is empty")
-    names, width = frame[0], frame.shape[1]
+        return table_of(read_parquet(path, key), name, orient)
+    cells = read_text(path, key, _is_header)
+    header, names = (
+        ([] if cells.columns.dtype.kind == "i" else list(cells.columns)),
+        cells.iloc[:, :1].to_numpy().ravel(),
+    )
     # Below a header, the first column may also hold names of the rows, such as dates.
-    named = header and (header[0].lower() in _INDEX_NAMES or width == len(header) + 1 or _number(names.iloc[0]) is None)
-    index = bool(named) or (width > 1 and _counts([_number(cell) for cell in names]))
-    require(width > index, f"{key}: {path} is empty")
-    if header and index:
-        _require_rounds(header[len(header) - width + 1 :], names, path, orient)
-    return Table(_values(frame.iloc[:, int(index) :], f"{key}: {path}"), path, frame.index).oriented(orient)
+    named = bool(header) and (header[0].lower() in _INDEX_NAMES or _number("".join(names[:1])) is None)
+    if named or (cells.shape[1] > 1 and _counts([_number(cell) for cell in names])):
+        cells = cells.iloc[:, 1:]
+        if header:
+            _require_rounds(header[1:], names, name, orient)
+    return table_of(_values(cells, name), name, orient)
 
 
 def _numpy_file(path: str, key: str, array: str, array_key: str) -> Any:
@@ -205,13 +194,10 @@ def _values(cells: pd.DataFrame, name: str) -> Floats:
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    """Whether no cell can be a value: names, numbers of clients, or 0, 1, 2, ... as data frames write them."""
+    """Whether a row has names, or counts its columns from 0 or 1 as data frames do."""
     numbers = [_number(cell) for cell in cells]
-    if numbers and numbers[0] is None and _counts(numbers[1:]):
-        return True
-    cells, numbers = (cells[1:], numbers[1:]) if cells and not cells[0] else (cells, numbers)
-    names = bool(cells) and len(set(cells)) == len(cells)
-    return _counts(numbers) or (names and all(n is None or (n > 1 and n.is_integer()) for n in numbers))
+    named = len(set(cells)) == len(cells) > 0 and all(number is None for number in numbers)
+    return named or _counts(numbers) or (bool(cells) and numbers[0] is None and _counts(numbers[1:]))
 
 
 def _counts(numbers: Sequence[float | None]) -> bool:
@@ -233,29 +219,17 @@ LONGEST = 50_000_000  # intervals of a trace; a small pickle can name the same l
 Spans = dict[Any, tuple[list[float], list[float]]]  # device -> starts, ends
 
 
-@dataclass(frozen=True)
-class Trace:
-    """The intervals of a file, and those in which each device was observed: client, start, end."""
-
-    available: pd.DataFrame
-    observed: pd.DataFrame
-    dated: bool  # whether the times are seconds since 1970
+# The intervals of a file, those in which each device was observed, and whether times are seconds since 1970.
+Trace = tuple[pd.DataFrame, pd.DataFrame, bool]
 
 
-def read_trace(path: str) -> Trace | None:
-    """The trace of FedScale or FLASH in a file, recognised by its first bytes; None for a table."""
-    try:
-        with open(path, "rb") as stream:
-            head = stream.read(4096)
-    except OSError as error:
-        raise FedsweError(f"cannot read {path}: {error.strerror}") from None
+def trace_reader(path: str, key: str) -> Callable[[str], Trace] | None:
+    """The reader for a trace of FedScale or FLASH, recognised by its first bytes; None for a table."""
+    with existing(path, key).open("rb") as stream:
+        head = stream.read(4096)
     if head[:1] == b"\x80" or head.startswith((b"(dp", b"}")):  # pickles of protocol 2 and later, 0, 1
-        return _fedscale(path)
-    return _flash(path) if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{" else None
-
-
-def _trace(available: Spans, observed: Spans, dated: bool, path: str) -> Trace:
-    return Trace(_frame(available, path), _frame(observed, path), dated)
+        return _fedscale
+    return _flash if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{" else None
 
 
 def _frame(spans: Spans, path: str) -> pd.DataFrame:
@@ -290,7 +264,7 @@ def _fedscale(path: str) -> Trace:
         inactive = [*inactive, finish] if len(inactive) == len(active) - 1 else inactive
         require(len(inactive) == len(active), f"{where}: {len(active)} times in active, {len(inactive)} in inactive")
         available[device], observed[device] = (active, inactive), ([0.0], [finish])
-    return _trace(available, observed, False, path)
+    return _frame(available, path), _frame(observed, path), False
 
 
 def _seconds(values: Any) -> bool:
@@ -351,7 +325,7 @@ def _flash(path: str) -> Trace:
     require(observed, f"{path}: no device has messages that can be read ({wrong[0] if wrong else 'it is empty'})")
     if wrong:
         warn(f"{path}: {len(wrong)} of {len(devices)} devices cannot be read and are left out, first {wrong[0]}")
-    return _trace(available, observed, True, path)
+    return _frame(available, path), _frame(observed, path), True
 
 
 def _spans(messages: str) -> tuple[tuple[list[float], list[float]], tuple[list[float], list[float]]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -22,9 +22,9 @@ from fedswe.availability.formats import (
     is_parquet,
     read_parquet,
     read_text,
-    read_trace,
     reason,
     seconds_since_1970,
+    trace_reader,
 )
 from fedswe.availability.schedule import Bools, Floats
 from fedswe.errors import FedsweError, require, warn
@@ -121,35 +121,32 @@ def read(path: str, observed: str = "", key: str = KEY) -> Log:
 @lru_cache(maxsize=2)  # a comparison asks for the same log once per run
 def _read(path: str, changed: int, size: int) -> Log:
     """`changed` and `size` tell the contents of one path apart."""
-    if is_parquet(path):
-        return _log(_parquet(path), path)
-    trace = read_trace(path)
+    trace = trace_reader(path, KEY)
     if trace is not None:
-        parts = (replace(_log(frame, path), dated=trace.dated) for frame in (trace.available, trace.observed))
-        return observed_in(*parts)
-    header, frame = read_text(path, KEY, _names_a_column)
-    require(len(frame), f"{KEY}: {path} has no rows: give client, start, end")
-    width = frame.shape[1]
-    if not header:
-        require(width == 3, f"{KEY}: {path} has {width} columns and no header: name the columns client, start, end")
-        header, frame.index.name = list(NAMES), "line {}; name the columns client, start, end if it is a header"
-    require(len(header) == width, f"{KEY}: {path} has {width} columns in its rows, but {len(header)} in its header")
-    frame = _chosen(frame.set_axis(header, axis=1), path)
-    whole = pd.to_numeric(frame.client, errors="coerce")
+        available, observed, dated = trace(path)
+        return observed_in(*(replace(_log(frame, path), dated=dated) for frame in (available, observed)))
+    frame = _chosen(_table(path), path)
+    whole = pd.to_numeric(frame.client, errors="coerce") if frame.client.dtype == object else frame.client
     return _log(frame.assign(client=whole) if whole.dtype == np.int64 else frame, path)
 
 
 def is_log(path: str) -> bool:
-    """Whether a file is a log of intervals: a trace, or a table with three columns or their names."""
+    """Whether a file is a log of intervals: a trace, or a table with a column for the starts."""
     if path.lower().endswith((".npy", ".npz")):
         return False
-    if is_parquet(path):
-        return _names_columns(_parquet(path))
-    if read_trace(path) is not None:
-        return True
-    header, frame = read_text(path, KEY, _names_columns)
-    # Without names, rows of client, start, end hold something else than 0 and 1.
-    return bool(header) or (frame.shape[1] == 3 and not set(frame.iloc[0]) <= {"0", "1", "true", "false"})
+    return trace_reader(path, KEY) is not None or any(_plain(name) in NAMES["start"] for name in _table(path))
+
+
+def _table(path: str) -> pd.DataFrame:
+    """The cells of a table whose columns have names; of a Parquet file with the index of its data frame as columns."""
+    if not is_parquet(path):
+        return read_text(path, KEY)
+    frame = read_parquet(path, KEY)
+    return (frame.reset_index() if any(frame.index.names) else frame).rename_axis("row {}, counted from 0")
+
+
+def _plain(name: Any) -> str:
+    return str(name).strip().lower()
 
 
 def from_memory(log: Any, name: str) -> Log:
@@ -204,27 +201,13 @@ def observed_in(log: Log, observed: Log) -> Log:
 
 
 # columns -------------------------------------------------------------------------------------------------
-def _names_a_column(cells: Iterable[Any]) -> bool:
-    return bool({str(cell).strip().lower() for cell in cells} & {*NAMES["start"], *NAMES["client"]})
-
-
-def _names_columns(cells: Iterable[Any]) -> bool:
-    names = {str(cell).strip().lower() for cell in cells}
-    return bool(names & set(NAMES["start"])) and bool(names & set(NAMES["end"]))
-
-
-def _parquet(path: str) -> pd.DataFrame:
-    """A Parquet file with the index of its data frame as columns."""
-    frame = read_parquet(path, KEY)
-    return (frame.reset_index() if any(frame.index.names) else frame).rename_axis("row {}, counted from 0")
-
-
 def _chosen(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     """The three columns among those of a table."""
+    require(len(frame), f"{source} has no rows below a header with client, start, end")
     places = []
     names = [str(name) for name in frame]
     for column, known in NAMES.items():
-        found = [place for place, name in enumerate(names) if name.strip().lower() in known]
+        found = [place for place, name in enumerate(names) if _plain(name) in known]
         require(found, f"{source} has no column {column}: call it {' or '.join(known)}; found {', '.join(names)[:80]}")
         several = ", ".join(names[place] for place in found)
         require(len(found) == 1, f"{source} has several columns for {column}: {several}")
@@ -235,7 +218,6 @@ def _chosen(frame: pd.DataFrame, source: str) -> pd.DataFrame:
 def _log(frame: pd.DataFrame, name: str) -> Log:
     """The log in three columns among others; rows are in any order, and the index says where each was written."""
     frame = _chosen(frame, name)
-    require(len(frame), f"{name} has no rows: give client, start, end")
 
     def check(column: str, good: Bools, complaint: str) -> None:
         if not good.all():
@@ -247,9 +229,7 @@ def _log(frame: pd.DataFrame, name: str) -> Log:
     end, zoned_end = _seconds(frame.end, partial(check, "end"))
     dated = zoned is not None
     require(dated == (zoned_end is not None), f"{name}: start and end must both be seconds, or both be timestamps")
-    if zoned is not None and zoned_end is not None and not (zoned.all() and zoned_end.all()):
-        check("start", ~zoned, "has a zone, but other times have none")
-        check("end", ~zoned_end, "has a zone, but other times have none")
+    if dated and not (zoned and zoned_end):
         warn(f"{name}: timestamps without a zone are taken as UTC")
     if not dated and float(np.median(start)) > _MILLISECONDS:
         warn(f"{name}: times above {_MILLISECONDS:g} look like milliseconds: divide them by 1000")
@@ -281,11 +261,11 @@ def _devices(client: pd.Series, check: Callable[[Bools, str], None]) -> tuple[An
     return device_of_text[device], texts
 
 
-def _seconds(column: pd.Series, check: Callable[[Bools, str], None]) -> tuple[Floats, Bools | None]:
-    """A column of times in seconds; of timestamps also which have a zone."""
+def _seconds(column: pd.Series, check: Callable[[Bools, str], None]) -> tuple[Floats, bool | None]:
+    """A column of times in seconds; of timestamps also whether all have a zone."""
     if column.dtype.kind == "M":  # of numpy, pandas or Parquet, where it is UTC
         check(column.notna().to_numpy(), "is missing")
-        return seconds_since_1970(column), np.ones(len(column), dtype=bool)
+        return seconds_since_1970(column), True
     try:
         seconds = column.to_numpy(object).astype(np.float64)
     except (ValueError, TypeError, OverflowError):
@@ -296,6 +276,6 @@ def _seconds(column: pd.Series, check: Callable[[Bools, str], None]) -> tuple[Fl
             check(good, "is not a number of seconds, nor a timestamp such as 2026-01-31T18:00:00Z")
         moments = pd.to_datetime(texts.where(dates), utc=True, format="ISO8601", errors="coerce")
         check(moments.notna().to_numpy(), "is not a timestamp such as 2026-01-31T18:00:00Z")
-        return seconds_since_1970(moments), texts.str.contains(_ZONE).to_numpy(bool)
+        return seconds_since_1970(moments), bool(texts.str.contains(_ZONE).all())
     check(np.isfinite(seconds), "is not a number of seconds")
     return seconds, None

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from fedswe import registry
 from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, numbers, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.cli.run import directory, split
 from fedswe.errors import FedsweError, warn
+from fedswe.registry import names
 
 if TYPE_CHECKING:
     from fedswe.comparison.compare import Comparison
@@ -50,7 +50,7 @@ def compare_command(
     from fedswe.figures import draw_comparison
 
     file, overrides = split(settings or [])
-    labels = registry.names("algorithm") if algorithms == "all" else split_labels(algorithms)
+    labels = names("algorithm") if algorithms == "all" else split_labels(algorithms)
     table = read(file, overrides)
     _refuse_ignored(overrides, table, labels)
     experiments = {label: labelled(table, label) for label in labels}

@@ -31,7 +31,7 @@ from fedswe.grid.store import Cell, RunStore, Store
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History, written
 from fedswe.results.table import TAIL, has_diverged, headline, long, more_is_better, owner, tail_score
-from fedswe.tracking.tracker import check_trackers
+from fedswe.tracking import check_trackers
 
 Run = tuple[str, float, int]  # label, local rate, seed
 Histories = dict[Run, History]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fedswe import registry
 from fedswe.errors import require
 from fedswe.experiment.experiment import changed_parameters
-from fedswe.registry import kind_with_base
+from fedswe.registry import kind_of, name_of, names
 
 
 def split_labels(text: str) -> list[str]:
@@ -23,7 +22,7 @@ def split_labels(text: str) -> list[str]:
 def parse_label(label: str) -> tuple[str, list[str]]:
     """The name of an algorithm and its key=value parameters. A name may be MODULE:CLASS or FILE.py:CLASS."""
     name, *parts = _split(label, ":")
-    if parts and parts[0].isidentifier() and name not in registry.names("algorithm"):
+    if parts and parts[0].isidentifier() and name not in names("algorithm"):
         name = f"{name}:{parts.pop(0)}"
     for part in parts:
         require("=" in part, f"--algorithms: cannot read {part!r} in {label}: write key=value, and chain=[clip:5]")
@@ -33,13 +32,13 @@ def parse_label(label: str) -> tuple[str, list[str]]:
 def label_of(kind: str, part: Any) -> str:
     """The label of an instance: its name and the parameters that are not the defaults."""
     words = [f"{key}={_written(value)}" for key, value in changed_parameters(part).items()]
-    return ":".join([registry.name_of(kind, type(part)), *words])
+    return ":".join([name_of(kind, type(part)), *words])
 
 
 def _written(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_written, value))}]"
-    kind = next((k for owner in type(value).__mro__ if (k := kind_with_base(owner))), None)
+    kind = kind_of(type(value))
     return label_of(kind, value) if kind else number_text(value) if isinstance(value, float) else str(value)
 
 

@@ -149,13 +149,16 @@ def at_edge(trials: Trials) -> set[float]:
 
     Where every rate diverged, a smaller one is wanted.
     """
-    best = {best_rate(trials, output) for output in _held_out(trials)}
+    best = {_best(scores) for scores in _held_out(trials).values()}
     return {min(trials) if rate is None else rate for rate in best} & {min(trials), max(trials)}
 
 
 def best_rate(trials: Trials, output: str) -> float | None:
     """The rate with the best held-out accuracy, smaller ones first; None if every one diverged."""
-    scores = _held_out(trials)[output]
+    return _best(_held_out(trials)[output])
+
+
+def _best(scores: Mapping[float, float]) -> float | None:
     best = max(scores, key=scores.__getitem__)
     return best if scores[best] > -math.inf else None
 

@@ -103,7 +103,7 @@ def _text(value: Any) -> str:
 
 def from_texts(texts: pd.DataFrame, where: object) -> list[Measured]:
     try:
-        return _ROWS.validate_python(texts.astype(object).to_dict("records"))
+        return _ROWS.validate_python([dict(zip(texts, row, strict=True)) for row in texts.to_numpy(object).tolist()])
     except ValidationError as error:
         first = error.errors()[0]
         reason = f"{first['loc'][1]}: {first['msg']}"
@@ -176,4 +176,4 @@ def _table(file: Path, changed: int, setting: str) -> dict[str, list[Measured]]:
 @lru_cache(maxsize=4)
 def _texts(file: Path, changed: int) -> dict[str, pd.DataFrame]:
     """The rows by setting."""
-    return {str(setting): rows for setting, rows in select(file).groupby("setting", observed=True)}
+    return {str(setting): rows for setting, rows in select(file).astype(object).groupby("setting")}

@@ -77,7 +77,7 @@ def _clients(run: MeasuredRun) -> tuple[Record, Problem, str]:
     problem, schedule = populate(experiment)
     _require_few(schedule.m, rounds)
     record = record_of(experiment, schedule, rounds)
-    require(record.available.count.any(), f"no client is available in {rounds} rounds")
+    require(record.available.any(), f"no client is available in {rounds} rounds")
     return record, problem, "round of the availability" if slots else "round"
 
 
@@ -99,9 +99,8 @@ def _attendance(record: Record, unit: str) -> Figure:
     edges = np.linspace(0, record.rounds, min(record.rounds, _COLUMNS) + 1).astype(int).tolist()
     kept = np.array(_kept(record))
     parts = []
-    for span in pairwise(edges):
-        first, after = (np.full(len(kept), end) for end in span)
-        seen, there = (runs.within(kept, first, after) for runs in (record.seen, record.available))
+    for first, after in pairwise(edges):
+        seen, there = (rows[first:after, kept].sum(axis=0) for rows in (record.seen, record.available))
         parts.append(np.divide(there, seen, out=np.full(len(kept), np.nan), where=seen > 0))
     columns = [str(b) if b - a == 1 else f"{a + 1}–{b}" for a, b in pairwise(edges)]
     return heat_map(np.stack(parts, 1), columns, _names(record), unit, "available")

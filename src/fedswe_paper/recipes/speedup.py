@@ -36,7 +36,7 @@ def table() -> pd.DataFrame:
         for what, size, m, s in sizes:
             rounds = rounds_needed(target, clients=m, steps=s, p=p, k=m, sigma=SIGMA, spread=SPREAD)
             rows.append((what, p, target, size, rounds))
-    found = pd.DataFrame(rows, columns=["what", "p", "target", "size", "rounds"])
+    found = pd.DataFrame(rows, columns=["what", "p", "target", "size", "rounds"]).astype({"rounds": float})
     return found.assign(efficiency=efficiency(found))
 
 
