@@ -37,15 +37,12 @@ def dated(convert, zone=UTC):
 
 TEXTS = {
     "plain": lines(ROWS),
-    "seconds named": lines(ROWS, header="client,start_s,end_s"),
     "other names": lines(ROWS, ";", header="Device,Begin,Stop"),
     "tabs": lines(ROWS, "\t"),
     "spaces": lines(ROWS, "  "),
     "comment and byte order mark": "\ufeff# who\n\n" + lines(ROWS),
     "more columns, other order": lines([(b, "Größe 设", a, c) for c, a, b in ROWS], header="end,model,start,id"),
     "texts as ids": lines([(f"phone#{c}", a, b) for c, a, b in ROWS]),
-    "other scripts": lines([(f"设备{c}", a, b) for c, a, b in ROWS]),
-    "long ids": lines([("x" * 40 + str(c), a, b) for c, a, b in ROWS]),
     "large ids": lines([(2**62 + c, a, b) for c, a, b in ROWS]),
     "quotes": lines([(f'"a,{c}"', a, b) for c, a, b in ROWS]),
 }
@@ -94,7 +91,6 @@ MEMORY = {
     "array": np.array(ROWS),
     "columns": COLUMNS,
     "structured": np.array(ROWS, dtype=[("id", "i8"), ("begin", "f8"), ("stop", "f8")]),
-    "texts": [(f"phone {c}", a, b) for c, a, b in ROWS],
 }
 
 
@@ -149,21 +145,16 @@ def test_a_note_says_how_many_intervals_were_merged():
     ("text", "message"),
     [
         ("", "has no rows"),
-        ("client,start,end\n", "has no rows"),
         ("7,0,25\n3,5,20\n", "has no column client: call it client or"),
         ("client,start\n1,2\n", "has no column end: call it end or"),
         ("client,begin,start,end\n1,2,3,4\n", "several columns for start: begin, start"),
         ("# c\nclient,start,end\n1,0,5\n\n1,6,x\n", r"the end \(line 5\) is not a number"),
         ("client,start,end\n1,0,5\n1,7,8,9\n", "Expected 3 fields in line 3, saw 4"),
-        ("client,start,end\n1,2,3\n1,2\n", r"the end \(line 3\) is not a number"),
         ("client,start,end\n\n1,0,5\n2,9,8\n", r"the end \(line 4\) is before the start"),
-        ("client,start,end\n1,nan,5\n", r"the start \(line 2\) is not a number of seconds"),
         ("client,start,end\n1,0,inf\n", r"the end \(line 2\) is not a number of seconds"),
         ("id,start,end\n1,2026-01-01T00:00:00Z,2026-13-01T00:00:00Z\n", r"\(line 2\) is not a timestamp"),
         ("id,start,end\n1,2026-01-01T00:00:00Z,99\n", "must both be seconds, or both be timestamps"),
-        ("id,start,end\n1,2,2026-01-01T00:00:00Z\n", "must both be seconds, or both be timestamps"),
         ("id,start,end\n1,2026-01-01,2026-01-02\n2,2026-01-01,2026\n", r"the end \(line 3\) is not a timestamp"),
-        ("client,start,end\n1,0,5\n# later\n1,a,2\n", r"the start \(line 4\) is not a number"),
     ],
 )
 def test_mistakes_name_the_line(text, message, tmp_path):
@@ -178,18 +169,12 @@ def test_mistakes_name_the_line(text, message, tmp_path):
     ("log", "message"),
     [
         (None, "is not a table with rows of client, start, end"),
-        ([], "has 0 columns"),
         ([(1, 2)], "has 2 columns"),
-        ([(1, 2, 3), (1, 2)], "is not a table with rows"),
         ({"client": [1], "start": [1]}, "has no column end"),
-        ({"client": [1, 2], "start": [1], "end": [3]}, "same length"),
         ({"client": [1, 2], "start": [[1], [1, 2]], "end": [3, 3]}, r"the start \(row 0, .* is not a number"),
-        ([(1, 10**400, 2)], "is not a timestamp"),
         ([(None, 1, 2)], r"the client \(row 0, counted from 0\) is missing"),
         ([(1.5, 1, 2)], r"\(row 0, counted from 0\) is not a whole number or a text"),
         ([(1, 1, 2), (1, None, 2)], r"the start \(row 1, .* is not a number"),
-        ([(1, 1j, 2)], r"the start \(row 0, .* is not a number"),
-        ([(1, BEGIN, 2)], "both be timestamps"),
         ({"client": [1], "start": np.array(["NaT"], "M8[s]"), "end": np.array(["2026"], "M8[s]")}, "is missing"),
     ],
 )
@@ -208,10 +193,3 @@ moments = st.datetimes(datetime(1971, 1, 1), datetime(2090, 1, 1), timezones=zon
 def test_timestamps_are_those_of_the_standard_library(times, separator):
     log = formats.log_of([(k, t.isoformat(separator), t) for k, t in enumerate(times)], "log")
     assert log.start.tolist() == log.end.tolist() == [t.timestamp() for t in times]
-
-
-@pytest.mark.parametrize("text", ["yesterday", "", "2026-02-30T00:00:00Z", "2026-01-01T00:00:00+99:00", "2026"])
-def test_what_is_no_timestamp_is_refused(text):
-    times = ["2026-01-01T00:00:00Z", text]
-    with pytest.raises(FedsweError, match=r"the end \(row 1, counted from 0\) is not a timestamp"):
-        formats.log_of({"client": [1, 2], "start": times[:1] * 2, "end": times}, "log")

@@ -24,20 +24,12 @@ def test_what_lies_outside_of_the_observed_times_is_cut_off(tmp_path):
         ("1,0,50", "lacks 1 devices of .* first 2"),
         ("a,0,50\nb,0,50", "ids must be of the kind"),
         ("1,2026-01-01T00:00:00Z,2026-01-02T00:00:00Z\n2,2026-01-01T00:00:00Z,2026-01-02T00:00:00Z", "times must be"),
-        ("1,nan,50\n2,0,50", "not a number of seconds"),
-        ("1,50,0\n2,0,50", "is before the start"),
     ],
 )
 def test_an_observation_that_does_not_fit_is_one_line(tmp_path, seen, words):
     log = written(tmp_path, "log.csv", "client,start,end\n1,0,10\n2,5,9\n")
     with pytest.raises(FedsweError, match=words):
         formats.read_log(log, written(tmp_path, "seen.csv", "client,start,end\n" + seen))
-
-
-def test_an_observation_of_another_format_has_the_same_ids(tmp_path):
-    log = written(tmp_path, "log.csv", "client,start,end\na,0,10\nb,5,9\n")
-    seen = written(tmp_path, "seen.csv", "client,start,end\n\u8bbe,0,10\na,0,10\nb,5,9\n")
-    assert devices(formats.read_log(log, seen)) == [[], [(0, 10)], [(5, 9)]]
 
 
 def test_many_intervals_and_observations_are_matched(tmp_path):
