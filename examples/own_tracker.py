@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from fedswe.tracking.tracker import Tracker
+from fedswe.tracking import Tracker
 
 
 @dataclass(frozen=True)

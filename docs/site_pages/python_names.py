@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
+from fedswe import theory
 from fedswe.cli.list_show import description
 from site_pages.markdown import code, page, table, toctree
 
@@ -38,16 +40,7 @@ PAGES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
         ],
     ),
     "flower": ("Flower", [("fedswe.flower", [])]),
-    "theory": (
-        "Theory",
-        [
-            (f"fedswe.theory.{name}", [])
-            for name in (
-                "assumption", "staleness", "mixing", "rates", "limits", "step_shares", "moments", "speedup",
-                "constants", "sequences", "counterexample",
-            )
-        ],
-    ),
+    "theory": ("Theory", [(f"fedswe.theory.{module.name}", []) for module in iter_modules(theory.__path__)]),
 }  # fmt: skip
 
 

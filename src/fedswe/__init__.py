@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fedswe.comparison.compare import Comparison as Comparison
     from fedswe.comparison.compare import compare as compare
-    from fedswe.comparison.table import Comparison as Comparison
     from fedswe.core.local import Local as Local
     from fedswe.errors import FedsweError as FedsweError
     from fedswe.experiment.experiment import Evaluate as Evaluate
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {  # of the public names; imported when a name is first used, since most of them import torch
-    "Comparison": "fedswe.comparison.table",
+    "Comparison": "fedswe.comparison.compare",
     "Evaluate": "fedswe.experiment.experiment",
     "Experiment": "fedswe.experiment.experiment",
     "FedsweError": "fedswe.errors",

@@ -27,13 +27,13 @@ class Kind:
     base: str  # "module:Class" that every class of this kind derives from
     group: str  # entry points of installed packages
     module: str  # that has the built-in classes
-    classes: str  # NAME=Class of each, or NAME=submodule:Class
+    classes: str  # NAME=Class of each
 
     @cached_property
     def builtin(self) -> dict[str, str]:
         """The built-in names, with "module:Class" of each."""
         pairs = (word.split("=") for word in self.classes.split())
-        return {name: f"{self.module}{'.' if ':' in cls else ':'}{cls}" for name, cls in pairs}
+        return {name: f"{self.module}:{cls}" for name, cls in pairs}
 
 
 KINDS = {
@@ -83,10 +83,10 @@ KINDS = {
         "consensus=Consensus auxiliary=Auxiliary",
     ),
     "tracker": Kind(
-        "fedswe.tracking.tracker:Tracker",
+        "fedswe.tracking:Tracker",
         "fedswe.trackers",
         "fedswe.tracking",
-        "tensorboard=tensorboard:TensorBoard mlflow=mlflow:MLflow wandb=wandb:WandB",
+        "tensorboard=TensorBoard mlflow=MLflow wandb=WandB",
     ),
 }
 
@@ -95,6 +95,11 @@ def kind_with_base(hint: Any) -> str | None:
     """The kind whose base class this type is."""
     target = f"{hint.__module__}:{hint.__qualname__}" if isinstance(hint, type) else ""
     return next((name for name, kind in KINDS.items() if kind.base == target), None)
+
+
+def kind_of(cls: type[Any]) -> str | None:
+    """The kind of a class, by the base class that it derives from."""
+    return next((kind for owner in getattr(cls, "__mro__", ()) if (kind := kind_with_base(owner))), None)
 
 
 # from names to classes -----------------------------------------------------------------------------------
@@ -141,9 +146,9 @@ def find(name: str) -> list[tuple[str, type[Any]]]:
         cls = load("class", name, name, file_of(name.rpartition(":")[0]))
         if inspect.isfunction(cls):  # of a task: no other part can be a function
             return [("task", resolve("task", name))]
-        kinds = [kind for owner in getattr(cls, "__mro__", ()) if (kind := kind_with_base(owner))]
-        require(kinds, f"{name} derives from none of the base classes: {', '.join(k.base for k in KINDS.values())}")
-        return [(kinds[0], resolve(kinds[0], name))]
+        if kind := kind_of(cls):
+            return [(kind, resolve(kind, name))]
+        raise FedsweError(f"{name} has none of the base classes {', '.join(kind.base for kind in KINDS.values())}")
     found = [(kind, resolve(kind, name)) for kind in KINDS if name in names(kind)]
     if not found:
         known = [known for kind in KINDS for known in names(kind)]

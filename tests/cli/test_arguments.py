@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedswe.cli.arguments import numbers, precision_named, whole_numbers
+from fedswe.cli.arguments import whole_numbers
 from fedswe.cli.run import directory, split
 from fedswe.errors import FedsweError
 
@@ -30,20 +30,6 @@ def test_other_text_is_refused(text, message):
         whole_numbers(text, "--seeds")
 
 
-def test_numbers():
-    assert numbers("0.1,1e-2,", "--k") == [0.1, 0.01]
-    with pytest.raises(FedsweError, match="--k must be numbers separated by commas"):
-        numbers("0.1;2", "--k")
-
-
-def test_precision_depends_on_the_device():
-    assert precision_named("", "cpu") == "fp32"
-    assert precision_named("", "cuda:1") == "bf16"
-    assert precision_named("tf32", "cuda") == "tf32"
-    with pytest.raises(FedsweError, match="--precision must be one of fp32, tf32, bf16, not 'fp8'"):
-        precision_named("fp8", "cpu")
-
-
 def test_a_file_and_overrides():
     assert split(["a=1", "mine.toml", "b=2"]) == ("mine.toml", ["a=1", "b=2"])
     assert split([]) == (None, [])
@@ -60,10 +46,4 @@ def test_numbers_of_directories_go_on_beyond_a_thousand(tmp_path, monkeypatch):
         (place / "kept").touch()
     with directory(None, "unused") as place:
         assert place.name == "1002-unused"
-    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == [
-        "1000-old",
-        "1001-new",
-        "12b-mine",
-        "999-old",
-        "notes",
-    ]
+    assert not (tmp_path / "runs" / "1002-unused").exists()

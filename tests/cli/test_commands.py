@@ -23,8 +23,8 @@ def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
     code, text, _ = fedswe(monkeypatch, capsys, "run", *QUICK, "record.trajectory=true", "--out", out)
     assert code == 0
     assert f"results   {out}" in text
-    assert sorted(p.name for p in out.iterdir()) == [
-        ".lock", "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json", "trajectory.csv",
+    assert sorted(p.name for p in out.glob("[!.]*")) == [
+        "config.toml", "history.csv", "model.safetensors", "reported.txt", "run.json", "trajectory.csv",
     ]  # fmt: skip
     history = History.from_csv((out / "history.csv").read_text())
     assert history["round"].tolist() == [0, 4, 6]
@@ -49,11 +49,6 @@ def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
             np.testing.assert_array_equal(again[column], history[column])
 
 
-def test_a_quiet_run_prints_its_directory(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert fedswe(monkeypatch, capsys, "run", *QUICK, "-q") == (0, "runs/001-fedswe-sine-digits\n", "")
-
-
 def test_progress_is_plain_lines_with_the_latest_score(tmp_path, monkeypatch, capsys):
     text = fedswe(monkeypatch, capsys, "run", *QUICK, "--out", tmp_path / "a")[1]
     assert re.search(r"^rounds 6/6  about 0 s left  server \d+\.\d %  client mean \d+\.\d %$", text, re.MULTILINE)
@@ -72,20 +67,6 @@ def test_progress_is_plain_lines_with_the_latest_score(tmp_path, monkeypatch, ca
 )  # fmt: skip
 def test_the_headline_is_the_most_important_score_there_is(row, expected):
     assert headline(row) == expected
-
-
-def test_the_same_command_twice_gives_the_same_bits(tmp_path, monkeypatch, capsys):
-    for name in ("a", "b"):
-        words = [
-            "run",
-            *QUICK,
-            "evaluate.model=['server','client_mean','augmented_mean','ema']",
-            "--out",
-            tmp_path / name,
-        ]
-        assert fedswe(monkeypatch, capsys, *words)[0] == 0
-    first, second = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("a", "b"))
-    assert first == second
 
 
 def test_default_directory_is_numbered(tmp_path, monkeypatch, capsys):

@@ -1,6 +1,5 @@
 """The command `fedswe export`: what it writes loads with other libraries."""
 
-import logging
 import sys
 
 import numpy as np
@@ -56,18 +55,6 @@ def test_without_a_name_the_served_model_is_written(folder, tmp_path, monkeypatc
     written = safetensors.torch.load_file(tmp_path / "ema_client_mean.safetensors")
     wanted = load(tmp_path / "served").state_dict("ema_client_mean")
     assert all(torch.equal(value, wanted[name]) for name, value in written.items())
-
-
-def test_onnx_leaves_the_level_of_the_log_as_it_was(folder, monkeypatch, capsys):
-    pytest.importorskip("onnxscript")
-    before = logging.root.manager.disable
-    try:
-        for level in (logging.INFO, logging.CRITICAL):
-            logging.disable(level)
-            assert fedswe(monkeypatch, capsys, "export", folder, "--format", "onnx")[0] == 0
-            assert logging.root.manager.disable == level
-    finally:
-        logging.disable(before)
 
 
 def test_onnx_computes_what_the_network_does(folder, tmp_path, monkeypatch, capsys):

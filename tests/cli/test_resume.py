@@ -1,11 +1,9 @@
 """A run killed at any moment and resumed ends with the same bits as one that was left alone."""
 
-import json
 import os
 import signal
 import subprocess
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +14,6 @@ from fedswe import resume, run
 from fedswe.experiment.configuration import load
 from fedswe.results import files
 from fedswe.results.history import History
-from fedswe.results.model_file import to_bytes
-from fedswe.results.run_directory import RunDirectory
 from tests.cli.command import fedswe, process, wait_for
 
 WORDS = [
@@ -102,16 +98,6 @@ def die_at(moment):
 
     os.replace, os.fsync = counted(os.replace), counted(os.fsync)
     assert files.os is os
-
-
-def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch, capsys):
-    out = tmp_path / "run"
-    run(load(None, [*WORDS, "rounds=8"]), out)
-    before = {p.name: p.stat().st_mtime_ns for p in out.iterdir()}
-    code, text, _ = fedswe(monkeypatch, capsys, "run", "--resume", out)
-    assert code == 0
-    assert "final" in text
-    assert {p.name: p.stat().st_mtime_ns for p in out.iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -239,17 +225,3 @@ def test_damaged_directories(tmp_path, monkeypatch, capsys, damage, message):
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
-
-
-def test_a_checkpoint_of_an_earlier_version_is_continued(tmp_path, untouched):
-    """It held the rows of the history, and history.csv could have fewer."""
-    out = tmp_path / "run"
-    interrupted(out)
-    stored, path = RunDirectory(out).load_checkpoint(), out / "checkpoint.safetensors"
-    notes = {"config": stored.config, "round": str(stored.round), "seconds": "1.5"}
-    notes |= {"history": RunDirectory(out).history_until(stored).to_csv(), "tally": json.dumps(asdict(stored.tally))}
-    notes["trajectory_bytes"] = str(stored.trajectory_bytes)
-    path.write_bytes(to_bytes(stored.tensors, notes))
-    (out / "history.csv").write_text("round\n0\n")
-    resume(out)
-    assert outcome(out) == untouched

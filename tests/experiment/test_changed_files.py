@@ -133,27 +133,6 @@ def test_a_run_does_not_continue_with_other_data(name, tmp_path, monkeypatch):
     assert rows == [{**row, "seconds": 0} for row in whole.history.rows]
 
 
-def test_a_comparison_does_not_continue_with_other_data(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tables(tmp_path, 1)
-    value = Experiment(rounds=3, task=PLAIN, availability=Mask(file="mask.csv"))
-    fedswe.compare(value, ["fedavg", "fedswe"], out=tmp_path / "out")
-    fedswe.compare(value, ["fedavg", "fedswe"], out=tmp_path / "out")
-    tables(tmp_path, 2)
-    with pytest.raises(FedsweError, match=r"^mask\.csv has changed since the run in .*/out/runs/.* was started"):
-        fedswe.compare(value, ["fedavg", "fedswe"], out=tmp_path / "out")
-
-
-def test_runs_of_earlier_versions_have_no_digests_of_data(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tables(tmp_path, 1)
-    out = stopped(Experiment(rounds=4, task=PLAIN, availability=Mask(file="mask.csv")), tmp_path / "out")
-    noted = json.loads((out / "run.json").read_text())
-    assert noted.pop("files").keys() == {"mask.csv"}
-    (out / "run.json").write_text(json.dumps(noted))
-    assert fedswe.resume(out).history.last["round"] == 4
-
-
 def test_a_file_that_is_gone_is_named_by_the_part_that_reads_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables(tmp_path, 1)

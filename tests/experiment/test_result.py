@@ -1,11 +1,7 @@
 """What a run gives back, from memory and from its directory."""
 
 import json
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import ClassVar
 
-import numpy as np
 import pytest
 import safetensors
 import safetensors.torch
@@ -13,9 +9,6 @@ import torch
 from torch import nn
 
 import fedswe
-from fedswe.availability import Availability
-from fedswe.availability.schedule import Schedule
-from fedswe.core import in_memory
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import populate
@@ -125,63 +118,3 @@ def test_what_cannot_be_loaded_is_said_in_one_line(tmp_path):
         (tmp_path / "a" / "model.safetensors").write_bytes(content)
         with pytest.raises(FedsweError, match=r"model\.safetensors is damaged"):
             fedswe.load(tmp_path / "a")
-
-
-class Content:
-    def __init__(self, rows):
-        self.rows = rows
-
-
-@dataclass(frozen=True)
-class InMemory(Availability):
-    """Availability that a script has as an array."""
-
-    digest: str = ""
-    _content: Content = field(init=False, repr=False, compare=False)
-
-    title: ClassVar[str] = "an array"
-
-    def __post_init__(self):
-        object.__setattr__(self, "_content", in_memory.find(self.digest, "array()"))
-
-    def schedule(self, who, seed):
-        rows = self._content.rows
-
-        class Rows(Schedule):
-            m, rounds = rows.shape[1], len(rows)
-
-            def prob(self, t):
-                return np.full(self.m, 0.5)
-
-            def sample(self, t):
-                return rows[t]
-
-        return Rows()
-
-
-def array(rows):
-    digest = sha256(rows.tobytes()).hexdigest()
-    content = in_memory.hold(digest, Content(rows))
-    assert content is not None
-    return InMemory(digest)
-
-
-def test_a_run_with_a_part_in_memory_resumes_when_the_part_is_made_again(tmp_path):
-    rows = np.random.default_rng(0).random((6, 6)) < 0.5
-
-    def stop(t, row):
-        if t == 4:
-            raise StopRun
-
-    experiment = replace(load(None, [*WORDS, "record.checkpoint=2"]), availability=array(rows))
-    whole = fedswe.run(experiment, tmp_path / "whole")
-    with pytest.raises(StopRun):
-        fedswe.run(experiment, tmp_path / "a", stop)
-    del experiment, whole
-    with pytest.raises(FedsweError, match=r"exists only in the script that made it: call array\(\)"):
-        fedswe.resume(tmp_path / "a")
-    assert fedswe.load(tmp_path / "whole").models  # these need no part
-    kept = array(rows)
-    resumed = fedswe.resume(tmp_path / "a")
-    assert resumed.experiment.availability == kept
-    assert torch.equal(resumed.models["server"], fedswe.load(tmp_path / "whole").models["server"])

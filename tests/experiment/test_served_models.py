@@ -104,9 +104,3 @@ def test_the_served_model_is_the_default_of_results(tmp_path):
 def test_without_the_server_model_the_first_is_served():
     words = ["rounds=2", "task.clients=5", "task.alpha=1", "evaluate.model=ema,client_mean"]
     assert run(experiment(None, words)).served == "ema"
-
-
-def test_a_served_model_that_is_not_evaluated():
-    message = r"evaluate.serve must be one of the models that are evaluated \(server, client_mean\), not ema"
-    with pytest.raises(FedsweError, match=message):
-        experiment(None, ["evaluate.serve=ema"])

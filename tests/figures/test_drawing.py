@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import fedswe
-from fedswe.comparison.table import Comparison
+from fedswe.comparison.compare import Comparison
 from fedswe.errors import FedsweError, FedsweWarning
-from fedswe.figures import plot
-from fedswe.figures.runs import measured_runs
+from fedswe.figures import measured_runs, plot
 from tests.figures.runs import write_run
 
 

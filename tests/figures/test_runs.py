@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
-from fedswe.figures import plot
-from fedswe.figures.runs import groups_of, measured_runs
+from fedswe.figures import groups_of, measured_runs, plot, table_of
 from tests.figures.runs import write_run
 
 
@@ -33,7 +32,7 @@ fedswe:k=10,3,0.1,false,true,0,client_mean,test_accuracy,0.1
 
 def test_a_comparison_counts_a_run_for_the_models_that_it_was_chosen_for(comparison):
     (comparison / "compare.csv").write_text(TIDY)
-    found = {(run.seed, run.config["local"]["lr"]): run.models for run in measured_runs([comparison])}
+    found = {(run.seed, run.config["local"]["lr"]): tuple(run.reported) for run in measured_runs([comparison])}
     assert found == {(3, 1.0): ("server",), (3, 0.1): ("client_mean",)}
     assert {run.label for run in measured_runs([comparison])} == {"fedswe:k=10"}
 
@@ -44,7 +43,7 @@ def test_rates_that_agree_to_six_digits_are_different_runs(tmp_path):
         write_run(tmp_path / f"runs/fedswe-lr{rate}-seed3", local={"lr": rate})
         table += f"fedswe,3,{rate},false,true,0,{model},test_loss,1\n"
     (tmp_path / "compare.csv").write_text(table)
-    found = {run.config["local"]["lr"]: run.models for run in measured_runs([tmp_path])}
+    found = {run.config["local"]["lr"]: tuple(run.reported) for run in measured_runs([tmp_path])}
     assert found == {0.1: ("server",), 0.10000001: ("client_mean",)}
 
 
@@ -58,8 +57,11 @@ def test_a_score_belongs_to_the_longest_name(tmp_path):
     head, *rows = (tmp_path / "a/history.csv").read_text().splitlines()
     head = head.replace("client_mean_test_loss", "ema_test_loss").replace("client_mean_test_accuracy", "ema_0.9_loss")
     (tmp_path / "a/history.csv").write_text("\n".join([head, *rows]))
-    (run,) = measured_runs([tmp_path / "a"])
-    assert (run.scores("ema"), run.scores("ema_0.9")) == (["test_loss"], ["loss"])
+    table = table_of(measured_runs([tmp_path / "a"]))
+    assert {model: list(of.unique()) for model, of in table.groupby("model")["score"]} == {
+        "": ["available", "reported", "seconds"], "server": ["test_loss", "test_accuracy"], "ema": ["test_loss"],
+        "ema_0.9": ["loss"],
+    }  # fmt: skip
 
 
 def damaged(path, file, content):
@@ -74,8 +76,8 @@ def damaged(path, file, content):
         ("config.toml", b"[[[", "config.toml is not valid TOML"),
         ("config.toml", b"\xff\xfe", "cannot read .*config.toml: not UTF-8"),
         ("config.toml", b"x = " + b"[" * 3000 + b"]" * 3000, "config.toml is not valid TOML"),
-        ("config.toml", b"seed = 3", "no section algorithm"),
-        ("config.toml", b"algorithm = 3", "no section algorithm"),
+        ("config.toml", b"seed = 3", "algorithm.name is missing"),
+        ("config.toml", b"seed = 3\nalgorithm = 3", "algorithm.name is missing"),
         ("history.csv", b"", "has no rounds"),
         ("history.csv", b"round,a\n0,1,2\n", "history.csv is damaged"),
         ("history.csv", b"round,a\n0,one\n", "history.csv is damaged"),

@@ -249,3 +249,14 @@ def test_workers_end_with_their_command(tmp_path):
     os.waitpid(child, 0)
     wait_for(lambda: not store.running(cells), seconds=20)
     assert not any(store.finished(cell) for cell in cells)
+
+
+def test_a_worker_that_starts_after_its_command_was_killed_ends(tmp_path):
+    """Its parent is another process from the beginning."""
+    (tmp_path / "going").touch()
+    place = os.getcwd(), sys.argv, {}, os.getppid()
+    child = os.fork()
+    if not child:
+        runner._work([], {}, RunStore(tmp_path), tmp_path / "0", place)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

@@ -10,7 +10,7 @@ from fedswe.algorithms import FedAvg
 from fedswe.availability import Mask
 from fedswe.engine.base import availability_of
 from fedswe.experiment.experiment import Experiment, populate
-from fedswe.figures.runs import measured_runs
+from fedswe.figures import measured_runs
 from fedswe.gym.client_facts import accuracy_by_client
 from fedswe.report.clients import client_sections
 from fedswe.results.run_directory import RunDirectory

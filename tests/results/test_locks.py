@@ -6,14 +6,11 @@ import os
 import signal
 import threading
 
-import pytest
 from filelock import FileLock
 
 from fedswe import run
-from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import load
 from fedswe.results.locks import Claim, is_claimed
-from fedswe.results.run_directory import RunDirectory
 
 SHORT = ["task.name=quadratic", "availability.p=0.5", "rounds=4"]
 
@@ -58,22 +55,6 @@ def test_a_claim_excludes_other_processes_until_it_ends(tmp_path):
         assert (claim.granted, second.granted) == (True, False)
         claim.release()
     assert {p.name for p in tmp_path.iterdir()} == {"a.lock", "b.lock"}
-
-
-def test_a_run_is_refused_while_it_runs(tmp_path):
-    tried = []
-
-    def watch(t, _):
-        if t == 2:
-            with (
-                pytest.raises(FedsweError, match="is in use by another process"),
-                RunDirectory(tmp_path / "run").held(),
-            ):
-                pass
-            tried.append(t)
-
-    assert run(load(None, SHORT), tmp_path / "run", watch).history.last["round"] == 4
-    assert tried == [2]
 
 
 def test_without_locks_a_run_goes_on_after_one_warning(tmp_path, monkeypatch, capsys):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fedswe.theory.staleness import safe_second_moment_bound
+from fedswe.theory.staleness import moment_bounds
 from tests.theory.definitions import paper_second_moment_bound
 
 NOISE, GRADIENT = 17.0, 146.0  # of the consensus lemma
@@ -130,7 +130,7 @@ def consensus_bound(
 ):
     """Lemma (consensus z) with a proof: bounds (1/MT) Σ_t Σ_{i≤M} E‖z_i - z̄‖² by η²/(1-ρ_k)² times
 
-    17 s P V' (m/M)σ² + 146 s² P² [ (M/m)(β²+1)·‖∇F̃(z̄)‖² + (m/M)ζ² ],   V' = ``safe_second_moment_bound``;
+    17 s P V' (m/M)σ² + 146 s² P² [ (M/m)(β²+1)·‖∇F̃(z̄)‖² + (m/M)ζ² ],   V' = ``moment_bounds``;
 
     ``printed``: 32 s P V (m/M)σ² + 24 s² P V [ (M/m)(β²+1)·‖∇F̃(z̄)‖² + (m/M)ζ² ],   V as in ``approximation_bound``.
 
@@ -140,7 +140,7 @@ def consensus_bound(
     P = 100, δ = 0.1, and never below 32/68 of it.
     """
     total, rough = clients + k, (local_lr * lr) ** 2 / (1 - rho) ** 2 * steps * period
-    v, per_window = safe_second_moment_bound(period, delta), period
+    v, per_window = moment_bounds(period, delta)[1], period
     if printed:
         v = per_window = paper_second_moment_bound(period, delta)
     drift = (GRADIENT_PRINTED if printed else GRADIENT) * rough * steps * per_window

@@ -12,21 +12,10 @@ import pytest
 
 from fedswe.theory.assumption import delta_profile, smallest_period
 from fedswe.theory.limits import fedavg_active_limit, fedavg_all_limit, fedavg_bias_map, fedswe_trajectory, visit_step
-from fedswe.theory.mixing import (
-    block_bound,
-    rho,
-    rho_homogeneous,
-    rho_limit,
-    single_round_bound,
-)
+from fedswe.theory.mixing import log_gap, rho, rho_homogeneous, rho_limit
 from fedswe.theory.moments import NoisyQuadratics
 from fedswe.theory.rates import corollary_bound, theorem_rate_limits
-from fedswe.theory.sequences import augmented_consensus_error
-from fedswe.theory.staleness import (
-    safe_first_moment_bound,
-    safe_second_moment_bound,
-    staleness_moments,
-)
+from fedswe.theory.staleness import moment_bounds, staleness_moments
 from fedswe_paper.published import look_up
 from tests.theory.definitions import (
     mixing_matrix,
@@ -60,7 +49,7 @@ def test_interpolation_weights() -> None:
 def test_single_round_spectral_bound() -> None:
     assert 1 - single_round_gap_printed(10, 10, 0.5) == pytest.approx(-8.57, abs=5e-3)
     assert rho_homogeneous(10, 0.5, 10) == pytest.approx(0.517, abs=5e-4)
-    assert single_round_bound(10, 10, 0.5).bound == pytest.approx(0.976, abs=5e-4)
+    assert 1 - math.exp(log_gap(10, 10, 0.5, 1)) == pytest.approx(0.976, abs=5e-4)
     quoted("−8.57", "0.517", "0.976")
 
     def h(k: float, m: int = 10, delta: float = 0.5) -> float:
@@ -122,8 +111,7 @@ def test_staleness_bounds() -> None:
     assert (moments.first[190, 0], moments.second[190, 0]) == (181, 32761)
     assert paper_first_moment_bound(period, delta) == pytest.approx(110)
     assert paper_second_moment_bound(period, delta) == pytest.approx(12080)
-    assert safe_first_moment_bound(period, delta) == pytest.approx(208)
-    assert safe_second_moment_bound(period, delta) == pytest.approx(43354)
+    assert moment_bounds(period, delta) == pytest.approx((208, 43354))
     quoted("181 > 110", "32761 > 12080", "208 and 43354")
 
 
@@ -169,7 +157,7 @@ def test_counterexample_with_interpolation() -> None:
         assert after_first == pytest.approx(100 * a / (1 + a)) == pytest.approx(amplitude, rel=2e-3)
         quoted(text)
     run = fedswe_trajectory(np.tile([[1, 0], [0, 1]], (100, 1)), [100.0, -100.0], a, k=1, start=0.0)
-    apart = [augmented_consensus_error(run.clients[t][:, None], run.server[[t]], 1) for t in (-2, -1)]
+    apart = [np.append(run.clients[t], run.server[t]).var() for t in (-2, -1)]
     assert apart[0] == pytest.approx(apart[1])  # the same in both phases; the server model is not
     assert (run.server[-2], run.server[-1]) == pytest.approx((39.4, -39.4), abs=0.05)
     assert abs(run.clients[-1].mean()) < 1e-9
@@ -520,7 +508,7 @@ def test_constants_of_the_consensus_lemma() -> None:
     for period, delta in itertools.product((1, 2, 3, 5, 6, 20, 100), (0.01, 0.1, 0.5, 0.9, 1.0)):
         v = paper_second_moment_bound(period, delta)
         assert 2 * period <= v + 1e-9
-        assert safe_second_moment_bound(period, delta) <= 4 * v
+        assert moment_bounds(period, delta)[1] <= 4 * v
         assert period * delta**2 <= (period - 1) ** 2 * delta**2 + 1
         if period >= 6 or delta <= 0.5:
             assert GRADIENT * period**2 <= GRADIENT_PRINTED * period * v
@@ -738,7 +726,7 @@ def test_clarifications() -> None:
         assert abs(fedavg_bias_map([prob[0]], [prob[1]])[0, 0] - abs(float(active) - 50)) < 0.01
         quoted(active, everyone)
     assert math.log10(8 * 200 ** (4 * 100 + 2)) == pytest.approx(925.9, abs=0.05)
-    assert block_bound(100, 100, 0.1, 100).log_gap / math.log(10) == pytest.approx(-918.9, abs=0.05)
+    assert log_gap(100, 100, 0.1, 100) / math.log(10) == pytest.approx(-918.9, abs=0.05)
     quoted("10^{926}", "10^{-918.9}")
     assert np.array_equal(mixing_matrix([0, 0, 0], 0), np.eye(3))
     assert fedswe_trajectory([[1, 0], [0, 0]], optima, 0.1, 0, start=5.0).server == pytest.approx([5, 4.5, 4.5])

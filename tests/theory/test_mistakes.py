@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedswe.errors import FedsweError
-from fedswe.theory import assumption, constants, limits, mixing, moments, rates, sequences, staleness, step_shares
+from fedswe.theory import assumption, limits, mixing, moments, rates, staleness, step_shares
 
 HALVES = np.full((8, 2), 0.5)
 TURNS = np.tile(np.eye(2), (4, 1))
@@ -17,10 +17,6 @@ BOUND = {
     "steps": 2, "rounds": 10, "initial_gap": 1.0, "smoothness": 1.0, "sigma_squared": 1.0, "zeta": 1.0, "delta": 0.5,
     "delta_max": 0.9, "period": 2, "clients": 4, "k": 1.0, "rho": 0.5,
 }  # fmt: skip
-
-
-def same(clients, x, *_):
-    return x
 
 
 @pytest.mark.parametrize(
@@ -42,11 +38,10 @@ def same(clients, x, *_):
         (lambda: mixing.rho_monte_carlo(HALVES, 1, draws=2, seed=0), "too few"),
         (lambda: mixing.rho_from_windows(np.full((5, 1, 2), 0.5), 1, seed=0), "booleans"),
         (lambda: mixing.realised_rho(HALVES, 1), "only 0 and 1"),
-        (lambda: mixing.single_round_bound(3, 1, 1.5), r"delta 1\.5"),
-        (lambda: mixing.block_bound(3, 0, 0.5, 2), "needs k > 0"),
-        (lambda: mixing.block_bound(3, 1, 0.5, 0), "period 0"),
-        (lambda: staleness.safe_first_moment_bound(3, 0.0), "delta 0"),
-        (lambda: staleness.safe_second_moment_bound(3, 0.5, phase=3), "phase 3"),
+        (lambda: mixing.log_gap(3, 1, 1.5, 1), r"delta 1\.5"),
+        (lambda: mixing.log_gap(3, 0, 0.5, 2), "needs k > 0"),
+        (lambda: mixing.log_gap(3, 1, 0.5, 0), "period 0"),
+        (lambda: staleness.moment_bounds(3, 0.0), "delta 0"),
         (lambda: staleness.echo_quantiles([1, 2], [1.5]), "quantile levels"),
         (lambda: staleness.echo_quantiles([0.0], [0.5]), "no client ever reports"),
         (lambda: limits.fedavg_active_limit([[0.0, 0.0]], 0.1), "no client is ever available"),
@@ -70,13 +65,6 @@ def same(clients, x, *_):
         (lambda: rates.corollary_bound(**BOUND | {"smoothness": math.nan}), "smoothness"),
         (lambda: rates.corollary_bound(**BOUND | {"zeta": -1.0}), "zeta"),
         (lambda: rates.corollary_bound(**BOUND | {"rounds": 0}), "rounds"),
-        (lambda: sequences.auxiliary_models([[0.0]], [[0.0, 1.0]], [1], 0.1, 1), "one row and one entry per client"),
-        (lambda: sequences.auxiliary_models([[0.0]], [[0.0]], [0], 0.1, 1), "at least 1"),
-        (lambda: sequences.augmented_consensus_error([1.0, 2.0], [0.0], 1), r"\[clients, d\] table"),
-        (lambda: constants.estimate_dissimilarity(same, 1, [1.0, 2.0]), r"\[n, d\] table"),
-        (lambda: constants.estimate_dissimilarity(lambda i, x: x * math.inf, 3, [[1.0]]), "client 0 is not finite"),
-        (lambda: constants.estimate_smoothness(lambda i, x: x[:, :1], 1, [[1.0, 2.0]]), r"have shape \(1, 1\)"),
-        (lambda: constants.estimate_gradient_variance(same, same, 1, [[1.0]], draws=1), "draws"),
     ],
 )
 def test_impossible_input_is_refused(call, words):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedswe import compare, resume, run
+from fedswe import resume, run
 from fedswe.errors import TrackerWarning
 from fedswe.experiment.configuration import dump, load, load_text, settings
 from fedswe.experiment.runner import StopRun
@@ -86,8 +86,3 @@ def test_every_cell_of_a_grid_is_a_run(tmp_path, kind, jobs):
         for file in tmp_path.glob(f"cells/{cell.name}.toml"):
             assert "track" not in tomllib.loads(file.read_text())["config"]
         assert store.finished(replace(cell, experiment=replace(cell.experiment, track=[])))
-
-
-def test_a_comparison_that_is_not_kept_has_no_event_files():
-    with pytest.raises(Exception, match="tensorboard writes into the directory of the run: give `out`"):
-        compare(load(None, [*WORDS, "track=tensorboard"]), ["fedavg"], seeds=[3], jobs=1)

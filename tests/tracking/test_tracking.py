@@ -7,7 +7,7 @@ import pytest
 from fedswe import run
 from fedswe.errors import FedsweError, TrackerWarning
 from fedswe.experiment.configuration import load
-from fedswe.tracking.tracker import check_trackers
+from fedswe.tracking import check_trackers
 
 HERE = "tests.tracking.trackers"
 WORDS = ["task.name=quadratic", "availability.p=0.5", "rounds=12", "evaluate.every=3"]
@@ -56,7 +56,7 @@ def test_a_run_that_fails(tmp_path, at, left):
     [
         (["tensorbord"], "unknown tracker 'tensorbord': did you mean tensorboard?"),
         (["mlflow:project=a"], "unknown key track.project of mlflow"),
-        ([f"{HERE}:HERE"], "is not a class derived from fedswe.tracking.tracker.Tracker"),
+        ([f"{HERE}:HERE"], "is not a class derived from fedswe.tracking.Tracker"),
         (["tests.tracking.trackers:Nobody"], "has no class Nobody"),
     ],
 )
@@ -68,7 +68,7 @@ def test_mistakes(track, message):
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
 def test_a_missing_package_is_one_line_before_the_run(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("fedswe.tracking.tracker.find_spec", lambda package: None)
+    monkeypatch.setattr("fedswe.tracking.find_spec", lambda package: None)
     with pytest.raises(FedsweError, match=rf"needs the package {name}: pip install 'fedswe\[{name}\]'$"):
         run(load(None, [*WORDS, f"track={name}"]), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fedswe.engine.columns import Column
-from fedswe.tracking.tracker import Tracker
+from fedswe.tracking import Tracker
 
 HERE = "not a class"
 

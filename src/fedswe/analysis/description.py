@@ -46,7 +46,7 @@ _UNEQUAL = 0.1  # distance of FedAvg's weights from equal ones
 _LONG_ECHO = 20  # rounds, of one report in a hundred
 _SURE = 4.0  # standard errors
 _DAILY_RATIO = 3.0
-_DAYS = 3  # that a pattern over the day must have been seen
+_DAYS = 3  # that a pattern over the day must have been seen, not to be chance
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """The commands: a table of names and functions; a module is imported when its command runs or a help lists it.
 
 Packages add commands with entry points of the group `fedswe.commands`. The value is a function with Typer annotations,
-a Typer app or a Click command. A dot in the name places the command in a group: `theory.figure`.
+a Typer app or a Click command. A dot in the name places the command in a group: `theory.mine`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import click
 import typer
@@ -70,25 +70,22 @@ def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         hint = ""
         if any(parameter.name == "settings" for parameter in context.command.params):
-            hint = f"settings are KEY=VALUE, e.g. {_key(error.option_name.lstrip('-'))}=3"
+            from fedswe.experiment.configuration import keys_in_sections
+
+            word = error.option_name.lstrip("-").replace("-", "_")
+            hint = f"settings are KEY=VALUE, e.g. {keys_in_sections({}).get(word, [word])[0]}=3"
         hint = suggestion(error.option_name, error.possibilities or [], hint)
         message = f"no such option {error.option_name}" + (f": {hint}" if hint else "")
     return f"{message} (see {context.command_path} --help)"
-
-
-def _key(word: str) -> str:
-    """The whole key that a word without a section stands for, if there is one."""
-    from fedswe.experiment.configuration import keys_in_sections
-
-    return keys_in_sections({}).get(word.replace("-", "_"), [word])[0]
 
 
 def commands() -> click.Command:
     """The command `fedswe` with all its commands, none of them imported."""
     # The value that a command returns is dropped: it must not become the exit code.
     app = typer.Typer(cls=LazyGroup, no_args_is_help=True, result_callback=lambda *_, **__: None)
-    app.callback(help="Federated learning when clients come and go: FedSWE and its peers.")(_root)
+    app.callback(help="Federated learning when clients come and go: FedSWE and its peers.")(lambda: None)
     root = cast(LazyGroup, typer.main.get_command(app))
+    click.version_option(__version__, message="fedswe %(version)s", help="Print the version and exit.")(root)
     for panel, named in COMMANDS.items():
         for name, target in named.items():
             _add(root, name, LazyCommand(f"fedswe.cli.{target}", panel))
@@ -97,19 +94,6 @@ def commands() -> click.Command:
         panel = "Paper" if point.value.startswith("fedswe_paper.") else f"Of the package {package}"
         _add(root, point.name, LazyCommand(point.value, panel, package))
     return root
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        print(f"fedswe {__version__}")
-        raise typer.Exit
-
-
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
-    ] = False,
-) -> None: ...
 
 
 class LazyGroup(TyperGroup):

@@ -20,7 +20,7 @@ from fedswe.errors import FedsweError, warn
 from fedswe.registry import names
 
 if TYPE_CHECKING:
-    from fedswe.comparison.table import Comparison
+    from fedswe.comparison.compare import Comparison
 
 
 def compare_command(

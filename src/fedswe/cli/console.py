@@ -5,47 +5,35 @@ Colours are rich's decision: none without a terminal or with NO_COLOR.
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pydantic_core import to_json
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 
-def _new(width: int | None = None, stderr: bool = False) -> Console:
-    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width, stderr=stderr)
+def _new(width: int | None = None) -> Console:
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width)
 
 
 console = _new()
-stderr = _new(stderr=True)
 
-_LOG_WIDTH = 120  # of tables that are not printed on a terminal
+_LOG_WIDTH, _WIDEST = 120, 1000  # of tables of texts, and of numbers, that are not printed on a terminal
 _LOG_SECONDS = 10  # between lines of progress that are not printed on a terminal
 
 
 def print_json(value: Any) -> None:
     """One JSON document; numbers that are not finite become null."""
-    print(json.dumps(plain(value), allow_nan=False))
 
+    def plain(other: Any) -> Any:
+        """An array as a list, a table as a list of its rows."""
+        return other.to_dict("records") if hasattr(other, "to_dict") else other.tolist()
 
-def plain(value: Any) -> Any:
-    """Arrays, and tables as a list of their rows, in the types of JSON."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if hasattr(value, "to_dict"):
-        return plain(value.to_dict("records"))
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+    print(to_json(value, inf_nan_mode="null", fallback=plain).decode())
 
 
 def print_table(
@@ -58,7 +46,8 @@ def print_table(
         table.add_column(column, justify="right" if right else "left", no_wrap=i == 0, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    _new(width=None if console.is_terminal else max(console.width, _LOG_WIDTH)).print(table)
+    wide = _WIDEST if numbers else max(console.width, _LOG_WIDTH)
+    _new(width=None if console.is_terminal else wide).print(table)
 
 
 class RoundProgress:

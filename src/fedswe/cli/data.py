@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from fedswe.cli.arguments import Json
-from fedswe.cli.console import console, print_json, print_table, stderr
+from fedswe.cli.console import console, print_json, print_table
 from fedswe.datasets import DATASETS, load
-from fedswe.datasets.catalogue import Dataset, OfficialFile, data_folder, md5_of
+from fedswe.datasets.catalogue import Dataset, data_folder, md5_of
 from fedswe.datasets.download import fetch
 from fedswe.errors import FedsweError
 
@@ -50,7 +49,7 @@ def fetch_command(
     """Download the official files and compare their checksums."""
     dataset = _named(name)
     folder = dataset.folder(root)
-    fetch(dataset, folder, mirror, _Bar)
+    fetch(dataset, folder, mirror, console.print)
     console.print(f"{name} is in {folder}, official checksums")
 
 
@@ -103,23 +102,3 @@ def _named(name: str) -> Dataset:
     if name not in DATASETS:
         raise FedsweError(f"unknown data set {name!r}: known are {', '.join(DATASETS)}")
     return DATASETS[name]
-
-
-class _Bar:
-    """A progress bar for pooch, which sets `total` and calls the rest."""
-
-    def __init__(self, file: OfficialFile) -> None:
-        self.total = file.size
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self._progress = Progress(*columns, transient=True, console=stderr)
-        self._task = self._progress.add_task(file.name)
-        self._progress.start()
-
-    def update(self, size: int) -> None:
-        self._progress.update(self._task, advance=size, total=self.total)
-
-    def reset(self) -> None:
-        self._progress.reset(self._task)
-
-    def close(self) -> None:
-        self._progress.stop()

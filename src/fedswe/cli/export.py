@@ -81,8 +81,7 @@ def _onnx(result: Result, tensors: dict[str, torch.Tensor]) -> bytes:
         raise FedsweError("the task has no network, which onnx needs: choose --format safetensors or torch")
     network, inputs = example
     network.load_state_dict(tensors)
-    disabled = logging.root.manager.disable
-    logging.disable(max(disabled, logging.WARNING))  # torch logs which other packages are not installed
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it logs which other packages are not installed
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch about itself
@@ -93,8 +92,6 @@ def _onnx(result: Result, tensors: dict[str, torch.Tensor]) -> bytes:
     except Exception as error:  # of many kinds, for networks with operations that ONNX lacks
         reason = " ".join(str(error).split())[:200]
         raise FedsweError(f"torch cannot export this network as onnx ({reason}): choose --format torch") from None
-    finally:
-        logging.disable(disabled)
     assert program is not None
     content: bytes = program.model_proto.SerializeToString()
     return content

@@ -15,7 +15,7 @@ from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table
 from fedswe.comparison.labels import label_of
 from fedswe.errors import FedsweError, first_line, located
-from fedswe.registry import KINDS, kind_with_base
+from fedswe.registry import KINDS, kind_of
 
 _COUNTED = ("kept at the server", "kept at each client", "down before the work", "up", "reply after the merge")
 
@@ -96,7 +96,7 @@ def _default(field: Field[Any]) -> Any:
     if field.default is not MISSING:
         return field.default
     made = field.default_factory() if field.default_factory is not MISSING else None
-    kind = next((kind for owner in type(made).__mro__ if (kind := kind_with_base(owner))), None)
+    kind = kind_of(type(made))
     return label_of(kind, made) if kind else made  # another part, by its name
 
 

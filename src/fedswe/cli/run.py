@@ -80,27 +80,22 @@ def directory(out: Path | None, name: str) -> Iterator[Path]:
     if out is not None:
         yield out
         return
-    path = _numbered(name)
+    made = False
+    while not made:  # another process may create it first: take the next number
+        taken = [int(found[1]) for p in Path("runs").glob("*") if (found := re.match(r"(\d+)-", p.name))]
+        path = Path("runs", f"{max(taken, default=0) + 1:03d}-{name}")
+        try:
+            with suppress(FileExistsError):
+                path.mkdir(parents=True)
+                made = True
+        except OSError as error:
+            raise cannot_write(path, error) from None
     try:
         yield path
     finally:
         for empty in (path, path.parent):
             with suppress(OSError):  # it is not empty
                 empty.rmdir()
-
-
-def _numbered(name: str) -> Path:
-    runs = Path("runs")
-    while True:
-        taken = [int(found[1]) for p in runs.glob("*") if (found := re.match(r"(\d+)-", p.name))]
-        path = runs / f"{max(taken, default=0) + 1:03d}-{name}"
-        try:
-            path.mkdir(parents=True)
-            return path
-        except FileExistsError:
-            continue  # another process created it first: take the next number
-        except OSError as error:
-            raise cannot_write(path, error) from None
 
 
 def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
@@ -181,17 +176,13 @@ def _report(history: History, place: Path) -> None:
             f"clients   {np.mean(available):.1f} available on average in the evaluated rounds, "
             f"longest echo {int(history['echo_max'].max())} rounds"
         )
-    if "simulated_seconds" in history.columns:
-        console.print(f"time      {_times(history.last)}")
+    row = history.last
+    if "simulated_seconds" in row:
+        left = [f"{row[f'total_dropped_{when}']:.0f} {when}" for when in ("before", "during", "after")]
+        share = row["wasted_seconds"] / row["work_seconds"] if row["work_seconds"] else 0.0
+        console.print(
+            f"time      {row['simulated_seconds']:.0f} simulated seconds; {row['total_selected']:.0f} selected, "
+            f"{row['total_reported']:.0f} reported, dropped {', '.join(left)} training, {row['total_late']:.0f} late; "
+            f"{100 * share:.1f} % of the clients' time wasted"
+        )
     console.print(f"results   {place}")
-
-
-def _times(row: Row) -> str:
-    """How long a run with simulated time took, and what became of the selected clients."""
-    left = [f"{row[f'total_dropped_{when}']:.0f} {when}" for when in ("before", "during", "after")]
-    share = row["wasted_seconds"] / row["work_seconds"] if row["work_seconds"] else 0.0
-    return (
-        f"{row['simulated_seconds']:.0f} simulated seconds; {row['total_selected']:.0f} selected, "
-        f"{row['total_reported']:.0f} reported, dropped {', '.join(left)} training, {row['total_late']:.0f} late; "
-        f"{share:.1%} of the clients' time wasted".replace("%", " %")
-    )

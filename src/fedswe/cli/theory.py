@@ -46,7 +46,7 @@ def assumption(
     plot: Plot = None,
 ) -> None:
     """Is Assumption 1 satisfied, with which window P and delta?"""
-    from fedswe.analysis.absence import assumption_report
+    from fedswe.analysis.quantities import assumption_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -62,7 +62,7 @@ def staleness(
     plot: Plot = None,
 ) -> None:
     """How long are clients unavailable, and how large are their echoes?"""
-    from fedswe.analysis.absence import staleness_report
+    from fedswe.analysis.quantities import staleness_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -80,7 +80,7 @@ def mixing(
     plot: Plot = None,
 ) -> None:
     """How well are the clients connected: rho_k and its bounds."""
-    from fedswe.analysis.convergence import mixing_report
+    from fedswe.analysis.quantities import mixing_report
 
     check_plot(plot)
     clients = named_scenario(settings, horizon)
@@ -93,17 +93,24 @@ def rates(
     period: Period = None,
     horizon: Horizon = None,
     draws: Draws = 0,
-    along: Annotated[int, typer.Option(help="Rounds of a run over which the task's constants are estimated")] = 100,
-    points: Annotated[int, typer.Option(help="Models of that run at which they are estimated")] = 6,
+    smoothness: Annotated[float, typer.Option(metavar="L", min=0, help="Of the objectives, Assumption 2")] = 1.0,
+    noise: Annotated[float, typer.Option(metavar="SIGMA2", min=0, help="Variance of gradients, Assumption 3")] = 1.0,
+    beta: Annotated[float, typer.Option(min=0, help="Of Assumption 4, beside the heterogeneity zeta")] = 0.0,
+    heterogeneity: Annotated[float, typer.Option(metavar="ZETA", min=0, help="Of the clients, Assumption 4")] = 1.0,
+    gap: Annotated[float, typer.Option(min=0, help="F(x^0) - F*")] = 1.0,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Which learning rates does the theorem allow; its bound term by term, with the constants of the task."""
-    from fedswe.analysis.convergence import rates_report
+    """Which learning rates does the theorem allow; its bound term by term, for the given constants of a task."""
+    from fedswe.analysis.quantities import rates_report
 
     check_plot(plot)
-    clients = named_scenario(settings, horizon, needs_task=True)
-    deliver(rates_report(clients, _ks(k), period, draws, along, points), as_json, plot, clients)
+    clients = named_scenario(settings, horizon)
+    report = rates_report(
+        clients, _ks(k), period, draws, beta, smoothness=smoothness, sigma_squared=noise, zeta=heterogeneity,
+        initial_gap=gap,
+    )  # fmt: skip
+    deliver(report, as_json, plot, clients)
 
 
 def bias(
@@ -128,7 +135,7 @@ def bias(
 
 
 # the arguments of a command --------------------------------------------------------------------------------
-def named_scenario(settings: list[str] | None, horizon: int | None, needs_task: bool = False) -> Scenario:
+def named_scenario(settings: list[str] | None, horizon: int | None) -> Scenario:
     from fedswe.analysis.scenario import scenario
     from fedswe.experiment.configuration import DEFAULT, experiment, read
     from fedswe.registry import names
@@ -144,7 +151,7 @@ def named_scenario(settings: list[str] | None, horizon: int | None, needs_task: 
     file, overrides = split(rest)
     table = read(file, [*(f"availability.name={name}" for name in named), *overrides])
     name = table.get("availability", {}).get("name", DEFAULT["availability"])
-    return scenario(experiment(table), name, horizon, needs_task or "task" in table)
+    return scenario(experiment(table), name, horizon, "task" in table)
 
 
 def _ks(text: str) -> list[float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedswe.errors import require
 from fedswe.experiment.experiment import changed_parameters
-from fedswe.registry import kind_with_base, name_of, names
+from fedswe.registry import kind_of, name_of, names
 
 
 def split_labels(text: str) -> list[str]:
@@ -41,7 +41,7 @@ def label_of(kind: str, part: Any) -> str:
 def _written(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_written, value))}]"
-    kind = next((k for owner in type(value).__mro__ if (k := kind_with_base(owner))), None)
+    kind = kind_of(type(value))
     return label_of(kind, value) if kind else number_text(value) if isinstance(value, float) else str(value)
 
 

@@ -5,32 +5,30 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from fedswe.datasets.catalogue import Dataset, OfficialFile, md5_of
 from fedswe.errors import FedsweError, needed
 
 
-def fetch(
-    dataset: Dataset, folder: Path, mirror: str = "", progress: Callable[[OfficialFile], Any] | None = None
-) -> None:
+def fetch(dataset: Dataset, folder: Path, mirror: str = "", say: Callable[[str], object] = str) -> None:
     """Download the files of the first form; files that exist with the right checksum are kept.
 
-    `mirror` is another address with files of the same names; `progress` returns a progress bar like tqdm's.
+    `mirror` is another address with files of the same names; `say` is told of each download.
     """
     for file in dataset.forms[0].files:
         path = folder / file.name
         if not (path.is_file() and md5_of(path) == file.md5):
             address = f"{mirror.rstrip('/')}/{file.name}" if mirror else file.url
-            _download(file, address, folder, progress(file) if progress else False)
+            say(f"fetching  {address}, {file.size / 1e6:,.0f} MB")
+            _download(file, address, folder)
 
 
-def _download(file: OfficialFile, address: str, folder: Path, bar: Any) -> None:
+def _download(file: OfficialFile, address: str, folder: Path) -> None:
     pooch, requests = needed("pooch", "data"), needed("requests", "data")
 
     pooch.get_logger().setLevel(logging.ERROR)
     try:
-        pooch.retrieve(address, f"md5:{file.md5}", file.name, folder, downloader=pooch.HTTPDownloader(progressbar=bar))
+        pooch.retrieve(address, f"md5:{file.md5}", file.name, folder)
     except requests.RequestException as error:
         raise FedsweError(
             f"cannot download {address} ({_reason(error)}): try again, or put {file} into {folder}"

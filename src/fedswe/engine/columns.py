@@ -81,23 +81,20 @@ class Auxiliary(Column):
         )
 
     def values(self, engine: Engine) -> dict[str, float]:
-        from fedswe.theory import sequences
-
         k = virtual_clients(engine.algorithm)
         models, server = _float64(engine.client_models()), _float64(engine.server_model())
-        z = auxiliary(engine, models)
+        z, total = auxiliary(engine, models), engine.m + k
+        mean = (z.sum(axis=0) + k * server) / total
         return {
-            "approximation_error": sequences.approximation_error(models, z, k),
-            "consensus_auxiliary": sequences.augmented_consensus_error(z, server, k),
+            "approximation_error": float(((models - z) ** 2).sum() / total),  # virtual clients have z_i = x_i
+            "consensus_auxiliary": float((((z - mean) ** 2).sum() + k * ((server - mean) ** 2).sum()) / total),
         }
 
 
 def auxiliary(engine: Engine, models: FloatArray) -> FloatArray:
-    """z_i^t of FedSWE for the clients' models x_i^t [m, d], with eta_l the constant local rate."""
+    """z_i^t = x_i^t - eta_l eta_g s (t - tau_i(t) - 1) grad F_i(x_i^t) [m, d] of FedSWE, for a constant eta_l."""
     import numpy as np
     import torch
-
-    from fedswe.theory import sequences
 
     staleness = engine.t - engine.last
     gradients = np.zeros_like(models)
@@ -107,7 +104,7 @@ def auxiliary(engine: Engine, models: FloatArray) -> FloatArray:
         x = torch.as_tensor(models[ids]).to(engine.problem.start)  # the run's own precision, so the same x_i
         gradients[ids] = _float64(engine.problem.full_gradients(x, torch.as_tensor(ids)))
     rate = engine.local.lr * engine.algorithm.lr
-    return sequences.auxiliary_models(models, gradients, staleness, rate, engine.local.steps)
+    return models - rate * engine.local.steps * (staleness - 1.0)[:, None] * gradients
 
 
 def _float64(x: torch.Tensor) -> FloatArray:

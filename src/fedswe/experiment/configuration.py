@@ -22,7 +22,7 @@ from fedswe.core.value import types_of
 from fedswe.errors import FedsweError, first_line, located, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.plugins import function, place_of, source_digest
-from fedswe.registry import instance, kind_with_base, name_of, resolve, short_form, toml_value
+from fedswe.registry import instance, kind_of, kind_with_base, name_of, resolve, short_form, toml_value
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -221,52 +221,28 @@ def _section(table: Table, section: str) -> Table:
 # writing -------------------------------------------------------------------------------------------------
 def dump(experiment: Experiment) -> str:
     """The resolved configuration as TOML, every key written out; only `track`, if it is empty, is not."""
-    table = _resolved(experiment)
+    table = _plain(experiment, "")
     return tomli_w.dumps(table if experiment.track else _without_trackers(table))
 
 
 def settings(experiment: Experiment) -> Table:
     """Every key of the configuration that belongs to a run, e.g. local.lr, with its value."""
-    return _keys(_without_trackers(_resolved(experiment)))
+    table = _without_trackers(_plain(experiment, ""))
+    sections = {name: value if isinstance(value, dict) else {"": value} for name, value in table.items()}
+    return {_where(name, key): value for name, section in sections.items() for key, value in section.items()}
 
 
 def _without_trackers(table: Table) -> Table:
     return {key: value for key, value in table.items() if key != "track"}
 
 
-def _resolved(experiment: Experiment) -> Table:
-    table: Table = {}
-    for f in fields(Experiment):
-        value = getattr(experiment, f.name)
-        if f.name in DEFAULT:
-            table[f.name] = _named_table(f.name, value, f.name)
-        else:
-            table[f.name] = _parameters(value, f.name) if f.name in PLAIN else _plain(value, f.name)
-    return table
-
-
-def _named_table(kind: str, value: Any, where: str) -> Table:
-    return {"name": name_of(kind, type(value)), **_parameters(value, where)}
-
-
-def _parameters(value: Any, where: str) -> Table:
-    table: Table = {}
-    for f in fields(value):
-        held, hint = getattr(value, f.name), types_of(type(value)).get(f.name, Any)  # type: ignore[arg-type]
-        kind = kind_with_base(get_args(hint)[0]) if get_origin(hint) is tuple else None
-        if not f.init or held is None:
-            continue
-        if kind:
-            table[f.name] = [_named_table(kind, item, _where(where, f.name)) for item in held]
-        elif single := kind_with_base(hint):
-            table[f.name] = _named_table(single, held, _where(where, f.name))
-        else:
-            table[f.name] = _plain(held, _where(where, f.name))
-    return table
-
-
 def _plain(value: Any, where: str) -> Any:
-    """A value as TOML has it; from Python, numbers may come as numpy's."""
+    """A value as TOML has it: a part is a table; from Python, numbers may come as numpy's."""
+    if is_dataclass(value) and not isinstance(value, type):
+        kind = kind_of(type(value))
+        held = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+        parameters = {key: _plain(v, _where(where, key)) for key, v in held.items() if v is not None}
+        return {"name": name_of(kind, type(value)), **parameters} if kind else parameters
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple):
@@ -288,12 +264,6 @@ def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
             raise FedsweError(
                 f"the run in {directory} was started with another configuration ({differing}): start a new run"
             )
-
-
-def _keys(table: Table) -> Table:
-    """section.key of every value."""
-    sections = {name: value if isinstance(value, dict) else {"": value} for name, value in table.items()}
-    return {_where(name, key): value for name, section in sections.items() for key, value in section.items()}
 
 
 def recorded(experiment: Experiment) -> dict[str, Digests]:

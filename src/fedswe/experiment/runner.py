@@ -26,7 +26,7 @@ from fedswe.results.history import History, Row, Tally, divergence
 from fedswe.results.model_file import Models
 from fedswe.results.provenance import provenance
 from fedswe.results.run_directory import Checkpoint, ReportedLines, RunDirectory
-from fedswe.tracking.tracker import Status, Tracking, check_trackers
+from fedswe.tracking import Status, Tracking, check_trackers
 
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one
 
@@ -86,8 +86,7 @@ def advance(runners: Sequence[Runner], threads: int) -> Generator[list[tuple[Run
         raise
     finally:
         for runner in runners:
-            runner.close()
-            runner.leave_trackers(left)
+            runner.close(left)
 
 
 def threads_of(runners: Sequence[Runner]) -> int:
@@ -192,8 +191,7 @@ class Runner:
         """Keep the run in a directory, and continue from its checkpoint. `tracked` is another one for its trackers."""
         self._tracked = tracked or directory.path
         if checkpoint is not None:
-            if checkpoint.config:
-                refuse_other(load_text(checkpoint.config, "its configuration"), self.experiment, directory.path)
+            refuse_other(load_text(checkpoint.config, "its configuration"), self.experiment, directory.path)
             try:
                 self.engine.load(checkpoint.tensors, checkpoint.round)
                 self.outputs.load(checkpoint.tensors)
@@ -206,15 +204,14 @@ class Runner:
         directory.sweep()
         self._directory = directory
         if self.experiment.record.trajectory:
-            self._trajectory = directory.trajectory_lines(checkpoint.trajectory_bytes if checkpoint else 0)
+            keep = checkpoint.trajectory_bytes if checkpoint else 0
+            self._trajectory = Lines(directory.path / "trajectory.csv", keep)
         try:
             self._reported = ReportedLines.open(directory.path, self.engine.m, self.engine.t)
-            self._rows = directory.history_lines(checkpoint.history_bytes if checkpoint else 0)
+            self._rows = Lines(directory.path / "history.csv", checkpoint.history_bytes if checkpoint else 0)
         except FedsweError:
             self.close()
             raise
-        if not self._rows.bytes and self.history.rows:  # an earlier version stored them in the checkpoint
-            self._rows.append(self.history.to_csv())
 
     @property
     def going(self) -> bool:
@@ -249,11 +246,6 @@ class Runner:
             self._tracking.log(row)
         self._sent = len(self.history.rows)
 
-    def leave_trackers(self, status: Status) -> None:
-        """Tell the trackers of a run that has not ended why it does not go on."""
-        if self._tracking is not None and self.going:
-            self._tracking.finish(status)
-
     def end(self) -> None:
         t, rounds, why = self.engine.t, self.experiment.rounds, self.engine.timeline.shortened
         if why and t < rounds:
@@ -263,13 +255,11 @@ class Runner:
             warn(f"no client reported in any round, so the model is the initial one: check the availability{late}")
         if self._rows is not None:
             self._rows.sync()
-        self.close()
         if self._directory is not None:
             models = self._models().to_bytes(self.experiment.task, self.experiment.algorithm, self.engine.t)
             self._directory.finish(models)
         self._track()
-        if self._tracking is not None:
-            self._tracking.finish("finished")
+        self.close("finished")
 
     def result(self) -> Result:
         """The result of a run that has ended."""
@@ -281,7 +271,11 @@ class Runner:
         chosen, state_dict = self.outputs.chosen(rows), self.engine.problem.state_dict
         return Models.of(self.outputs.models(rows), state_dict, chosen, evaluate.served)
 
-    def close(self) -> None:
+    def close(self, status: Status = "failed") -> None:
+        """Close the files, and tell the trackers why the run does not go on."""
+        if self._tracking is not None:
+            self._tracking.finish(status)
+            self._tracking = None
         for file in (self._rows, self._trajectory, self._reported):
             if file is not None:
                 file.close()
@@ -297,15 +291,12 @@ class Runner:
             row |= more
         if self._reported is not None:
             self._reported.write()
-        row["seconds"] = round(self._elapsed(), 3)
+        row["seconds"] = round(time.perf_counter() - self._began, 3)
         self.history.append(row)
         if self._rows is not None:
             header, _, line = History([row]).to_csv().partition("\n")
             self._rows.append(line if self._rows.bytes else f"{header}\n{line}")
         return row
-
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self._began
 
     def _log_model(self) -> None:
         if self._trajectory is not None:
@@ -327,7 +318,7 @@ class Runner:
             Checkpoint(
                 config=dump(self.experiment),
                 round=self.engine.t,
-                seconds=self._elapsed(),
+                seconds=time.perf_counter() - self._began,
                 history_bytes=self._rows.bytes,
                 tally=self._tally,
                 trajectory_bytes=self._trajectory.bytes if self._trajectory else 0,

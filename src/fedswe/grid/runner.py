@@ -34,7 +34,7 @@ from fedswe.experiment.configuration import dump, load_text
 from fedswe.failures import TRACEBACK, explained
 from fedswe.grid.stack import divide, rounds_of, run_stack
 from fedswe.grid.store import Cell, Store
-from fedswe.tracking.tracker import check_trackers
+from fedswe.tracking import check_trackers
 
 _STOP = (signal.SIGINT, signal.SIGTERM)
 _DEATHS = 5  # of workers, in a row, without a finished cell before the command gives up
@@ -45,7 +45,9 @@ _IDLE_SECONDS = 60  # until a local worker without a stack ends
 
 Watch = Callable[[int, int], None]  # rounds run, rounds to run
 _Sent = list[tuple[str, str, dict[str, Any]]]  # of each cell its name, configuration and notes
-_Place = tuple[str, list[str], dict[str, str]]  # current directory, arguments of the command, environment
+_Place = tuple[
+    str, list[str], dict[str, str], int
+]  # current directory, arguments of the command, environment, process id
 
 
 class Executor:
@@ -65,12 +67,16 @@ class Executor:
         self._opened, self._started = ExitStack(), False
 
     @property
+    def local(self) -> bool:
+        return self._on == "local"
+
+    @property
     def here(self) -> bool:
         """Whether stacks are run in this process."""
         return self.workers == 1
 
     def __enter__(self) -> Self:
-        if self._on == "local":
+        if self.local:
             return self
         try:
             there = self._ray() if self._on == "ray" else self._dask()
@@ -103,7 +109,7 @@ class Executor:
         """What joblib's workers return for the tasks; raises what the backend does when one of them dies."""
         # A terminal sends Ctrl-C to all processes of a command: the main thread decides what it means. Signals that are
         # blocked in this thread stay blocked in the processes that it starts; the start of the tracker unblocks them.
-        self._started = self._on == "local"
+        self._started = self.local
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
         options: dict[str, dict[str, Any]] = {
@@ -169,7 +175,8 @@ def _run_once(stacks: list[list[Cell]], store: Store, executor: Executor, watch:
 
 def _run_elsewhere(stacks: list[list[Cell]], store: Store, executor: Executor, notes: Path, progress: _Progress) -> str:
     shared = replace(store, path=store.path.absolute())
-    place = os.getcwd(), sys.argv, {name: value for name, value in os.environ.items() if name.startswith("FEDSWE_")}
+    environment = {name: value for name, value in os.environ.items() if name.startswith("FEDSWE_")}
+    place = os.getcwd(), sys.argv, environment, os.getpid() if executor.local else 0
     sent = [[(cell.name, dump(cell.experiment), dict(cell.notes)) for cell in stack] for stack in stacks]
     contents = in_memory.packed("".join(config for stack in sent for _, config, _ in stack))
     tasks = [delayed(_work)(stack, contents, shared, notes / str(i), place) for i, stack in enumerate(sent)]
@@ -201,11 +208,11 @@ def _work(
     import torch
 
     torch.set_num_threads(1)  # idle threads of one process would take the core of another
-    folder, sys.argv[:], environment = place
+    folder, sys.argv[:], environment, command = place
     with suppress(OSError):  # another machine may lack it, and may not need it
         os.chdir(folder)
     os.environ.update(environment)
-    parent, noted_at, going = os.getppid(), 0.0, note.with_name("going")
+    parent, noted_at, going = command or os.getppid(), 0.0, note.with_name("going")
 
     def stopping() -> bool:
         if os.getppid() != parent:

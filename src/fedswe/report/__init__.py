@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedswe.errors import FedsweError, require
-from fedswe.figures.runs import MeasuredRun, measured_runs
+from fedswe.figures import MeasuredRun, measured_runs
 from fedswe.report.clients import client_sections
 from fedswe.report.gym import gym_sections, gyms_in, reproduction_sections, reproductions_in
 from fedswe.report.page import Report, Section, to_html

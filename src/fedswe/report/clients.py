@@ -20,7 +20,7 @@ from fedswe.availability.statistics import Record, Statistics
 from fedswe.errors import FedsweError, first_line, printable, require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import populate
-from fedswe.figures.runs import MeasuredRun, groups_of, part_name, words
+from fedswe.figures import MeasuredRun, groups_of, part_name, words
 from fedswe.gym.client_facts import ClientFacts, accuracy_by_client
 from fedswe.report.charts import Figure, bars, heat_map, points
 from fedswe.report.page import Section
@@ -133,7 +133,7 @@ def _accuracy(
     found: dict[tuple[str, str], Floats] = {}
     for name, run in list(runs.items())[:_MODELS]:
         vectors = RunDirectory(Path(run.source)).models().vectors if run.sizes else {}
-        for model in (model for model in run.models if model in vectors):
+        for model in (model for model in run.reported if model in vectors):
             if vectors[model].shape == problem.start.shape and bool(vectors[model].isfinite().all()):
                 found[name, words(model)] = accuracy_by_client(problem, vectors[model])
     if not found:

@@ -15,19 +15,18 @@ import numpy as np
 import pandas as pd
 
 from fedswe.errors import FedsweError
-from fedswe.figures.runs import (
+from fedswe.figures import (
     Abscissa,
     MeasuredRun,
     abscissa,
-    by_model,
-    factor,
     facts_of,
     finals_of,
     groups_of,
-    models_of,
+    of_score,
     other_columns,
     panels_of,
     scores_of,
+    table_of,
     words,
 )
 from fedswe.plotting import numbers
@@ -47,26 +46,27 @@ _NOTE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scores:
     """The final scores of runs at one model, and how they are ranked."""
 
-    groups: Mapping[str, Sequence[MeasuredRun]]
-    score: str
     model: str
+    rows: pd.DataFrame  # of one score
+    late: Sequence[int]  # runs without a final score
 
-    @cached_property
-    def late(self) -> list[MeasuredRun]:
-        """Runs without a final score: they are not finished, and others have more or fewer rounds."""
-        runs = [run for of in self.groups.values() for run in of]
-        several = len({run.rounds for run in runs}) > 1
-        return [run for run in runs if run.rounds <= 0 or (several and is_unfinished(run))]
+    @property
+    def score(self) -> str:
+        return str(self.rows["score"].iloc[0])
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(self.rows["name"]))
 
     @cached_property
     def finals(self) -> pd.DataFrame:
         """Of the seeds over which names are compared."""
-        counted = {name: [run for run in of if run not in self.late] for name, of in self.groups.items()}
-        return on_common_seeds(finals_of(counted, self.score, self.model))
+        found = finals_of(self.rows.assign(final=self.rows["final"].mask(self.rows["run"].isin(self.late))))
+        return on_common_seeds(found.dropna(how="all"))
 
     @cached_property
     def places(self) -> Mapping[str, str]:
@@ -76,7 +76,7 @@ class Scores:
 
     @property
     def order(self) -> list[str]:
-        return [*self.places, *(name for name in self.groups if name not in self.places)]
+        return [*self.places, *(name for name in self.names if name not in self.places)]
 
     def written(self, value: float) -> str:
         return f"{value:.1f}" if self.score.endswith("accuracy") else f"{value:.4g}"
@@ -93,8 +93,8 @@ class Scores:
         return f"{self.written(float(np.mean(values)))}{deviation}{mark}"
 
     def moves(self, name: str) -> str:
-        of = [(run.history["round"].tolist(), run.values(self.score, self.model).tolist()) for run in self.groups[name]]
-        mean = factor(self.score) * float(np.mean([fluctuation(*run) for run in of]))
+        runs = self.rows[self.rows["name"] == name].groupby("run", sort=False)
+        mean = float(np.mean([fluctuation(of["round"].tolist(), of["value"].tolist()) for _, of in runs]))
         return self.written(mean) if math.isfinite(mean) else ""
 
     def sentences(self) -> list[str]:
@@ -113,50 +113,52 @@ class Scores:
                 found[0] += f" Behind it: {listed(lower)}; {lower[0]} by {behind}."
             if len(others) > len(level) + len(lower):
                 found[0] += " Of others it cannot be told: there are too few seeds, or they differ too much."
-        lost = [name for name in self.groups if np.isinf(self.finals[name]).any()]
+        lost = [name for name in self.names if np.isinf(self.finals[name]).any()]
         return found + [f"{title}: a seed of {listed(lost)} diverged."] * bool(lost)
 
 
 def run_sections(runs: Sequence[MeasuredRun], imports: bool) -> tuple[list[str], list[Section]]:
     """Sentences for the summary, and the sections on scores."""
-    models, late = models_of(runs), [run.source for run in runs if is_unfinished(run)]
-    summary = [facts_of(runs), *[f"Not finished: {listed(late)}."] * bool(late)]
-    scores = scores_of(runs, models)[:_SCORES]
+    unfinished = [run.source for run in runs if is_unfinished(run)]
+    summary, table = [facts_of(runs), *[f"Not finished: {listed(unfinished)}."] * bool(unfinished)], table_of(runs)
+    scores = scores_of(table)[:_SCORES]
     if not scores:
         return [*summary, "The runs have no score in common: only their clients are shown."], []
-    every = [Scores(groups, scores[0], model) for model, groups in by_model(runs, models, scores[0]).items()]
+    every = []
+    for model, rows in of_score(table, scores[0]).groupby("model", sort=False):
+        shown = {i: runs[i] for i in rows["run"].unique()}
+        several = len({run.rounds for run in shown.values()}) > 1  # those that are not finished have fewer rounds
+        late = [i for i, run in shown.items() if run.rounds <= 0 or (several and is_unfinished(run))]
+        every.append(Scores(str(model), rows, late))
     order = list(dict.fromkeys(name for of in every for name in of.order))
-    table = pd.DataFrame({"runs": order})
+    finals = pd.DataFrame({"runs": order})
     for of in every:
-        table[model_words(of.model)] = [of.cell(name) if name in of.groups else "" for name in order]
-        table[f"{model_words(of.model)}, fluctuation"] = [of.moves(name) if name in of.groups else "" for name in order]
+        finals[model_words(of.model)] = [of.cell(name) if name in of.names else "" for name in order]
+        finals[f"{model_words(of.model)}, fluctuation"] = [of.moves(name) if name in of.names else "" for name in order]
     tail = f"{min(TAIL, max(run.rounds for run in runs)):g}"
     sections = [
-        Section("Final scores", tables={f"{words(scores[0])}, mean over the last {tail} rounds": table}, note=_NOTE),
-        Section("Scores over the rounds", figures={"Scores": _curves(runs, scores, models, order, imports)}),
+        Section("Final scores", tables={f"{words(scores[0])}, mean over the last {tail} rounds": finals}, note=_NOTE),
+        Section("Scores over the rounds", figures={"Scores": _curves(runs, table, scores, order, imports)}),
     ]
-    if others := [column for column in other_columns(runs) if column not in ("seconds", "simulated_seconds")]:
-        figure = _curves(runs, others[: 2 * _SCORES], models, order, imports)
+    if others := [column for column in other_columns(table) if column not in ("seconds", "simulated_seconds")]:
+        figure = _curves(runs, table, others[: 2 * _SCORES], order, imports)
         sections.append(Section("Other columns of the history", figures={"Other columns": figure}))
     return [*summary, *(sentence for of in every for sentence in of.sentences())], sections
 
 
 def _curves(
-    runs: Sequence[MeasuredRun], scores: Sequence[str], models: Sequence[str], order: Sequence[str], imports: bool
+    runs: Sequence[MeasuredRun], table: pd.DataFrame, scores: Sequence[str], order: Sequence[str], imports: bool
 ) -> Figure:
     """Over each x axis that all runs have; bytes are those of the algorithm, which is imported for it."""
     tables = {}
     for x in get_args(Abscissa) if imports else ("rounds", "seconds", "simulated"):
         try:
-            _, name = abscissa(x, runs)
+            at, name = abscissa(x, runs)
         except FedsweError:
             continue
-        panels = [
-            replace(p, title=": ".join(filter(None, [p.title, p.y])))
-            for s in scores
-            for p in panels_of(runs, models, s, x)
-        ]
-        tables[name] = numbers([replace(panel, log=False) for panel in panels])
+        panels = [panel for score in scores for panel in panels_of(table, score, at, name)]
+        titles = [": ".join(filter(None, [panel.title, panel.y])) for panel in panels]
+        tables[name] = numbers([replace(p, title=title, log=False) for p, title in zip(panels, titles, strict=True)])
     return curves(tables, order)
 
 

@@ -17,6 +17,7 @@ import torch
 def provenance(recorded: Mapping[str, object] | None = None, threads: int = 0) -> dict[str, object]:
     """What run.json says; `recorded` are the digests of the user's own files, `threads` those of the run."""
     packages = ("fedswe", "torch", "numpy")
+    gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_initialized() else {}  # type: ignore[no-untyped-call]
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
@@ -24,14 +25,9 @@ def provenance(recorded: Mapping[str, object] | None = None, threads: int = 0) -
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
         **(recorded or {}),
-        "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu()},
+        "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu},
         "threads": threads or torch.get_num_threads(),
     }
-
-
-def gpu() -> dict[str, str]:
-    """The GPU, where this process uses one."""
-    return {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_initialized() else {}  # type: ignore[no-untyped-call]
 
 
 def commit() -> str:

@@ -3,7 +3,7 @@
 config.toml              the resolved configuration; `fedswe run config.toml` runs it again
 run.json                 versions, commit, machine
 history.csv              one row per evaluation
-trajectory.csv           the server model after every round, if asked for
+trajectory.csv           the server model after every round, if asked for: round,x0,x1,..., row 0 is the start
 reported.txt             which clients reported in every round, of at most 2,000 clients: the number of clients in a
                          line, then a line per round with a bit per client in hexadecimal digits
 checkpoint.safetensors   while the run is unfinished: all state after some round
@@ -34,28 +34,13 @@ _MOST = 2000  # clients in reported.txt; of more nothing is recorded, since nobo
 
 @dataclass(frozen=True)
 class Checkpoint:
-    config: str  # of the run that wrote it; empty from versions that did not say
+    config: str  # of the run that wrote it
     round: int
     seconds: float
     history_bytes: int  # of history.csv
     tally: Tally
     trajectory_bytes: int
     tensors: dict[str, torch.Tensor]
-    history: History | None = None  # earlier versions stored the rows here
-
-
-def create_empty(path: Path) -> Path:
-    """Make a directory for results; refuses one that is not empty."""
-    if path.is_dir() and any(not p.name.endswith(".part") for p in path.iterdir()):
-        raise FedsweError(f"{path} is not empty: continue a run with --resume {path}, or choose another --out")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        probe = path / ".writable.part"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise cannot_write(path, error) from None
-    return path
 
 
 class RunDirectory:
@@ -67,8 +52,13 @@ class RunDirectory:
     # beginning -----------------------------------------------------------------------------------------
     def create(self, config: str, provenance: dict[str, object]) -> None:
         """Start a new run here; refuses a folder that is not empty."""
-        self._made = not self.path.is_dir()
-        create_empty(self.path)
+        path, self._made = self.path, not self.path.is_dir()
+        if not self._made and any(not p.name.endswith(".part") for p in path.iterdir()):
+            raise FedsweError(f"{path} is not empty: continue a run with --resume {path}, or choose another --out")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(path, error) from None
         try:
             # The configuration first: from then on the run can be resumed.
             write_whole(self.path / "config.toml", config)
@@ -150,11 +140,10 @@ class RunDirectory:
                 notes = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return Checkpoint(
-                config=notes.get("config", ""),
+                config=notes["config"],
                 round=int(notes["round"]),
                 seconds=float(notes["seconds"]),
-                history=History.from_csv(notes["history"]) if "history" in notes else None,
-                history_bytes=int(notes.get("history_bytes", 0)),
+                history_bytes=int(notes["history_bytes"]),
                 tally=Tally(**json.loads(notes["tally"])),
                 trajectory_bytes=int(notes["trajectory_bytes"]),
                 tensors=tensors,
@@ -164,19 +153,10 @@ class RunDirectory:
 
     def history_until(self, checkpoint: Checkpoint) -> History:
         """The rows at a checkpoint; later ones are left out."""
-        if checkpoint.history is not None:
-            return checkpoint.history
         try:
             return History.from_csv(self._history_file.read_bytes()[: checkpoint.history_bytes].decode())
         except (OSError, TypeError, ValueError):
             raise FedsweError(f"{self._history_file} is damaged: the run cannot be resumed") from None
-
-    def history_lines(self, keep: int) -> Lines:
-        return Lines(self._history_file, keep)
-
-    def trajectory_lines(self, keep: int) -> Lines:
-        """round,x0,x1,...: row t is the server model after t rounds, row 0 the start."""
-        return Lines(self.path / "trajectory.csv", keep)
 
     # end -----------------------------------------------------------------------------------------------
     def finish(self, models: bytes) -> None:

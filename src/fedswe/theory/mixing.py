@@ -8,9 +8,8 @@ gives ρ a meaning for every real k ≥ 0. Its consensus direction is (1,…,1,�
 For a window W = W^{(0)}⋯W^{(P-1)} is not symmetric. The consensus lemma multiplies the models from the left,
 so it needs W Wᵀ = W^{(0)}⋯W^{(P-1)}W^{(P-1)}⋯W^{(0)}; WᵀW has another λ2.
 
-The upper bounds on ρ_k are the paper's spectral lemma, as its proof supports it. They have the form
-1 - gap. The gap of the block bound is far below the smallest double (about 1e-920 for m = k = P = 100), so results
-carry log(gap) as well: ``bound`` then rounds to 1.
+The upper bound on ρ_k is 1 - gap, where the gap is far below the smallest double (about 1e-920 for m = k = P = 100):
+its logarithm is computed.
 """
 
 import math
@@ -257,45 +256,24 @@ def _leading_pair(windows: BoolArray, k: float, direction: FloatArray) -> tuple[
         direction = images[-1]
 
 
-# upper bounds: the paper's spectral lemma ------------------------------------------------------------------------
-@dataclass(frozen=True)
-class SpectralBound:
-    """ρ_k ≤ ``bound`` = 1 - exp(``log_gap``)."""
+def log_gap(clients: int, k: float, delta: float, period: int) -> float:
+    """The paper's spectral lemma as its proof supports it: log g with ρ_k ≤ 1 - g, for every real k.
 
-    bound: float
-    log_gap: float
+    P = 1: g = [m²δ + k² + 2mk]² δ² / (8(m+k)⁴). Off-diagonal entries of E[W] are at least δ²/M between clients and
+    δ/M towards virtual ones, hence the conductance Φ ≥ [m²δ + k² + 2mk] δ / (2(m+k)²), and Cheeger's inequality
+    λ2 ≤ 1 - Φ²/2 squares the (m+k)².
 
-
-def _from_log_gap(log_gap: float) -> SpectralBound:
-    return SpectralBound(-math.expm1(log_gap), log_gap)
-
-
-def _log_gap(clients: int, k: float, delta: float, power: int) -> float:
-    """log of [m²δ + k² + 2mk]² δ² / (8 (m+k)^power)."""
+    P > 1, k > 0: g = [m²δ + k² + 2mk]² δ² min(1, k)^{4P-2} / (8(m+k)^{4P+2}), eq. (block spectral). The proof walks
+    through a virtual client and uses its self-loop weight 1/(|A|+k), which needs a whole one. With k < 1 the virtual
+    mass keeps k/(|A|+k) per round; a walk there and back makes at most 2P-1 such steps, and Cheeger's inequality
+    squares their product. As k → 0 the bound tends to 1, as ρ_k does for alternating groups.
+    """
     require(clients >= 1, f"{clients} clients: give at least one")
     check_interpolation(clients, k)
     check_delta(delta)
-    numerator = 2.0 * math.log(clients**2 * delta + k**2 + 2.0 * clients * k) + 2.0 * math.log(delta)
-    return numerator - math.log(8.0) - power * math.log(clients + k)
-
-
-def single_round_bound(clients: int, k: float, delta: float) -> SpectralBound:
-    """P = 1: ρ_k ≤ 1 - [m²δ + k² + 2mk]² δ² / (8(m+k)⁴), for every real k ≥ 0.
-
-    Off-diagonal entries of E[W] are at least δ²/M between clients and δ/M towards virtual ones, hence the conductance
-    Φ ≥ [m²δ + k² + 2mk] δ / (2(m+k)²), and Cheeger's inequality λ2 ≤ 1 - Φ²/2 squares the (m+k)².
-    """
-    return _from_log_gap(_log_gap(clients, k, delta, power=4))
-
-
-def block_bound(clients: int, k: float, delta: float, period: int) -> SpectralBound:
-    """ρ_k ≤ 1 - [m²δ + k² + 2mk]² δ² min(1, k)^{4P-2} / (8(m+k)^{4P+2}), eq. (block spectral) for every real k > 0.
-
-    The proof walks through a virtual client and uses its self-loop weight 1/(|A|+k), which needs a whole one. With
-    k < 1 the virtual mass keeps k/(|A|+k) per round; a walk there and back makes at most 2P-1 such steps, and
-    Cheeger's inequality squares their product. As k → 0 the bound tends to 1, as ρ_k does for alternating groups.
-    """
     require(period >= 1, f"period {period} must be at least 1")
+    log = 2.0 * math.log(clients**2 * delta + k**2 + 2.0 * clients * k) + 2.0 * math.log(delta) - math.log(8.0)
+    if period == 1:
+        return log - 4.0 * math.log(clients + k)
     require(k > 0.0, "the block bound needs k > 0: without interpolation a window may not mix at all")
-    gap = _log_gap(clients, k, delta, power=4 * period + 2)
-    return _from_log_gap(gap + (4 * period - 2) * math.log(min(1.0, k)))
+    return log - (4 * period + 2) * math.log(clients + k) + (4 * period - 2) * math.log(min(1.0, k))

@@ -2,7 +2,7 @@
 
 ``local_lr`` is η_l, ``lr`` η_g, ``steps`` s, ``smoothness`` L, ``period`` P_δ, ``clients`` m, and M = m + k.
 ``rho`` is the number ρ_k of ``fedswe.theory.mixing``, δ and δ_max are those of ``fedswe.theory.assumption``, and
-L, σ², β, ζ those of Assumptions 2-4, which ``fedswe.theory.constants`` estimates.
+L, σ², β, ζ those of Assumptions 2-4.
 
 The conditions carry the paper's constants. The theorem and the corollary hold up to a constant that the paper
 leaves open (its ≲); here every such constant is 1. Their values compare choices of k, rates and availabilities

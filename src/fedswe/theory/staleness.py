@@ -39,34 +39,16 @@ def staleness_moments(prob: npt.ArrayLike) -> StalenessMoments:
     return StalenessMoments(first, second)
 
 
-def _check_window(period: int, delta: float) -> None:
+def moment_bounds(period: int, delta: float) -> tuple[float, float]:
+    """E[t - τ_i(t)] ≤ c + 1/δ and E[(t - τ_i(t))²] ≤ c² + (2c+1)/δ + 2(1-δ)/δ² with c = 2(P-1), for every t.
+
+    The rounds before t = nP + φ end with up to P-1 rounds of a broken window and with φ of the current one; AM-GM gives
+    (1-δ)^P only for the complete windows in between: P(t - τ_i(t) > r) ≤ (1-δ)^{max(r-c, 0)}.
+    """
     require(period >= 1, f"period {period} must be at least 1")
     check_delta(delta)
-
-
-def _uncovered_rounds(period: int, phase: int | None) -> int:
-    """c such that P(t - τ_i(t) > r) ≤ (1-δ)^{max(r-c, 0)}.
-
-    The r rounds before t = nP + φ start with up to P-1 rounds of a broken window and end with φ rounds
-    of the current one; AM-GM gives (1-δ)^P only for the complete windows in between. Hence c = P-1+φ.
-    """
-    if phase is None:
-        return 2 * (period - 1)
-    require(0 <= phase < period, f"phase {phase} must be t mod P, between 0 and {period - 1}")
-    return period - 1 + phase
-
-
-def safe_first_moment_bound(period: int, delta: float, phase: int | None = None) -> float:
-    """E[t - τ_i(t)] ≤ c + 1/δ with c = P-1 + (t mod P); without a phase c = 2(P-1), valid for every t."""
-    _check_window(period, delta)
-    return _uncovered_rounds(period, phase) + 1.0 / delta
-
-
-def safe_second_moment_bound(period: int, delta: float, phase: int | None = None) -> float:
-    """E[(t - τ_i(t))²] ≤ c² + (2c+1)/δ + 2(1-δ)/δ², the sum of (2r+1)P(t - τ_i(t) > r); c as above."""
-    _check_window(period, delta)
-    c = _uncovered_rounds(period, phase)
-    return c**2 + (2 * c + 1) / delta + 2.0 * (1.0 - delta) / delta**2
+    c = 2 * (period - 1)
+    return c + 1.0 / delta, c**2 + (2 * c + 1) / delta + 2.0 * (1.0 - delta) / delta**2
 
 
 def echo_counts(prob: npt.ArrayLike) -> FloatArray:

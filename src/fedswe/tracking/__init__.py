@@ -1,1 +1,0 @@
-"""Trackers: the scores of runs, sent to TensorBoard, MLflow, Weights & Biases or a service of your own."""
