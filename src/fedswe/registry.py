@@ -97,7 +97,6 @@ def kind_with_base(hint: Any) -> str | None:
     return next((name for name, kind in KINDS.items() if kind.base == target), None)
 
 
-@cache
 def kind_of(cls: type[Any]) -> str | None:
     """The kind of a class, by the base class that it derives from."""
     return next((kind for owner in getattr(cls, "__mro__", ()) if (kind := kind_with_base(owner))), None)

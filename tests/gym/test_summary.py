@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic_core import from_json, to_json
 
 import fedswe.gym
 from fedswe.analysis.description import Described, describe
-from fedswe.analysis.report import plain
 from fedswe.availability.statistics import Record
 from fedswe.engine.base import availability_of
 from fedswe.experiment.experiment import populate
@@ -62,7 +62,7 @@ def summary(found):
             "best": result.best.rule.label,
             "rules": [{name: entry[name] for name in KEPT} for entry in entries],
         })  # fmt: skip
-    return plain({"recommended": RECOMMENDED, "settings": settings})
+    return from_json(to_json({"recommended": RECOMMENDED, "settings": settings}, inf_nan_mode="null"))
 
 
 @pytest.fixture(autouse=True)

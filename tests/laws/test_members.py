@@ -11,7 +11,6 @@ from fedswe.core.aggregation import aggregate, begin
 from fedswe.core.algorithm import ServerView, empty_report
 from fedswe.core.local import Local
 from fedswe.core.records import add, parts
-from fedswe.engine.batched import BatchedEngine
 from fedswe.tasks import Quadratic
 from tests import problems
 from tests.algorithms import ALGORITHMS
@@ -60,9 +59,7 @@ def test_a_client_that_left_does_not_pull_for_ever(name):
         present[:, 2] = np.arange(rounds) < leaves
         task = Quadratic(centers=[[0.0], [3.0], [9.0]], curvature=1.0, start=1.0)
         schedule = Rows(present.copy(), np.ones((1, 3)))
+        rule, problem = ALGORITHMS[name](**PARAMETERS.get(name, {})), task.build(problems.setting())
         local = Local(steps=1, lr=0.1, schedule="constant")
-        engine = BatchedEngine(
-            ALGORITHMS[name](**PARAMETERS.get(name, {})), task.build(problems.setting()), schedule, local, problems.SEED
-        )
-        ends.append(problems.trajectory(engine, rounds)[-20:, 0].mean())
+        ends.append(problems.models("batched", rule, problem, schedule, rounds, local)[-20:, 0].mean())
     assert ends[0] == pytest.approx(ends[1], abs=0.05)
