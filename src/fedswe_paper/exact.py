@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -25,7 +24,7 @@ from fedswe.theory.limits import (
 )  # fmt: skip
 from fedswe.theory.moments import NoisyQuadratics, mean_errors, rounds_needed
 from fedswe_paper.illustrations import alternating_runs, base_probabilities, mixing
-from fedswe_paper.margin import Finding, Margin, every, exact
+from fedswe_paper.margin import Finding, Margin, combined, exact
 from fedswe_paper.recipes.speedup import CLIENTS, FIXED_CLIENTS, FIXED_STEPS, SIGMA, SPREAD, STEPS
 
 _P = np.linspace(0, 1, 101)  # of the clients of Figure 2
@@ -45,9 +44,7 @@ _EXAMPLE = (0.0, 100.0)  # those of Example 1
 
 
 def _found(margins: Sequence[Margin], place: str = "", note: str = "") -> Finding:
-    finding = every(margins, note)
-    assert finding is not None
-    return replace(finding, place=place)
+    return Finding(combined([margin.status for margin in margins], len(margins)), tuple(margins), note, place)
 
 
 def far_from_optimum(p: FloatArray, distance: FloatArray) -> list[Finding]:

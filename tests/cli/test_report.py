@@ -1,7 +1,5 @@
 """fedswe report as a user runs it: files, errors of one line, and the report of a comparison."""
 
-import pytest
-
 from tests.cli.command import fedswe
 from tests.figures.runs import write_run
 
@@ -19,21 +17,6 @@ def test_several_directories_give_a_page_here(tmp_path, monkeypatch, capsys):
     code, out, _ = fedswe(monkeypatch, capsys, "report", *runs)
     assert (code, out) == (0, "report    report.html\n")
     assert (tmp_path / "report.html").is_file()
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["none"], ["empty"], ["damaged"], ["a", "--out", "a.txt"], ["a", "--out", "no/a.html"]]
-)
-def test_mistakes_are_one_line_and_write_nothing(words, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "a")
-    (tmp_path / "empty").mkdir()
-    (write_run(tmp_path / "damaged") / "config.toml").write_text("[")
-    before = sorted(tmp_path.rglob("*"))
-    code, out, err = fedswe(monkeypatch, capsys, "report", *words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: ")
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_comparison_writes_its_report_and_can_be_continued(tmp_path, monkeypatch, capsys):

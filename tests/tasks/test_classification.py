@@ -120,19 +120,6 @@ def test_more_even_shares_are_advised_only_where_they_help(tmp_path):
     assert replace(task, alpha=1e4).build(problems.setting()).m == 40
 
 
-def test_full_gradients_use_every_sample_of_a_client():
-    problem = problems.digits(6)
-    clients = torch.tensor([1, 4])
-    x = problem.start.repeat(2, 1)
-    got = problem.full_gradients(x, clients)
-    for row, client in enumerate(clients):
-        index = problem.samples.part(client)
-        images, labels = (problem.data.x_train, problem.data.y_train)
-        point = problem.start.clone().requires_grad_()
-        loss = F.cross_entropy(problem.network.logits(point, images[index]), labels[index])
-        torch.testing.assert_close(got[row], torch.autograd.grad(loss, point)[0])
-
-
 class Shifted(nn.Sequential):
     def forward(self, inputs):
         return super().forward(inputs) + 100.0

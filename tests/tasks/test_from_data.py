@@ -279,13 +279,14 @@ def test_dense_layers_on_samples_of_several_dimensions():
     assert_the_engines_agree(one)
 
 
-@pytest.mark.parametrize("name", ["dropout", "functional dropout", "transformer"])
-def test_full_gradients_are_without_dropout(name):
+@pytest.mark.parametrize("name", ["tanh", "dropout", "functional dropout", "transformer"])
+def test_full_gradients_are_of_every_sample_and_without_dropout(name):
     problem = task(name).build(CPU)
-    x, first = problem.start.clone().requires_grad_(), problem.samples.all_of(1)
-    loss = problem.objective.loss(problem.network.logits(x, first[0]), first[1]).mean()
-    (want,) = torch.autograd.grad(loss, x)
-    torch.testing.assert_close(problem.full_gradients(problem.start[None], torch.tensor([1]))[0], want)
+    gradients = problem.full_gradients(problem.start.repeat(2, 1), torch.tensor([1, 4]))
+    for client, found in zip((1, 4), gradients, strict=True):
+        x, samples = problem.start.clone().requires_grad_(), problem.samples.all_of(client)
+        loss = problem.objective.loss(problem.network.logits(x, samples[0]), samples[1]).mean()
+        torch.testing.assert_close(found, torch.autograd.grad(loss, x)[0])
 
 
 def test_runs_are_stacked_only_if_their_networks_compute_the_same():

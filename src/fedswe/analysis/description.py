@@ -15,7 +15,7 @@ import pandas as pd
 from fedswe.analysis.report import Panel, Report, figure_of, frame, text
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability import DailyMarkov, Intervals
-from fedswe.availability.schedule import Bools, Floats
+from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.availability.statistics import (
     DAY,
     ECHO_LEVELS,
@@ -31,6 +31,7 @@ from fedswe.clock import Seconds
 from fedswe.engine.base import availability_of
 from fedswe.errors import require
 from fedswe.experiment.configuration import load_text
+from fedswe.experiment.experiment import Experiment
 from fedswe.results.run_directory import RunDirectory
 from fedswe.theory.assumption import check_confidence, chernoff_lower, chernoff_upper
 
@@ -107,17 +108,20 @@ def of_log(
 
 def of_scenario(clients: Scenario) -> Described:
     """The availability of an experiment, drawn with its seed."""
-    availability, horizon = clients.experiment.availability, clients.horizon
-    if isinstance(availability, Intervals) and not availability.wrap:
-        available, observed = availability.rows(clients.m, clients.experiment.seed)
-        seen = None if observed is None else observed[:horizon]
-        record = Record(available[:horizon], seen, availability.round_seconds)
-    else:
-        seconds = availability.round_seconds if isinstance(availability, DailyMarkov) else None
-        record = Record(availability_of(clients.schedule, horizon), None, seconds)
-    require(bool(record.available.any()), f"{clients.name}: no client is available in {horizon} rounds")
+    record = record_of(clients.experiment, clients.schedule, clients.horizon)
+    require(bool(record.available.any()), f"{clients.name}: no client is available in {clients.horizon} rounds")
     known = clients.prob if clients.known == "probabilities" else None
     return Described(clients.name, record, probabilities=known)
+
+
+def record_of(experiment: Experiment, schedule: Schedule, horizon: int) -> Record:
+    availability = experiment.availability
+    if isinstance(availability, Intervals) and not availability.wrap:
+        available, observed = availability.rows(schedule.m, experiment.seed)
+        seen = None if observed is None else observed[:horizon]
+        return Record(available[:horizon], seen, availability.round_seconds)
+    seconds = availability.round_seconds if isinstance(availability, DailyMarkov) else None
+    return Record(availability_of(schedule, horizon), None, seconds)
 
 
 def slots_of_run(directory: Path) -> int | None:
