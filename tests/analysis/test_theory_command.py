@@ -87,17 +87,6 @@ def test_mistakes_of_a_trace(rows, more, message, monkeypatch, capsys, tmp_path)
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("a.jpg", "must end in .png, .svg, .pdf"), ("plot", "must end in"), ("none/a.png", "there is no folder")],
-)
-def test_a_figure_that_cannot_be_written(name, message, monkeypatch, capsys, tmp_path):
-    code, out, err = fedswe(monkeypatch, capsys, "theory", "staleness", *TWO, "--plot", tmp_path / name)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_figure_is_whole_or_not_there(monkeypatch, capsys, tmp_path):
     old = tmp_path / "a.png"
     old.write_text("an older figure")

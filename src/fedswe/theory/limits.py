@@ -327,7 +327,10 @@ def aggregation_weights(prob: npt.ArrayLike, k: float = 0.0) -> FloatArray:
     table = probability_matrix(prob)
     rows, which = np.unique(table, axis=0, return_inverse=True)
     size = max(1, BLOCK // rows.shape[1] ** 2)
-    parts = [_weights(rows[first : first + size], k) for first in range(0, len(rows), size)]
+    parts = []
+    for first in range(0, len(rows), size):
+        _, mass, share = _round_quadrature(rows[first : first + size], k)
+        parts.append(np.matmul(mass[:, None, :], share)[:, 0])
     return np.concatenate(parts)[which.reshape(-1)]
 
 
@@ -338,21 +341,12 @@ def joint_aggregation_weights(prob: npt.ArrayLike, k: float = 0.0) -> list[Float
     """
     table = probability_matrix(prob)
     rows, which = np.unique(table, axis=0, return_inverse=True)
-    distinct = [_joint_weights(row, k) for row in rows]
+    distinct = []
+    for row in rows:
+        nodes, mass, share = _round_quadrature(row, k)
+        distinct.append((share * (mass * nodes)[:, None]).T @ share)
+        np.fill_diagonal(distinct[-1], mass @ share)
     return [distinct[index] for index in which.reshape(-1)]
-
-
-def _weights(p: FloatArray, k: float) -> FloatArray:
-    """The weights of several rounds at once, ``p`` [n, m]."""
-    _, mass, share = _round_quadrature(p, k)
-    return np.asarray(np.matmul(mass[:, None, :], share)[:, 0])
-
-
-def _joint_weights(p: FloatArray, k: float) -> FloatArray:
-    nodes, mass, share = _round_quadrature(p, k)
-    joint: FloatArray = (share * (mass * nodes)[:, None]).T @ share
-    np.fill_diagonal(joint, mass @ share)
-    return joint
 
 
 def _round_quadrature(p: FloatArray, k: float) -> tuple[FloatArray, FloatArray, FloatArray]:
