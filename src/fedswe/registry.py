@@ -97,10 +97,10 @@ def kind_with_base(hint: Any) -> str | None:
     return next((name for name, kind in KINDS.items() if kind.base == target), None)
 
 
-@cache
 def kind_of(cls: type[Any]) -> str | None:
     """The kind of a class, by the base class that it derives from."""
-    return next((kind for owner in getattr(cls, "__mro__", ()) if (kind := kind_with_base(owner))), None)
+    owners = {f"{owner.__module__}:{owner.__qualname__}" for owner in getattr(cls, "__mro__", ())}
+    return next((name for name, kind in KINDS.items() if kind.base in owners), None)
 
 
 # from names to classes -----------------------------------------------------------------------------------

@@ -76,25 +76,6 @@ def test_there_are_at_most_25_commands():
     assert count(commands()) <= 25
 
 
-# mistakes --------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["rnu"], "No such command 'rnu'. Did you mean 'run'? (see fedswe --help)"),
-        (["data", "get"], "No such command 'get' (see fedswe data --help)"),
-        (["run", "--rounds", "5"], "no such option --rounds: settings are KEY=VALUE, e.g. rounds=3"),
-        (["run", "--ou", "x"], "no such option --ou: did you mean --out?"),
-        (["gym", "--jobs", "many"], "'many' is not a valid integer (see fedswe gym --help)"),
-        (["show"], "Missing argument 'NAME' (see fedswe show --help)"),
-    ],
-)
-def test_mistakes_in_the_arguments_get_one_line(words, message, monkeypatch, capsys):
-    code, out, err = fedswe(monkeypatch, capsys, *words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: ")
-    assert message in err
-
-
 shown = pytest.mark.filterwarnings("always::fedswe.errors.FedsweWarning")  # not raised, as elsewhere in the tests
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.cli.command import fedswe, process
+from tests.figures.runs import write_run
 
 SECONDS = 60  # a command that has not ended by then hangs
 
@@ -124,6 +125,8 @@ def content(tmp_path_factory):
     for name, text in FILES.items():
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    write_run(place / "done")
+    (write_run(place / "damaged") / "config.toml").write_text("[")
     return place
 
 

@@ -51,7 +51,7 @@ def test_run_leaves_a_directory(tmp_path, monkeypatch, capsys):
 
 def test_progress_is_plain_lines_with_the_latest_score(tmp_path, monkeypatch, capsys):
     text = fedswe(monkeypatch, capsys, "run", *QUICK, "--out", tmp_path / "a")[1]
-    assert re.search(r"^rounds 6/6  about 0 s left  server \d+\.\d %  client mean \d+\.\d %$", text, re.MULTILINE)
+    assert re.search(r"^rounds 6/6  0:00:00 left  server \d+\.\d %  client mean \d+\.\d %$", text, re.MULTILINE)
     assert "\x1b" not in text
 
 

@@ -83,8 +83,6 @@ def test_without_the_extra_onnx_is_one_line(folder, tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--model", "best"], "it evaluated server, client_mean"),
-        (["--format", "keras"], "--format must be one of safetensors, torch, onnx"),
         (["--out", "nowhere/a.pt"], "cannot write"),
         (["--out", "RUN/model.safetensors"], "has all models of the run"),
     ],

@@ -87,29 +87,6 @@ def test_another_precision_is_not_mixed_in(measured, monkeypatch, capsys):
     assert "was measured with --device cpu --precision fp32: give these, or another --out" in err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--scale", "ci", "--rules", "fedavgg"], "fedavgg is no rule of the scale ci: did you mean fedavg?"),
-        (["add", "fedavg", "--scale", "ci"], "fedavg is named twice, or is a rule of the scale already"),
-        (["add", "mifa local.lr=3", "--scale", "ci"], "only local.chain may be changed"),
-        (["--scale", "huge"], "unknown scale 'huge'"),
-        (["--scale", "ci", "--rules", "mifa"], "mifa is no rule of the scale ci: add it with fedswe gym add mifa"),
-        (["--scale", "ci", "--tasks", "digit"], "unknown task 'digit' of the gym at scale ci: did you mean digits"),
-        (["--scale", "ci", "--availability", "sin"], "unknown availability 'sin'"),
-        (["remove", "fedavg"], "write fedswe gym add RULE..., not remove fedavg"),
-        (["add", "fedavgg", "--scale", "ci"], "unknown algorithm 'fedavgg'"),
-        (["--scale", "ci", "--report"], "has no measurements yet: run without --report"),
-    ],
-)
-def test_mistakes_are_one_line(words, message, monkeypatch, capsys, tmp_path):
-    code, _, err = fedswe(monkeypatch, capsys, "gym", *words, "--out", tmp_path)
-    assert code == 2
-    assert err.startswith("error: ")
-    assert message in err
-    assert len(err.splitlines()) == 1
-
-
 def test_results_of_other_settings_are_refused(measured, monkeypatch, capsys, tmp_path):
     place = tmp_path / "ci"
     place.mkdir()

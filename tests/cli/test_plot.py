@@ -17,28 +17,6 @@ def test_plot_writes_a_file(end, tmp_path, monkeypatch, capsys):
     assert (tmp_path / f"b.{end}").read_bytes()[:5] in (b"\x89PNG\r", b"<?xml", b"%PDF-")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["none"],
-        ["a", "--x", "hours"],
-        ["a", "--kind", "bars"],
-        ["a", "--y", "nothing"],
-        ["a", "--model", "nobody"],
-        ["a", "--size", "1"],
-        ["a", "--out", "a.gif"],
-        ["a", "--out", "no/a.png"],
-    ],
-)
-def test_mistakes_are_one_line_and_write_nothing(words, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "a")
-    code, out, err = fedswe(monkeypatch, capsys, "plot", *words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert [p.name for p in tmp_path.iterdir()] == ["a"]
-
-
 def test_help_imports_neither_torch_nor_matplotlib():
     code = "import sys, fedswe.cli.look; print([m for m in ('torch', 'matplotlib') if m in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.cli.command import fedswe
 from tests.figures.runs import write_run
 
@@ -14,21 +12,6 @@ def test_the_page_is_written_into_the_directory_and_that_of_several_here(tmp_pat
     for words, page in ((runs[:1], f"{runs[0]}/report.html"), (runs, "report.html")):
         assert fedswe(monkeypatch, capsys, "report", *words)[:2] == (0, f"report    {page}\n")
         assert Path(page).read_text().startswith("<!DOCTYPE html>")
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["none"], ["empty"], ["damaged"], ["a", "--out", "a.txt"], ["a", "--out", "no/a.html"]]
-)
-def test_mistakes_are_one_line_and_write_nothing(words, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "a")
-    (tmp_path / "empty").mkdir()
-    (write_run(tmp_path / "damaged") / "config.toml").write_text("[")
-    before = sorted(tmp_path.rglob("*"))
-    code, out, err = fedswe(monkeypatch, capsys, "report", *words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: ")
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_comparison_writes_its_report_and_can_be_continued(tmp_path, monkeypatch, capsys):

@@ -1,4 +1,7 @@
-"""Tables and traces in files: text, Parquet and numpy, FedScale's pickle and FLASH's JSON.
+"""Records of availability in files and in memory: tables with a row per round, and logs of the times online.
+
+A log has a row per device and interval. It may also say when each device was observed. What lies outside is unknown: a
+schedule takes it as unavailable, statistics leave it out.
 
 FedScale has {id: {active: [s], inactive: [s], finish_time, ...}}: a device is available from active[k] to inactive[k],
 and observed from 0 to finish_time. FLASH has {id: {guid, model, messages: "time\\tevent\\n..."}}: a device is available
@@ -9,23 +12,27 @@ is still open at the last message; here it ends there.
 from __future__ import annotations
 
 import codecs
+import hashlib
 import io
 import json
+import os
 import pickle
 import pickletools
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from fedswe.availability.schedule import Bools, Floats
+from fedswe.availability.schedule import Bools, Floats, Integers
 from fedswe.errors import FedsweError, needed, require, warn
 
 Orient = Literal["", "rounds", "clients"]
@@ -211,6 +218,257 @@ def _number(cell: str) -> float | None:
         return _TRUTH[cell.lower()] if cell.lower() in _TRUTH else float(cell)
     except ValueError:
         return None
+
+
+# logs with a row per device and interval ----------------------------------------------------------------------
+KEY = "availability.file"
+OBSERVED_KEY = "availability.observed_file"
+NAMES = {  # what the header may call each column, in small letters
+    "client": ("client", "client_id", "device", "device_id", "id"),
+    "start": ("start", "start_s", "start_time", "begin", "begin_s"),
+    "end": ("end", "end_s", "end_time", "stop", "stop_s"),
+}
+_MILLISECONDS = 1e11  # seconds since 1970 reach it in the year 5138, milliseconds did in 1973
+_TIMESTAMP, _ZONE = r"^\s*\d{4}-?\d\d-?\d\d(?:[T ]|\s*$)", r"[T ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """The intervals [start, end) of each device, in order of time and disjoint.
+
+    Devices are numbered in the order in which the log first names them.
+    """
+
+    name: str
+    labels: npt.NDArray[Any]  # the ids of the devices: whole numbers, or texts
+    offset: Integers  # the intervals of device k are offset[k] to offset[k + 1] - 1
+    start: Floats  # seconds, of timestamps those since 1970
+    end: Floats
+    dated: bool  # whether the times are timestamps
+    observed: Log | None = None  # when each device was observed, for the same devices; None: from first to last
+    window: Integers | None = None  # the interval of `observed` that contains each interval
+
+    @property
+    def names(self) -> list[Any]:
+        """The ids of the devices, as whole numbers or texts."""
+        return list(self.labels.tolist())
+
+    @property
+    def ids(self) -> Integers | None:
+        return self.labels.astype(np.int64) if self.labels.dtype.kind in "iu" else None
+
+    @property
+    def devices(self) -> int:
+        return len(self.offset) - 1
+
+    @property
+    def device(self) -> Integers:
+        """The device of each interval."""
+        return np.repeat(np.arange(self.devices), np.diff(self.offset))
+
+    def of_devices(self, device: Integers) -> tuple[Integers, Integers]:
+        """Which intervals belong to these devices, one device after the other, and how many to each.
+
+        The number after the last is a device without intervals.
+        """
+        device = np.minimum(device, self.devices)
+        offset = np.append(self.offset, self.offset[-1])
+        count = offset[device + 1] - offset[device]
+        return np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count), count
+
+    def digest(self) -> str:
+        content = hashlib.sha256(f"{self.dated} {self.ids is not None}".encode())
+        for part in (self.offset, self.start, self.end, *([] if self.ids is None else [self.ids])):
+            content.update(part.tobytes())
+        if self.observed is not None:
+            content.update(self.observed.digest().encode())
+        return content.hexdigest()
+
+    def to_csv(self) -> str:
+        """The log as a table, seconds with as many digits as they need."""
+        texts = [] if self.ids is not None else self.names
+        unreadable = next((name for name in texts if name.startswith("#")), None)
+        require(unreadable is None, f"{self.name}: the id {unreadable!r} would begin a comment in a table: rename it")
+        alike = all(name.isdigit() for name in texts) and len({int(name) for name in texts}) < len(texts)
+        require(not alike, f"{self.name}: ids such as 1 and 01: rename them")
+        frame = pd.DataFrame({"client": self.labels[self.device], "start_s": self.start, "end_s": self.end})
+        return str(frame.to_csv(index=False, float_format="%.17g", lineterminator="\n"))
+
+
+def read_log(path: str, observed: str = "", key: str = KEY) -> Log:
+    """The log in a file: text with separated columns, Parquet, or a trace of FedScale or FLASH.
+
+    `observed` is a second log, with the intervals in which each device was observed.
+    """
+    status = os.stat(existing(path, key))
+    log = _read(path, status.st_mtime_ns, status.st_size)
+    if not observed:
+        return log
+    require(log.observed is None, f"{OBSERVED_KEY}: {path} says itself when its devices were observed: leave it out")
+    return observed_in(log, read_log(observed, key=OBSERVED_KEY))
+
+
+@lru_cache(maxsize=2)  # a comparison asks for the same log once per run
+def _read(path: str, changed: int, size: int) -> Log:
+    """`changed` and `size` tell the contents of one path apart."""
+    trace = trace_reader(path, KEY)
+    if trace is not None:
+        available, observed, dated = trace(path)
+        return observed_in(*(replace(_log(frame, path), dated=dated) for frame in (available, observed)))
+    frame = _chosen(_table(path), path)
+    whole = pd.to_numeric(frame.client, errors="coerce") if frame.client.dtype == object else frame.client
+    return _log(frame.assign(client=whole) if whole.dtype == np.int64 else frame, path)
+
+
+def is_log(path: str) -> bool:
+    """Whether a file is a log of intervals: a trace, or a table with a column for the starts."""
+    if path.lower().endswith((".npy", ".npz")):
+        return False
+    return trace_reader(path, KEY) is not None or any(_plain(name) in NAMES["start"] for name in _table(path))
+
+
+def _table(path: str) -> pd.DataFrame:
+    """The cells of a table whose columns have names; of a Parquet file with the index of its data frame as columns."""
+    if not is_parquet(path):
+        return read_text(path, KEY)
+    frame = read_parquet(path, KEY)
+    return (frame.reset_index() if any(frame.index.names) else frame).rename_axis("row {}, counted from 0")
+
+
+def _plain(name: Any) -> str:
+    return str(name).strip().lower()
+
+
+def log_of(log: Any, name: str) -> Log:
+    """The log in a data frame, a dictionary of columns, a structured array, or rows of client, start, end."""
+    try:
+        if hasattr(log, "to_pandas"):
+            log = log.to_pandas()
+        whole = isinstance(log, pd.DataFrame | Mapping | np.ndarray)
+        frame = pd.DataFrame(log if whole else dict(enumerate(zip(*log, strict=True))))
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FedsweError(f"{name} is not a table with rows of client, start, end ({reason(error)})") from None
+    if not any(isinstance(column, str) for column in frame):
+        require(frame.shape[1] == 3, f"{name} has {frame.shape[1]} columns: give client, start and end")
+        frame.columns = list(NAMES)
+    return _log(frame.reset_index(drop=True).rename_axis("row {}, counted from 0"), name)
+
+
+def observed_in(log: Log, observed: Log) -> Log:
+    """The log with the times in which each device was observed; what it has outside of them is cut off."""
+    require(
+        log.dated == observed.dated, f"{observed.name}: times must be seconds or timestamps as those in {log.name} are"
+    )
+    require(
+        (log.ids is None) == (observed.ids is None), f"{observed.name}: ids must be of the kind that {log.name} has"
+    )
+    place = pd.Index(observed.labels).get_indexer(pd.Index(log.labels))
+    missing = log.labels[place < 0]
+    require(
+        not len(missing),
+        f"{observed.name} lacks {len(missing)} devices of {log.name}, first {next(iter(missing), '')}: "
+        "add when they were observed, or remove their intervals",
+    )
+    # All beginnings and ends in order of time: where intervals of both are open, a device was there and observed.
+    device = np.concatenate([np.repeat(place[log.device], 2), np.repeat(observed.device, 2)])
+    time = np.concatenate([np.stack([part.start, part.end], axis=1).ravel() for part in (log, observed)])
+    steps = np.zeros((2, len(time)), dtype=np.int64)
+    ours = 2 * len(log.start)
+    steps[0, :ours:2], steps[0, 1:ours:2], steps[1, ours::2], steps[1, ours + 1 :: 2] = 1, -1, 1, -1
+    order = np.lexsort((time, device))
+    there, seen = np.cumsum(steps[:, order], axis=1)[:, :-1]
+    time, device = time[order], device[order]
+    kept = (there > 0) & (seen > 0) & (time[1:] > time[:-1])
+    require(kept.any(), f"{log.name}: no availability lies in the times of {observed.name}")
+    start, end = time[:-1][kept], time[1:][kept]
+    total = float((log.end - log.start).sum())
+    lost = total - float((end - start).sum())
+    if lost > 1e-6 * total:
+        warn(f"{log.name}: {lost:g} s of availability lie outside of the observed times and are left out")
+    offset = np.concatenate([[0], np.cumsum(np.bincount(device[:-1][kept], minlength=observed.devices))])
+    window = np.cumsum(steps[1, order] > 0)[:-1][kept] - 1
+    return Log(log.name, observed.labels, offset, start, end, log.dated, observed, window)
+
+
+# columns -------------------------------------------------------------------------------------------------
+def _chosen(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """The three columns among those of a table."""
+    require(len(frame), f"{source} has no rows below a header with client, start, end")
+    places = []
+    names = [str(name) for name in frame]
+    for column, known in NAMES.items():
+        found = [place for place, name in enumerate(names) if _plain(name) in known]
+        require(found, f"{source} has no column {column}: call it {' or '.join(known)}; found {', '.join(names)[:80]}")
+        several = ", ".join(names[place] for place in found)
+        require(len(found) == 1, f"{source} has several columns for {column}: {several}")
+        places += found
+    return frame.iloc[:, places].set_axis(list(NAMES), axis=1)
+
+
+def _log(frame: pd.DataFrame, name: str) -> Log:
+    """The log in three columns among others; rows are in any order, and the index says where each was written."""
+    frame = _chosen(frame, name)
+
+    def check(column: str, good: Bools, complaint: str) -> None:
+        if not good.all():
+            place = str(frame.index.name).format(frame.index[int(np.argmin(good))])
+            raise FedsweError(f"{name}: the {column} ({place}) {complaint}")
+
+    device, labels = _devices(frame.client, partial(check, "client"))
+    start, zoned = _times(frame.start, partial(check, "start"))
+    end, zoned_end = _times(frame.end, partial(check, "end"))
+    dated = zoned is not None
+    require(dated == (zoned_end is not None), f"{name}: start and end must both be seconds, or both be timestamps")
+    if dated and not (zoned and zoned_end):
+        warn(f"{name}: timestamps without a zone are taken as UTC")
+    if not dated and float(np.median(start)) > _MILLISECONDS:
+        warn(f"{name}: times above {_MILLISECONDS:g} look like milliseconds: divide them by 1000")
+    check("end", end >= start, "is before the start")
+    table = pd.DataFrame({"device": device, "start": start, "end": end}).sort_values(["device", "start"])
+    latest = table.groupby("device").end.cummax()
+    apart = ~(table.start <= latest.groupby(table.device).shift())
+    if not apart.all():
+        merged = f"{int((~apart).sum())} of {len(table)} intervals overlap or touch another of the same device"
+        warn(f"{name}: {merged} and were merged with it")
+    offset = np.concatenate([[0], np.cumsum(np.bincount(table.device[apart]))])
+    last = apart.shift(-1, fill_value=True)
+    return Log(name, labels, offset, table.start[apart].to_numpy(), latest[last].to_numpy(), dated)
+
+
+def _devices(client: pd.Series, check: Callable[[Bools, str], None]) -> tuple[Any, Any]:
+    """The number of each row's device, in the order in which the rows name them; and the ids of the devices."""
+    device, found = pd.factorize(client)
+    check(device >= 0, "is missing")
+    ids = found.to_numpy() if hasattr(found, "to_numpy") else found
+    if ids.dtype.kind == "f":
+        whole = (ids == np.round(ids)) & (np.abs(ids) < 2**53)
+        check(whole[device], "is not a whole number or a text")
+        return device, ids.astype(np.int64)
+    if ids.dtype.kind in "iu":
+        return device, ids
+    check(np.array([value != "" for value in ids])[device], "is empty")
+    device_of_text, texts = pd.factorize(np.array([str(value) for value in ids], dtype=object))
+    return device_of_text[device], texts
+
+
+def _times(column: pd.Series, check: Callable[[Bools, str], None]) -> tuple[Floats, bool | None]:
+    """A column of times in seconds; of timestamps also whether all have a zone."""
+    if column.dtype.kind == "M":  # of numpy, pandas or Parquet, where it is UTC
+        check(column.notna().to_numpy(), "is missing")
+        return seconds_since_1970(column), True
+    try:
+        seconds = column.to_numpy(object).astype(np.float64)
+    except (ValueError, TypeError, OverflowError):
+        texts = column.astype(str)
+        dates = texts.str.contains(_TIMESTAMP).to_numpy(bool)
+        if not dates[0]:
+            good = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
+            check(good, "is not a number of seconds, nor a timestamp such as 2026-01-31T18:00:00Z")
+        moments = pd.to_datetime(texts.where(dates), utc=True, format="ISO8601", errors="coerce")
+        check(moments.notna().to_numpy(), "is not a timestamp such as 2026-01-31T18:00:00Z")
+        return seconds_since_1970(moments), bool(texts.str.contains(_ZONE).all())
+    check(np.isfinite(seconds), "is not a number of seconds")
+    return seconds, None
 
 
 # traces of others --------------------------------------------------------------------------------------------

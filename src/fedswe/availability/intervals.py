@@ -11,15 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.model import Population, Recorded
-from fedswe.availability.schedule import Bools, Floats, Schedule
+from fedswe.availability.schedule import Bools, Floats, Integers, Schedule
 from fedswe.core import keys
 from fedswe.core.value import Natural, Positive
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
-    from fedswe.availability.logs import Log
+    from fedswe.availability.formats import Log
 
-Integers = npt.NDArray[np.int64]
 During = Literal["start", "middle", "whole"]
 DeviceOf = Literal["sample", "with_replacement", "first", "id"]
 
@@ -56,9 +55,9 @@ class Intervals(Recorded):
 
         `keys` are parameters such as round_seconds=600.
         """
-        from fedswe.availability.logs import from_memory
+        from fedswe.availability.formats import log_of
 
-        content = from_memory(log, "the log of Intervals.from_array")
+        content = log_of(log, "the log of Intervals.from_array")
         return cls._holding(content.digest(), content, keys)
 
     def rounds(self) -> int | None:
@@ -85,9 +84,9 @@ class Intervals(Recorded):
         return self._window(self.log())[0]
 
     def log(self) -> Log:
-        from fedswe.availability.logs import read
+        from fedswe.availability.formats import read_log
 
-        log: Log = self._content() if self.digest else read(self.file, self.observed_file)
+        log: Log = self._content() if self.digest else read_log(self.file, self.observed_file)
         return log
 
     def _window(self, log: Log) -> tuple[float, int]:

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from fedswe.availability.schedule import Bools, Floats
+from fedswe.availability.schedule import Bools, Floats, Integers
 
 if TYPE_CHECKING:
-    from fedswe.availability.logs import Log
-
-Integers = npt.NDArray[np.int64]
+    from fedswe.availability.formats import Log
 
 DAY = 86_400.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

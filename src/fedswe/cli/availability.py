@@ -79,7 +79,7 @@ def availability_command(
 
 def _convert(trace: str, out: Path, observed: str) -> None:
     """Write a trace as intervals: OUT, and OUT's name with .observed where it says when devices were observed."""
-    from fedswe.availability import logs
+    from fedswe.availability.formats import read_log
     from fedswe.results.files import write_whole
 
     require(out.suffix == ".csv", f"--convert must end in .csv, not {out.name}")
@@ -88,7 +88,7 @@ def _convert(trace: str, out: Path, observed: str) -> None:
         same = [path for path in (out, beside) if path.exists() and path.samefile(source)]
         require(not same, f"{source} would be overwritten: choose another file for --convert")
     with _as_options():
-        log = logs.read(trace, observed)
+        log = read_log(trace, observed)
     write_whole(out, log.to_csv())
     console.print(f"log       {out}: {log.devices} devices, {len(log.start)} intervals")
     if log.observed is not None:
@@ -117,9 +117,9 @@ def _of_file(
 ) -> Described:
     """A log of intervals, or else a table with a row per round."""
     from fedswe.analysis.description import of_log, of_table
-    from fedswe.availability import formats, logs
+    from fedswe.availability import formats
 
-    if logs.is_log(str(path)):
+    if formats.is_log(str(path)):
         require(not orient, f"{path} is a log of intervals: --orient is for tables")
         return of_log(str(path), round_seconds, _time(start), _time(end), devices, observed)
     require(not (start or end or devices or observed), f"{path} is a table of rounds: --start and so on are for logs")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from pydantic_core import to_json
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -53,18 +54,14 @@ def print_table(
 class RoundProgress:
     """Rounds run, rounds to run, the time left, and a note such as the latest score."""
 
-    def __init__(self, unit: str = "rounds", on: Console = console) -> None:
-        self._unit, self._console = unit, on
-        self._began = self._printed = time.monotonic()
-        self._first: int | None = None  # rounds that were done before this process began
-        self._bar = Progress(
-            TextColumn(f"{unit} {{task.completed}}/{{task.total}}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[left]}  {task.fields[note]}", markup=False),
-            console=on,
-            disable=not on.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=None, left="", note="")
+    def __init__(self) -> None:
+        self._printed = time.monotonic()
+        shown = "rounds {task.completed}/{task.total}", "{task.fields[note]}"
+        before, after = (TextColumn(text, markup=False) for text in shown)
+        columns = (before, BarColumn(), TimeRemainingColumn(), after)
+        hours = 3600 * 1000  # the time left is estimated from up to a thousand rounds, however long they take
+        self._bar = Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=hours)
+        self._task = self._bar.add_task("", total=None, note="")
 
     def __enter__(self) -> RoundProgress:
         return self
@@ -73,17 +70,10 @@ class RoundProgress:
         self._bar.stop()
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
-        if self._first is None:
-            self._first = done
-            self._bar.start()  # not earlier: modules may still be imported, and Ctrl-C then ends the process at once
-        now, left = time.monotonic(), ""
-        if done > self._first:
-            left = _remaining((now - self._began) * (total - done) / (done - self._first))
-        self._bar.update(self._task, completed=done, total=total, left=left, note=note)
-        if not self._console.is_terminal and (done == total or now - self._printed > _LOG_SECONDS):
+        self._bar.start()  # not earlier: modules may still be imported, and Ctrl-C then ends the process at once
+        self._bar.update(self._task, completed=done, total=total, note=note)
+        now, left = time.monotonic(), self._bar.tasks[0].time_remaining
+        if not console.is_terminal and (done == total or now - self._printed > _LOG_SECONDS):
             self._printed = now
-            self._console.print("  ".join(filter(None, (f"{self._unit} {done}/{total}", left, note))))
-
-
-def _remaining(seconds: float) -> str:
-    return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left"
+            remaining = "" if left is None else f"{timedelta(seconds=int(left))} left"
+            console.print("  ".join(filter(None, (f"rounds {done}/{total}", remaining, note))))

@@ -52,16 +52,16 @@ def show_command(
 
 def description(section: str, name: str, cls: type[Any]) -> dict[str, Any]:
     """What `show` prints of a class, as values."""
-    comments = _comments(cls)
-    parameters = [
-        {"key": f.name, "default": _default(f), "meaning": comments.get(f.name, "")} for f in fields(cls) if f.init
-    ]
+    comments, text = _comments(cls), inspect.getdoc(cls) or ""
     entry: dict[str, Any] = {
         "section": section,
         "name": name,
         "title": registry.title_of(cls),
-        "description": _text(cls),
-        "parameters": parameters,
+        # What dataclass writes where there is no docstring is no description.
+        "description": "" if text.startswith(f"{cls.__name__}(") else text,
+        "parameters": [
+            {"key": f.name, "default": _default(f), "meaning": comments.get(f.name, "")} for f in fields(cls) if f.init
+        ],
     }
     if section == "algorithm":
         entry["numbers"] = dict(zip(_COUNTED, _counted(cls), strict=True))
@@ -87,15 +87,10 @@ def _print(entry: dict[str, Any]) -> None:
         console.print(f"\nReference: {entry['citation']}")
 
 
-def _text(cls: type[Any]) -> str:
-    text = inspect.getdoc(cls) or ""
-    return "" if text.startswith(f"{cls.__name__}(") else text  # what dataclass writes where there is no docstring
-
-
 def _default(field: Field[Any]) -> Any:
-    if field.default is not MISSING:
-        return field.default
-    made = field.default_factory() if field.default_factory is not MISSING else None
+    made = None if field.default is MISSING else field.default
+    if field.default_factory is not MISSING:
+        made = field.default_factory()
     kind = kind_of(type(made))
     return label_of(kind, made) if kind else made  # another part, by its name
 

@@ -10,7 +10,7 @@ from fedswe.datasets.catalogue import Dataset, OfficialFile, md5_of
 from fedswe.errors import FedsweError, needed
 
 
-def fetch(dataset: Dataset, folder: Path, mirror: str = "", say: Callable[[str], None] = str) -> None:
+def fetch(dataset: Dataset, folder: Path, mirror: str = "", say: Callable[[str], object] = str) -> None:
     """Download the files of the first form; files that exist with the right checksum are kept.
 
     `mirror` is another address with files of the same names; `say` is told of each download.

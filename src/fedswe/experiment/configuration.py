@@ -133,9 +133,9 @@ def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
     for key in table:
         if key not in names:
             raise FedsweError(f"unknown key {_where(section, key)}{of}: {suggestion(key, names)}")
-    for f in known:
-        given = f.name in table or f.default is not MISSING or f.default_factory is not MISSING
-        require(given, f"{_where(section, f.name)} is missing: give it a value")
+    needed = (f.name for f in known if f.default is MISSING and f.default_factory is MISSING)
+    for name in needed:
+        require(name in table, f"{_where(section, name)} is missing: give it a value")
     table = {key: _prepared(value, types.get(key, Any), _where(section, key)) for key, value in table.items()}
     try:
         return cls(**table)
@@ -181,29 +181,21 @@ def _element(kind: str, item: Any, where: str, what: str = "each element") -> An
 def _meant(key: str, table: Table) -> str:
     """What to write instead of an unknown key at the top level: often the section was left out."""
     outside = {f.name: f.name for f in fields(Experiment)}
-    otherwise = f"known are {', '.join(outside)}"
-    if isinstance(table[key], dict):
-        return suggestion(key, [*DEFAULT, *PLAIN], otherwise)
-    known = {inner: " or ".join(places) for inner, places in keys_in_sections(table).items()} | outside
-    return suggestion(key, known, otherwise)
+    inside = {} if isinstance(table[key], dict) else keys_in_sections(table)
+    known = {inner: " or ".join(places) for inner, places in inside.items()} | outside
+    return suggestion(key, known, f"known are {', '.join(outside)}")
 
 
 def keys_in_sections(table: Table) -> dict[str, list[str]]:
     """Every key of the sections, with the places where it stands: lr in local.lr and algorithm.lr."""
     inside: dict[str, list[str]] = {}
     for section in (*PLAIN, *DEFAULT):
-        for inner in _keys_of(section, table):
+        given = table.get(section)
+        name = given.get("name") if isinstance(given, dict) else None
+        cls = PLAIN[section] if section in PLAIN else resolve(section, name or DEFAULT[section])
+        for inner in (*(["name"] if section in DEFAULT else []), *(f.name for f in fields(cls) if f.init)):
             inside.setdefault(inner, []).append(f"{section}.{inner}")
     return inside
-
-
-def _keys_of(section: str, table: Table) -> list[str]:
-    if section in PLAIN:
-        return [f.name for f in fields(PLAIN[section])]
-    given = table.get(section)
-    name = given.get("name") if isinstance(given, dict) else None
-    cls = resolve(section, name or DEFAULT[section])
-    return ["name", *(f.name for f in fields(cls) if f.init)]
 
 
 def _where(*parts: str) -> str:

@@ -71,19 +71,16 @@ class Evaluate(Value):
         require(self.model, f"model is empty: name at least one of {', '.join(names('output'))}")
         labels = [output_label(text) for text in self.model]
         require(len(set(labels)) == len(self.model), "model names one model twice")
-        require(any(not self._is_choice(text) for text in self.model), "model: best needs other models to choose from")
+        require(not all(map(is_choice, self.model)), "model: best needs other models to choose from")
         require(
             self.serve in ("", *self.model, *labels),
             f"serve must be one of the models that are evaluated ({', '.join(self.model)}), not {self.serve}",
         )
 
-    @property
-    def chooses(self) -> bool:
-        """Whether a model is chosen on held-out samples."""
-        return any(map(self._is_choice, self.model))
 
-    def _is_choice(self, text: str) -> bool:
-        return split("output", text)[0] == "best"
+def is_choice(text: str) -> bool:
+    """Whether a model is chosen from the others, on held-out samples."""
+    return split("output", text)[0] == "best"
 
 
 @dataclass(frozen=True)
@@ -152,17 +149,14 @@ class Experiment(Value):
         )
 
 
-def require_held_out(experiment: Experiment) -> None:
-    """Refuse a choice among models without held-out samples. A task of your own shows at its first evaluation."""
-    require(not experiment.evaluate.chooses or getattr(experiment.task, "hold_out", None) != 0, NO_HELD_OUT)
-
-
 def assemble(experiment: Experiment) -> Engine:
     """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
     from fedswe.engine.batched import BatchedEngine  # these import torch
     from fedswe.engine.loop import LoopEngine
 
-    require_held_out(experiment)
+    # A task of your own shows at its first evaluation whether it has held-out samples.
+    chooses = any(map(is_choice, experiment.evaluate.model))
+    require(not chooses or getattr(experiment.task, "hold_out", None) != 0, NO_HELD_OUT)
     problem, schedule = populate(experiment)
     experiment.clock.check(schedule, experiment.rounds)
     engine = {"batched": BatchedEngine, "loop": LoopEngine}[experiment.engine]

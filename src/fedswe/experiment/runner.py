@@ -120,21 +120,14 @@ def _advance_one(runner: Runner, threads: int, watch: Watch | None) -> Result:
         raise
     finally:
         rounds.close()
-    _warn_if_diverged(runner)
+    if sign := divergence(runner.history):
+        given = [f"algorithm.{key} = {value}" for key, value in changed_parameters(runner.experiment.algorithm).items()]
+        also = f", or change {' and '.join(given)}" if given else ""
+        if all(map(math.isfinite, runner.history.rows[0].values())):
+            warn(f"the model diverged ({sign}): lower local.lr, or set local.clip{also}")
+        else:
+            warn(f"the scores are not finite before the first round ({sign}): check the data and the initial model")
     return runner.result()
-
-
-def _warn_if_diverged(runner: Runner) -> None:
-    sign = divergence(runner.history)
-    if not sign:
-        return
-    first = runner.history.rows[0]
-    if not all(map(math.isfinite, first.values())):
-        warn(f"the scores are not finite before the first round ({sign}): check the data and the initial model")
-        return
-    given = [f"algorithm.{key} = {value}" for key, value in changed_parameters(runner.experiment.algorithm).items()]
-    also = f", or change {' and '.join(given)}" if given else ""
-    warn(f"the model diverged ({sign}): lower local.lr, or set local.clip{also}")
 
 
 @typed

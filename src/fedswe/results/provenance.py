@@ -32,18 +32,15 @@ def provenance(recorded: Mapping[str, object] | None = None, threads: int = 0) -
 
 def commit() -> str:
     """The commit of the source tree, with a mark when it has changes; $FEDSWE_COMMIT where there is no repository."""
-    source, unknown = Path(__file__).resolve().parent, os.environ.get("FEDSWE_COMMIT", "unknown")
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(source), *arguments], capture_output=True, text=True, timeout=10)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
+    git = ["git", "-C", str(Path(__file__).resolve().parent)]
+    tracked = [*git, "ls-files", "--error-unmatch", __file__]
+    named = [*git, "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+changes"]
     try:
-        if not git("ls-files", "--error-unmatch", __file__):
-            return unknown
-        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain") else "")
-    except (OSError, subprocess.TimeoutExpired):
-        return unknown
+        for command in (tracked, named):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return os.environ.get("FEDSWE_COMMIT", "unknown")
 
 
 def processor() -> str:

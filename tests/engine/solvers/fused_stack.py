@@ -1,12 +1,14 @@
 """Whole local phases of a company through the fused solver against the plain steps, in Triton's interpreter on a CPU.
 
-Run as a module, it prints the largest relative error of a client's progress, and the error if clients were mixed up.
+Run as a module, it prints the largest relative error of a client's progress, the error if clients were mixed up, and
+whether keyed bits are those of the reference.
 """
 
 import json
 
 import torch
 
+from fedswe.core import keys, keys_cuda
 from fedswe.core.local import Local
 from fedswe.engine.solvers.fused_cnn import solver
 from fedswe.tasks.networks import paper_cnn
@@ -31,7 +33,9 @@ def main():
         errors.append(float((error.norm(dim=1) / want.norm(dim=1)).max()))
         if len(want) > 1:
             mixed.append(float(((want.roll(1, 0) - want).norm(dim=1) / want.norm(dim=1)).min()))
-    print(json.dumps({"error": max(errors), "mixed": min(mixed)}))
+    names = keys.bits(3, "x", torch.arange(5), 7)
+    bits = torch.equal(keys_cuda.grid(names, 3, 40), keys.grid(names, 3, 40))
+    print(json.dumps({"error": max(errors), "mixed": min(mixed), "bits": bits}))
 
 
 if __name__ == "__main__":

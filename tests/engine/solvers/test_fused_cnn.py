@@ -14,48 +14,43 @@ from torch import nn
 from fedswe.tasks.network import Network
 from fedswe.tasks.networks import NETWORKS
 
-SCRIPT = Path(__file__).with_name("fused_reference.py")
+ROOT = Path(__file__).parents[3]
 triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU; last measured result in benchmarks/")
 
 
-def errors(device, cases, **environment):
-    command = [sys.executable, str(SCRIPT), device, json.dumps(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+def found_by(module, *arguments, **environment):
+    """What a module of these tests prints, as JSON."""
+    command, env = [sys.executable, "-m", f"tests.engine.solvers.{module}", *arguments], {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def errors(device, cases, **environment):
+    return found_by("fused_reference", device, json.dumps(cases), **environment)
 
 
 SVHN, CIFAR10, CINIC10 = ([128, 10], 0.0), ([256, 64, 10], 0.0), ([512, 256, 10], 0.2)
 
 
 @triton
-@pytest.mark.parametrize(
-    "cases",
-    [
-        [[*SVHN, 2, 16, "fp32", False, 0.0], [*CIFAR10, 1, 16, "fp32", True, 0.05]],
-        [[*CINIC10, 1, 16, "fp32", True, 0.5], [[64, 1024, 7], 0.5, 2, 32, "fp32", False, 0.0]],
-    ],
-    ids=["plain", "dropout"],
-)
-def test_kernels_equal_autograd_in_the_interpreter(cases):
+def test_kernels_equal_autograd_in_the_interpreter():
     """float32 arithmetic: an index wrong anywhere, or another unit left out, would be an error of order one."""
+    cases = [
+        [*SVHN, 2, 16, "fp32", False, 0.0],
+        [*CIFAR10, 1, 16, "fp32", True, 0.05],
+        [*CINIC10, 1, 16, "fp32", True, 0.5],
+        [[64, 1024, 7], 0.5, 2, 32, "fp32", False, 0.0],
+    ]
     assert max(errors("cpu", cases, TRITON_INTERPRET="1")) < 1e-4
-
-
-def found_by(module, *arguments, **environment):
-    """What a module of these tests prints, as JSON."""
-    command, env = [sys.executable, "-m", f"tests.engine.solvers.{module}", *arguments], {**os.environ, **environment}
-    root = SCRIPT.parents[3]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=root, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @triton
 def test_a_company_in_chunks_equals_the_plain_steps_in_the_interpreter():
     """Batches, dropout, crops beyond the border and rates reach the clients they belong to."""
     found = found_by("fused_stack", TRITON_INTERPRET="1")
+    assert found["bits"] is True  # keyed bits are those of the reference
     assert found["error"] < 1e-4
     assert found["mixed"] > 0.1
 
@@ -69,17 +64,6 @@ def test_logits_equal_the_networks_own_in_the_interpreter():
 @gpu
 def test_logits_equal_the_networks_own_on_the_gpu():
     assert found_by("fused_scores", "cuda") < 2e-2
-
-
-@triton
-def test_keyed_bits_equal_the_reference_in_the_interpreter():
-    code = (
-        "import torch; from fedswe.core import keys, keys_cuda; names = keys.bits(3, 'x', torch.arange(5), 7); "
-        "print(torch.equal(keys_cuda.grid(names, 3, 40), keys.grid(names, 3, 40)))"
-    )
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout.strip() == "True", done.stderr[-2000:]
 
 
 @gpu
