@@ -170,10 +170,6 @@ class MeasuredRun:
         width = 8 if self.config.get("dtype") == "float64" else 4
         return np.asarray(np.cumsum(reports) * width * (size.down + size.up + size.reply))
 
-    @property
-    def has_exact_bytes(self) -> bool:
-        return "bytes_sent" in self.history.columns or bool((np.diff(self.history["round"], prepend=0.0) <= 1).all())
-
 
 def measured_runs(sources: Iterable[Any]) -> list[MeasuredRun]:
     """The runs of run directories, comparison directories, results and comparisons."""
@@ -420,14 +416,14 @@ def abscissa(x: Abscissa, runs: Sequence[MeasuredRun]) -> tuple[pd.Series[float]
         require(not column or column in run.history.columns, f"{run.source}: {why}: use --x rounds")
         places[i] = pd.Series(run.history[column] if column else run.bytes_sent(), run.history["round"])
     at, name = pd.concat(places, names=["run", "round"]).rename("x").astype(float), column
-    if x in ("bytes", "simulated"):
+    if units := {"bytes": _BYTES, "simulated": _SPANS}.get(x):
         largest = max(float(of.iloc[-1]) for of in places.values())
-        unit, name = next(
-            (unit, name) for least, unit, name in (_BYTES if x == "bytes" else _SPANS) if largest >= least
-        )
+        unit, name = next((unit, name) for least, unit, name in units if largest >= least)
         name = f"{name} sent by all clients" if x == "bytes" else f"simulated {name}"
         at /= unit
-    return at, name + " (estimated)" * (x == "bytes" and not all(run.has_exact_bytes for run in runs))
+    uncounted = [run.history["round"] for run in runs if x == "bytes" and "bytes_sent" not in run.history.columns]
+    gaps = any(np.diff(rounds, prepend=0.0).max() > 1 for rounds in uncounted)
+    return at, name + " (estimated)" * gaps
 
 
 def y_name(score: str) -> str:
@@ -443,18 +439,12 @@ def facts_of(runs: Sequence[MeasuredRun]) -> str:
     given = [run.config.get("task", {}).get("clients") for run in runs]
     clients = sorted({number for number in given if isinstance(number, int)})  # your own task may mean another thing
     seeds, rates = sorted({run.seed for run in runs}), sorted({float(run.config["local"]["lr"]) for run in runs})
-    task, availability = (
-        " and ".join(dict.fromkeys(filter(None, (part_name(run, section) for run in runs))))
-        for section in ("task", "availability")
-    )
-    parts = [
-        task,
-        f"{_range(clients)} clients" if clients else "",
-        f"{availability} availability" if availability else "",
-        f"{_range(sorted({run.rounds for run in runs}))} rounds",
-        f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}",
-        f"local rate{'s' * (len(rates) > 1)} {_range(rates)}",
-    ]
+    names = ({part_name(run, section): None for run in runs} for section in ("task", "availability"))
+    task, availability = (" and ".join(filter(None, of)) for of in names)
+    parts = [task, f"{_range(clients)} clients" * bool(clients), f"{availability} availability" * bool(availability)]
+    parts += [f"{_range(sorted({run.rounds for run in runs}))} rounds"]
+    parts += [f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"]
+    parts += [f"local rate{'s' * (len(rates) > 1)} {_range(rates)}"]
     return ", ".join(filter(None, parts)) + "."
 
 
@@ -466,4 +456,4 @@ def part_name(run: MeasuredRun, section: str) -> str:
 
 
 def _range(values: Sequence[float]) -> str:
-    return " to ".join(dict.fromkeys(f"{value:g}" for value in (values[0], values[-1])))
+    return " to ".join(dict.fromkeys(f"{value:g}" for value in (*values[:1], *values[-1:])))

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -75,24 +76,22 @@ def reference_line(axes: Axes, y: float, text: str, color: object = GREY) -> Non
 
 def count_axis(axes: Axes, zero: bool) -> None:
     """A logarithmic x axis of counts with plain numbers; with `zero`, linear from 0 to 1."""
-    from matplotlib.ticker import FuncFormatter
-
     if zero:
         axes.set_xscale("symlog", linthresh=1)
         axes.set_xlim(-0.15, axes.get_xlim()[1] * 1.15)  # the points at both ends are clear of the frame
     else:
         axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter("{x:g}")
 
 
 def log_axis(axis: Axis) -> None:
     """Plain numbers on a logarithmic axis that is not too long for them; call it when the limits are set."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = sorted(axis.get_view_interval())
     if low > 1e-4 and high < 1e5 and high / low < 1e3:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
 
 
@@ -188,8 +187,7 @@ class Series:
     @classmethod
     def by_x(cls, label: str, x: Sequence[float], columns: Sequence[Sequence[float]]) -> Series:
         """From the values measured at each x; the number of seeds may differ."""
-        seeds = max(map(len, columns))
-        return cls(label, x, [[c[i] if i < len(c) else np.nan for c in columns] for i in range(seeds)])
+        return cls(label, x, list(zip_longest(*columns, fillvalue=np.nan)))
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,8 @@ def test_the_table_has_every_score_of_every_run_and_the_summary_comes_from_it(tm
         history = package.load(tmp_path / "a" / "runs" / name).history
         (there,) = [r for r in history.rows if r["round"] == int(row["round"])]
         assert float(row["value"]) == there[f"{row['model']}_{row['score']}"]
+    available = found.table[found.table["score"] == "available"]  # a column that belongs to no model
+    assert set(available["model"]) == {""}
     # the summary is the mean over seeds of the last 50 rounds of the chosen rate
     for line in rows_of(found.summary_csv()):
         mine = [r for r in rows if (r["algorithm"], r["model"]) == (line["algorithm"], line["model"])]
@@ -86,15 +88,6 @@ def test_the_table_has_every_score_of_every_run_and_the_summary_comes_from_it(tm
         means = [np.mean([float(r["value"]) for r in mine if r["seed"] == s and int(r["round"]) > 10]) for s in "34"]
         assert float(line["train_loss_mean"]) == pytest.approx(np.mean(means), rel=1e-5)
         assert float(line["train_loss_std"]) == pytest.approx(np.std(means, ddof=1), rel=1e-4)
-
-
-def test_the_table_has_the_other_columns_too():
-    found = package.compare(load(None, QUICK), ["fedavg"], seeds=[3, 4], jobs=1)
-    final = found.table[(found.table["round"] == 6) & found.table["chosen"] & ~found.table["tuning"]]
-    assert final[final["score"] == "train_loss"][["seed", "model"]].to_numpy().tolist() == [
-        [seed, model] for seed in (3, 4) for model in ("server", "client_mean")
-    ]
-    assert final[final["score"] == "available"]["model"].tolist() == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -210,14 +203,6 @@ def test_a_rate_with_which_the_model_diverged_is_not_chosen(tmp_path, monkeypatc
     assert np.isfinite(tuning[3.0])
     assert tuning[3.0] > 1e6 > tuning[0.5]
     assert set(found.chosen.values()) == {0.5}
-
-
-def test_rates_that_agree_to_six_digits_are_different_runs(tmp_path):
-    rates = [0.1, 0.10000001, 1.0]
-    found = package.compare(load(None, QUICK), ["fedavg"], seeds=[3], rates=rates, out=tmp_path / "a", jobs=1)
-    names = {path.name for path in (tmp_path / "a" / "runs").iterdir() if path.name.endswith("seed1")}
-    assert names == {f"fedavg-lr{rate}-seed1" for rate in ("0.1", "0.10000001", "1")}
-    assert [rate for _, rate, seed in found.histories if seed == 1] == rates
 
 
 def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):

@@ -80,13 +80,6 @@ def test_a_result_in_memory_is_drawn():
     assert re.match(r"digits, \d+ clients, sine availability, 4 rounds, seed 3", caption(figure))
 
 
-def test_an_unfinished_run_is_drawn_with_a_warning(tmp_path):
-    run = write_run(tmp_path / "a", finished=False)
-    with pytest.warns(FedsweWarning, match="not finished: it is drawn up to round 40"):
-        figure = plot(run)
-    assert names(figure.axes[0]) == {"fedswe"}
-
-
 def said(axes):
     return [text.get_text() for text in axes.texts if "diverged" in text.get_text()]
 

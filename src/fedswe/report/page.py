@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,7 +20,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from fedswe import __version__
-from fedswe.errors import require
+from fedswe.errors import printable, require
 from fedswe.plotting import BLUE, PALETTE
 
 Figure = dict[str, Any]  # plotly's data and layout; its graph_objects, which check each value, are slow
@@ -31,7 +30,6 @@ _POINTS = 10_000  # of all curves of a figure: with more, only some of the evalu
 _FEWEST = 30  # points of a curve that are always drawn
 _DASHES, _SYMBOLS = ("solid", "dash", "dot", "dashdot"), ("circle", "square", "diamond", "x", "cross")
 _LARGEST = 50_000_000  # characters of a page, without plotly
-_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI")  # marks that turn the direction of what follows
 _SCRIPT = """
 for (const figure of document.querySelectorAll("figure")) {
   const { data, layout } = JSON.parse(figure.querySelector("script").textContent);
@@ -102,13 +100,9 @@ def _policy(*scripts: str) -> str:
 
 def _shown(value: Any) -> Any:
     """Control characters, broken code points and marks of direction as escapes; HTML has no place for them."""
-    if type(value) is not str:
+    if type(value) is not str or value.isprintable():
         return value
-    return "".join(c if c in "\n\t" or not _is_control(c) else ascii(c)[1:-1] for c in value)
-
-
-def _is_control(c: str) -> bool:
-    return unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in _TURNING
+    return "".join(c if c in "\n\t" else printable(c) for c in value)
 
 
 # figures -----------------------------------------------------------------------------------------------------
@@ -123,8 +117,10 @@ def curves(numbers: Mapping[str, pd.DataFrame], order: Sequence[str] = ()) -> Fi
         [*dict.fromkeys([*order, *first["label"]])],
     )
     found = first.groupby(["panel", "label"], sort=False).groups
-    step = -(-len(first) // _POINTS)
-    rows = {key: _thinned(found[key], step) for key in sorted(found, key=lambda key: labels.index(key[1]))}
+    rows = {}
+    for key in sorted(found, key=lambda key: labels.index(key[1])):  # every so many rows, and the last; of few, all
+        step = min(-(-len(first) // _POINTS), max(1, len(found[key]) // _FEWEST))
+        rows[key] = found[key][::-1][::step][::-1]
     shown = {key: True if labels.index(key[1]) < _SHOWN else "legendonly" for key in rows}
     data = []
     for (panel, label), at in rows.items():
@@ -157,17 +153,14 @@ def heat_map(shares: npt.ArrayLike, x: Sequence[str], y: Sequence[str], x_name: 
     percent = (100 * np.asarray(shares)).astype(np.float32)
     bar = {"title": {"text": f"{value}, %"}}
     shown = {"x": x, "y": y, "z": percent, "zmin": 0, "zmax": 100, "colorscale": "Blues", "reversescale": True}
-    figure = _figure([{"type": "heatmap", **shown, "colorbar": bar}], x_name, "")
+    figure = _figure([{"type": "heatmap", **shown, "colorbar": bar}], x_name, "", x_type="category")
     figure["layout"]["yaxis"] |= {"type": "category", "autorange": "reversed", "showticklabels": False}
-    figure["layout"]["xaxis"] |= {"type": "category"}
     return figure
 
 
 def bars(values: Mapping[str, float], x_name: str, y_name: str) -> Figure:
     bar = {"type": "bar", "x": [*values], "y": [*values.values()], "marker": {"color": BLUE}}
-    figure = _figure([bar], x_name, y_name)
-    figure["layout"]["xaxis"] |= {"type": "category"}
-    return figure
+    return _figure([bar], x_name, y_name, x_type="category")
 
 
 def points(
@@ -180,12 +173,14 @@ def points(
     return _figure(data, x_name, y_name)
 
 
-def _figure(data: list[dict[str, Any]], x_name: str, y_name: str, *menus: Mapping[str, Sequence[Any]]) -> Figure:
+def _figure(
+    data: list[dict[str, Any]], x_name: str, y_name: str, *menus: Mapping[str, Sequence[Any]], x_type: str = "-"
+) -> Figure:
     """With the menus beside each other above it, those of which one can choose."""
     real = [menu for menu in menus if len(menu) > 1]
     place = {"xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"r": 10}}
     layout = {
-        "xaxis": {"title": {"text": x_name}}, "yaxis": {"title": {"text": y_name}}, "colorway": PALETTE,
+        "xaxis": {"title": {"text": x_name}, "type": x_type}, "yaxis": {"title": {"text": y_name}}, "colorway": PALETTE,
         "showlegend": data[0]["type"] == "scatter", "margin": {"t": 60, "r": 10}, "hoverlabel": {"namelength": -1},
         "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "maxheight": 0.3},
     }  # fmt: skip
@@ -195,8 +190,3 @@ def _figure(data: list[dict[str, Any]], x_name: str, y_name: str, *menus: Mappin
         for i, menu in enumerate(real)
     ]
     return {"data": data, "layout": layout}
-
-
-def _thinned(rows: pd.Index[int], step: int) -> pd.Index[int]:
-    """Every so many, and the last; of few, all."""
-    return rows[::-1][:: min(step, max(1, len(rows) // _FEWEST))][::-1]
