@@ -167,7 +167,9 @@ def _smallest_share(there: Bools, seen: Bools, window: int) -> tuple[float, int]
     fewest observed rounds of a window that counts. NaN and 0 if there is none.
     """
     number = len(there) // window
-    available, count = (t[: number * window].reshape(number, window, -1).sum(axis=1) for t in (there, seen))
+    available, count = (
+        t[: number * window].reshape(number, window, -1).sum(axis=1, dtype=np.int32) for t in (there, seen)
+    )
     whole = (count * 2 >= window) & there.any(axis=0)
     if not whole.any():
         return math.nan, 0
