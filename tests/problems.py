@@ -56,8 +56,14 @@ def schedule(present):
 
 
 def engine(kind, algorithm, problem, present, local=None, seed=SEED):
-    local = local or Local(steps=4, batch_size=16, lr=0.05)
-    return ENGINES[kind](algorithm, problem, schedule(present), local, seed)
+    """With a schedule, or a mask of who is present in each round."""
+    rows = present if isinstance(present, Rows) else schedule(present)
+    return ENGINES[kind](algorithm, problem, rows, local or Local(steps=4, batch_size=16, lr=0.05), seed)
+
+
+def models(kind, algorithm, problem, present, rounds=None, local=None):
+    """The server models x^0 ... x^T of an engine; without `rounds`, in all those of the mask."""
+    return trajectory(engine(kind, algorithm, problem, present, local), len(present) if rounds is None else rounds)
 
 
 def trajectory(eng, rounds):

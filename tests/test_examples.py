@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.cli.command import fedswe
+
 ROOT = Path(__file__).parents[1]
 SCRIPTS = {  # docs/extending.md runs own_data.py
     "own_model": ("fedswe:k=10,client_mean", "torch.Size([1, 10])"),
@@ -39,7 +41,7 @@ def test_examples_are_short():
     assert all(count <= 40 for name, count in lines.items() if name != "single_file.py")
 
 
-def test_a_function_of_an_example_is_a_task_of_the_command_line(tmp_path):
+def test_a_function_of_an_example_is_a_task_of_the_command_line(tmp_path, monkeypatch, capsys):
     script = tmp_path / "own_data.py"
     script.write_text((ROOT / "examples" / "own_data.py").read_text())
     rng = np.random.default_rng(0)
@@ -49,8 +51,5 @@ def test_a_function_of_an_example_is_a_task_of_the_command_line(tmp_path):
     done = subprocess.run([sys.executable, "-m", "fedswe", "run", *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "hidden = 4" in (tmp_path / "run" / "config.toml").read_text()
-    shown = subprocess.run(
-        [sys.executable, "-m", "fedswe", "show", words[0].removeprefix("task.name=")],
-        cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
-    assert "hidden" in shown.stdout
+    monkeypatch.chdir(tmp_path)
+    assert "hidden" in fedswe(monkeypatch, capsys, "show", "./own_data.py:hospitals")[1]

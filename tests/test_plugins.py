@@ -77,7 +77,7 @@ def test_show(name, folder, monkeypatch, capsys):
     assert PARTS[name] in out
 
 
-def test_run_stop_and_resume(folder):
+def test_run_stop_and_resume(folder, monkeypatch, capsys):
     """All kinds in one run; killed and resumed, it ends like one that was not, and a changed file is refused."""
     words = ["run", *ALL, "rounds=60", "record.checkpoint=1"]
     assert fedswe(folder, *words, "--out", "whole")[::2] == (0, "")
@@ -99,20 +99,19 @@ def test_run_stop_and_resume(folder):
     own = folder / "own_algorithm.py"
     text = own.read_text()
     own.write_text(text + "# changed\n")
-    code, _, err = fedswe(folder, "run", "--resume", "other")
-    assert (code, err) == (
-        2,
-        "error: ./own_algorithm.py has changed since the run in other was started: restore it, or start a new run\n",
-    )
+    monkeypatch.chdir(folder)
+    code, _, err = in_this_process(monkeypatch, capsys, "run", "--resume", "other")
+    assert code == 2
+    assert err.startswith("error: ./own_algorithm.py has changed since the run in other was started: restore it, or ")
     own.write_text(text)
     assert fedswe(folder, "run", "--resume", "stopped")[::2] == (0, "")
     assert without_seconds(folder / "stopped" / "history.csv") == without_seconds(whole / "history.csv")
     # The configuration in the directory is enough to run it again.
-    assert fedswe(folder, "run", "whole/config.toml", "--out", "again")[::2] == (0, "")
+    assert in_this_process(monkeypatch, capsys, "run", "whole/config.toml", "--out", "again")[::2] == (0, "")
     assert without_seconds(folder / "again" / "history.csv") == without_seconds(whole / "history.csv")
 
 
-def test_compare_over_two_processes(folder):
+def test_compare_over_two_processes(folder, monkeypatch, capsys):
     labels = "fedavg,./own_algorithm.py:Damped:damping=0.1,./own_algorithm.py:Damped:damping=0.2"
     words = ["compare", *ALL[2:], "rounds=10", "--algorithms", labels, "--seeds", "3,4", "--jobs", 2, "--out", "out"]
     code, out, err = fedswe(folder, *words)
@@ -126,7 +125,8 @@ def test_compare_over_two_processes(folder):
     )
     # Given again, the command does not mix results of two versions of a file.
     (folder / "own_task.py").write_text((folder / "own_task.py").read_text() + "# changed\n")
-    code, _, err = fedswe(folder, *words)
+    monkeypatch.chdir(folder)
+    code, _, err = in_this_process(monkeypatch, capsys, *map(str, words))
     assert code == 2
     assert err.startswith("error: ./own_task.py has changed since the run in out/runs/")
     assert err.count("\n") == 1

@@ -11,7 +11,6 @@ from fedswe import __version__
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ["CONTRIBUTING.md", "SECURITY.md", ".github/pull_request_template.md"]
-FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 MAKE = (ROOT / "Makefile").read_text()
 
 
@@ -25,16 +24,6 @@ def test_named_files_and_targets_exist(name):
     assert [file for file in files if not (ROOT / file).exists()] == []
     targets = re.findall(r"`make ([\w-]+)`", text)
     assert [target for target in targets if not re.search(rf"^{target}:", MAKE, re.MULTILINE)] == []
-
-
-def test_every_section_of_the_changes_begins_with_changed_results():
-    text = (ROOT / "CHANGELOG.md").read_text()
-    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    assert sections
-    for section in sections:
-        title, _, rest = section.partition("\n")
-        assert re.match(r"\d+\.\d+\.\d+", title)
-        assert rest.strip().startswith("### Changed results")
 
 
 def test_citation():
@@ -59,19 +48,3 @@ def test_hooks_are_the_steps_of_make_lint():
     steps = re.search(r"^lint:.*\n((?:\t.*\n)+)", MAKE, re.MULTILINE)[1].replace("$(BIN)", ".venv/bin")
     assert entries == [step.strip().replace(" --check", "") for step in steps.splitlines()]
     assert all(hook["language"] == "system" for hook in hooks[0]["hooks"])
-
-
-@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_issue_forms(path):
-    form = yaml.safe_load(path.read_text())
-    if path.stem == "config":
-        assert form == {"blank_issues_enabled": True}
-        return
-    assert {"name", "description", "body"} <= form.keys()
-    ids = [element["id"] for element in form["body"]]
-    assert len(set(ids)) == len(ids)
-    for element in form["body"]:
-        assert element["type"] in ("input", "textarea", "dropdown", "checkboxes")
-        assert element["attributes"]["label"]
-    named = re.findall(r"\b(?:docs|examples|tests)/[\w./-]+\.(?:md|py)", path.read_text())
-    assert [file for file in named if not (ROOT / file).exists()] == []

@@ -77,7 +77,10 @@ def plot(
     several = isinstance(sources, Iterable) and not isinstance(sources, str)
     runs = measured_runs(sources if several else [sources])
     if kind == "final":
-        runs = _begun(runs)
+        for run in (run for run in runs if run.rounds <= 0):  # the model before the first round has no final score
+            warn(f"{run.source} was not evaluated after round 0: it has no final score, and is left out")
+        runs = [run for run in runs if run.rounds > 0]
+        require(runs, "no run was evaluated after round 0: there are no final scores")
     shown = models_of(runs, [models] if isinstance(models, str) else models)
     drawn = [run for run in runs if set(run.reported) & set(shown)]
     table = table_of(drawn, shown)
@@ -106,15 +109,6 @@ def _curves(runs: Sequence[MeasuredRun], table: pd.DataFrame, score: str, x: Abs
     if any(np.isinf(np.asarray(series.seeds)[:, -1]).any() for panel in panels for series in panel.series):
         facts += " A curve ends where one of its seeds diverged."
     return curves(panels, note=facts, width=width, y_range=late_range(panels))
-
-
-def _begun(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
-    """Those with final scores; the model before the first round has none."""
-    for run in (run for run in runs if run.rounds <= 0):
-        warn(f"{run.source} was not evaluated after round 0: it has no final score, and is left out")
-    begun = [run for run in runs if run.rounds > 0]
-    require(begun, "no run was evaluated after round 0: there are no final scores")
-    return begun
 
 
 def _final(runs: Sequence[MeasuredRun], rows: pd.DataFrame, score: str, width: float) -> Chart:

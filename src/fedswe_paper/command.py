@@ -103,11 +103,17 @@ def reproduce(
         )
     grid = [cell.grid_cell(device, numbers, bounded) for cell in _named(found, cells)]
     store = CampaignStore(out)
+    left = [] if report else [cell for cell in grid if not store.finished(cell)]
     if status:
-        _print_status(grid, store)
+        running = store.running(left)
+        waiting = len(left) - len(running)
+        console.print(f"runs      {len(grid) - len(left)} finished, {len(running)} running, {waiting} left")
+        for cell in running:
+            console.print(f"running   {cell.name.partition('/')[2]}")
         return
     if grid and not report:
-        _run(grid, store, workers)
+        console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
+        _run(left, store, workers)
     write_reports(names, whole, out)
 
 
@@ -155,11 +161,9 @@ def _recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def _run(grid: list[Cell], store: CampaignStore, executor: Executor) -> None:
+def _run(left: list[Cell], store: CampaignStore, executor: Executor) -> None:
     from fedswe.grid.runner import run_cells
 
-    left = [cell for cell in grid if not store.finished(cell)]
-    console.print(f"runs      {len(grid) - len(left)} of {len(grid)} finished before, {len(left)} left")
     if not left:
         return
     try:
@@ -171,15 +175,6 @@ def _run(grid: list[Cell], store: CampaignStore, executor: Executor) -> None:
     elsewhere = store.running(left)
     if elsewhere:
         console.print(f"runs      {len(elsewhere)} are being run by another process; run the command again later")
-
-
-def _print_status(grid: list[Cell], store: CampaignStore) -> None:
-    left = [cell for cell in grid if not store.finished(cell)]
-    running = store.running(left)
-    waiting = len(left) - len(running)
-    console.print(f"runs      {len(grid) - len(left)} finished, {len(running)} running, {waiting} left")
-    for cell in running:
-        console.print(f"running   {cell.name.partition('/')[2]}")
 
 
 def write_reports(names: list[str], whole: Selection, out: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -15,13 +14,20 @@ from fedswe.algorithms.fedswe import FedSWE
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.footprint import Footprint, Operations, footprint, operations
 from fedswe.theory.assumption import FloatArray
-from fedswe.theory.limits import ExpectedLimit, fedavg_active_limit, fedswe_limit, fedswe_trace_limit, visit_step
+from fedswe.theory.limits import (
+    ExpectedLimit,
+    fedavg_active_limit,
+    fedavg_bias_map,
+    fedswe_limit,
+    fedswe_trace_limit,
+    visit_step,
+)  # fmt: skip
 from fedswe.theory.moments import NoisyQuadratics, mean_errors, rounds_needed
-from fedswe_paper.illustrations import base_probabilities
-from fedswe_paper.margin import Finding, Margin, every, exact
+from fedswe_paper.illustrations import alternating_runs, base_probabilities, mixing
+from fedswe_paper.margin import Finding, Margin, combined, exact
 from fedswe_paper.recipes.speedup import CLIENTS, FIXED_CLIENTS, FIXED_STEPS, SIGMA, SPREAD, STEPS
-from fedswe_paper.theory_figures import figure_report
 
+_P = np.linspace(0, 1, 101)  # of the clients of Figure 2
 _FAR = 10.0  # of the 100 between the two optima; the paper gives no number
 _NEARLY = 0.05  # counts as 0; the paper gives no number
 _WINDOW = 20  # rounds of the two groups of Figure 4
@@ -38,9 +44,7 @@ _EXAMPLE = (0.0, 100.0)  # those of Example 1
 
 
 def _found(margins: Sequence[Margin], place: str = "", note: str = "") -> Finding:
-    finding = every(margins, note)
-    assert finding is not None
-    return replace(finding, place=place)
+    return Finding(combined([margin.status for margin in margins], len(margins)), tuple(margins), note, place)
 
 
 def far_from_optimum(p: FloatArray, distance: FloatArray) -> list[Finding]:
@@ -155,11 +159,6 @@ def _p(p: Any) -> str:
     return f"p = {p:g}" if np.ndim(p) == 0 else f"p = ({', '.join(f'{each:g}' for each in p)}) in turns"
 
 
-@cache
-def _values(figure: int) -> dict[str, Any]:
-    return figure_report(figure).values
-
-
 def _bias_of_fedswe() -> Iterator[Finding]:
     """Example 1 with pairs of different p: constant, swapped every round, and the clients in turns."""
     pairs = list(permutations((0.1, 0.3, 0.5, 0.7, 0.9, 1.0), 2))
@@ -187,12 +186,6 @@ def _bias_of_fedswe() -> Iterator[Finding]:
         for place, (_, tables) in cases.items()
     }
     return unbiased(left, _SMALL_RATES, fedavg)
-
-
-def _mixing() -> list[list[dict[str, Any]]]:
-    """The curves of one round, and those of two groups in turns."""
-    values = _values(4)
-    return [values["one_round"], values["two_groups"]]
 
 
 def _interpolated() -> list[Finding]:
@@ -229,13 +222,13 @@ def additional(counted: Callable[[Algorithm, int], Footprint | Operations]) -> d
 
 
 EXACT: dict[str, Callable[[], Iterable[Finding]]] = {  # by the id of the claim
-    "bias-of-fedavg": lambda: far_from_optimum(_values(2)["p"], _values(2)["distance"]),
+    "bias-of-fedavg": lambda: far_from_optimum(_P, fedavg_bias_map(_P, _P)),
     "fedswe-is-unbiased": _bias_of_fedswe,
-    "rho-falls-with-k": lambda: [f for part in _mixing() for f in rho_falls_with_k(part)],
-    "rho-falls-with-availability": lambda: [f for part in _mixing() for f in rho_falls_with_availability(part)],
-    "rho-vanishes-for-large-k": lambda: [f for part in _mixing() for f in rho_vanishes(part)],
-    "turns-mix-worse": lambda: turns_mix_worse(*_mixing()),
-    "k0-cycles-between-optima": lambda: cycles(next(run for run in _values(5)["runs"] if run["k"] == 0)),
+    "rho-falls-with-k": lambda: [f for part in mixing() for f in rho_falls_with_k(part)],
+    "rho-falls-with-availability": lambda: [f for part in mixing() for f in rho_falls_with_availability(part)],
+    "rho-vanishes-for-large-k": lambda: [f for part in mixing() for f in rho_vanishes(part)],
+    "turns-mix-worse": lambda: turns_mix_worse(*mixing()),
+    "k0-cycles-between-optima": lambda: cycles(alternating_runs()[0]),
     "k1-recovers-the-optimum": _interpolated,
     "linear-speedup": _speedups,
     "linear-speedup-of-consensus": _agreement,

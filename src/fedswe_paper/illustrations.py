@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,23 @@ import pandas as pd
 from fedswe.availability import Alternating, Sine, Staircase, Stationary
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Floats
-from fedswe.plotting import BLUE, GREEN, GREY, RED, WIDTHS, Chart, Draw, format_axes, ordered_colors
+from fedswe.plotting import (
+    BLUE,
+    GREEN,
+    GREY,
+    RED,
+    WIDTHS,
+    Chart,
+    Corner,
+    Draw,
+    format_axes,
+    ordered_colors,
+    reference_line,
+)  # fmt: skip
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
+from fedswe.theory.limits import fedavg_bias_map, fedswe_trace_limit, fedswe_trajectory, visit_step
+from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit
 from fedswe_paper.publish import Page, Recipe
-from fedswe_paper.theory_figures import figure_report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +37,10 @@ if TYPE_CHECKING:
 _SEED = 3  # the first of the released code
 _PER_CLASS = 5000  # images of each of CIFAR-10's ten classes
 _ALPHA, _CLASSES = 0.1, 10
+_CLIENTS, _KS = 10, range(51)  # of figure 4
+_ALONE = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # p of all clients in every round
+_TURNS = ((0.1, 0.1), (0.1, 0.5), (0.3, 0.3), (0.5, 0.5))  # p of either group in its ten rounds
+_RATE, _ROUNDS = 0.01, 400  # of figure 5: one local step
 
 
 def four_clients() -> Chart:
@@ -51,33 +69,125 @@ def four_clients() -> Chart:
 
 
 def bias_map() -> Chart:
-    """Figure 2, from the exact limit."""
-    report = figure_report(2)
-    p, distance = report.values["p"], report.values["distance"]
-    table = {"p_1": np.repeat(p, len(p)), "p_2": np.tile(p, len(p)), "distance": distance.ravel()}
-    return _chart(pd.DataFrame(table), report.draw, report.size)
+    """Figure 2: the distance of FedAvg over active clients from the optimum, for two clients."""
+    p = np.linspace(0, 1, 101)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        fine = np.linspace(0, 1, 301)
+        height = fedavg_bias_map(fine, fine).T
+        image = axes.pcolormesh(fine, fine, height, cmap="viridis", vmin=0, vmax=50, shading="nearest", rasterized=True)
+        lines = axes.contour(fine, fine, height, levels=[10, 20, 30, 40], colors="white", linewidths=0.7)
+        axes.clabel(lines, fontsize=7, fmt="%d", manual=[(0.9, y) for y in (0.74, 0.56, 0.37, 0.18)])
+        axes.clabel(lines, fontsize=7, fmt="%d", manual=[(x, 0.9) for x in (0.74, 0.56, 0.37, 0.18)])
+        figure.colorbar(image, ax=axes, label=r"$|x_{\mathrm{output}} - x^*|$")
+        axes.set_aspect("equal")
+        format_axes(axes, "FedAvg over active clients, u = (0, 100)", "$p_1$", "$p_2$")
+        axes.grid(visible=False)
+
+    table = {"p_1": np.repeat(p, len(p)), "p_2": np.tile(p, len(p)), "distance": fedavg_bias_map(p, p).ravel()}
+    return _chart(pd.DataFrame(table), draw, (3.6, 2.9))
+
+
+@cache
+def mixing() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """rho_k of ten clients for every k, and its limit: of all alike over one round, of two groups over twenty."""
+    alone = [{"p": p, "rho": [rho_homogeneous(_CLIENTS, p, k) for k in _KS], "limit": 1 - p} for p in _ALONE]
+    turns = [
+        {"p": pair, "rho": [rho(_two_groups(*pair), k) for k in _KS], "limit": rho_limit(_two_groups(*pair))}
+        for pair in _TURNS
+    ]
+    return alone, turns
+
+
+def _two_groups(first: float, second: float) -> Floats:
+    """Groups of five, ten rounds each."""
+    half = _CLIENTS // 2
+    return np.repeat([[first] * half + [0.0] * half, [0.0] * half + [second] * half], 10, axis=0)
 
 
 def mixing_curves() -> Chart:
-    """Figure 4, from the exact eigenvalues."""
-    report = figure_report(4)
+    """Figure 4: rho_k of ten clients against k, for windows of one round and of twenty."""
+    alone, turns = mixing()
+
+    def draw(figure: Figure) -> None:
+        (above_left, above_right), (left, right) = figure.subplots(2, 2, height_ratios=(1, 2))
+        for curve, color in zip(alone, ordered_colors(len(alone)), strict=True):
+            above_left.axhline(curve["p"], color=color, linewidth=1.3)
+            left.plot(_KS, curve["rho"], color=color, linewidth=1.4)
+            reference_line(left, curve["limit"], f"p = {curve['p']:g}", color)
+        for curve, color in zip(turns, ordered_colors(len(turns)), strict=True):
+            pair = curve["p"]
+            for group, style in enumerate(("solid", "dashed")):
+                begin = np.arange(10 * group, 40, 20)
+                above_right.hlines([pair[group]] * 2, begin, begin + 10, color=color, linewidth=1.6, linestyle=style)
+            right.plot(_KS, curve["rho"], color=color, linewidth=1.4, label=f"p = ({pair[0]:g}, {pair[1]:g})")
+            right.axhline(curve["limit"], color=color, linewidth=0.8, linestyle=":")
+        above_left.set(xlim=(0, 40), ylim=(0, 1.05))
+        above_right.set(xlim=(0, 40), ylim=(0, 1.05))
+        format_axes(above_left, "(a) all clients alike, P = 1", "round t", "$p_i^t$")
+        format_axes(above_right, "(b) two groups in turns, P = 20 (dashed: second)", "round t", "$p_i^t$")
+        for axes in (left, right):
+            axes.set(xlim=(0, 50), ylim=(-0.01, 1.02))
+            format_axes(axes, "", "k", r"$\rho_k$", "upper right")
+
     curves = [
-        pd.DataFrame({"window": window, "p": " ".join(f"{p:g}" for p in np.atleast_1d(curve["p"])),
-                      "k": report.values["k"], "rho": curve["rho"], "limit": curve["limit"]})
-        for window, part in (("P = 1", "one_round"), ("P = 20", "two_groups")) for curve in report.values[part]
+        pd.DataFrame({"window": window, "p": " ".join(f"{p:g}" for p in np.atleast_1d(curve["p"])), "k": _KS,
+                      "rho": curve["rho"], "limit": curve["limit"]})
+        for window, part in (("P = 1", alone), ("P = 20", turns)) for curve in part
     ]  # fmt: skip
-    return _chart(pd.concat(curves), report.draw, report.size)
+    return _chart(pd.concat(curves), draw, (6.9, 4.6))
+
+
+@cache
+def alternating_runs() -> list[dict[str, Any]]:
+    """Two clients in turns, u = (100, -100), without and with interpolation, and the limit of the server's model."""
+    step, optima = visit_step(_RATE, 1), np.array([100.0, -100.0])
+    trace, runs = np.tile(np.eye(2), (_ROUNDS // 2, 1)), []
+    for k in (0, 1):
+        run = fedswe_trajectory(trace, optima, step, k, start=0.0)
+        cycle = float(fedswe_trace_limit(trace[:2], step, k).server[0] @ optima)
+        runs.append({"k": k, "server": run.server, "clients": run.clients.T, "cycle": (cycle, -cycle)})
+    return runs
 
 
 def counterexample() -> Chart:
-    """Figure 5, by the recursion of the two clients."""
-    report = figure_report(5)
-    runs = [
+    """Figure 5; dotted: the exact limits."""
+    runs = alternating_runs()
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(2, 2, sharex=True, sharey=True)
+        for column, run in enumerate(runs):
+            k, cycle = run["k"], run["cycle"][0]
+            gradient, held = panels[0, column], panels[1, column]
+            for axes in (gradient, _inset(gradient)) if k else (gradient,):
+                axes.plot(run["server"], color=BLUE, linewidth=0.6)
+            for axes in (held, _inset(held)) if k else (held,):
+                axes.plot(run["clients"][0], color=BLUE, linewidth=1.2, label="client 1 (even rounds)")
+                axes.plot(run["clients"][1], color=RED, linewidth=1.2, label="client 2 (odd rounds)")
+            for axes in (gradient, held):
+                reference_line(axes, cycle, "" if k else f"+{cycle:.3g}")
+                reference_line(axes, -cycle, f"±{cycle:.3g}" if k else f"−{cycle:.3g}")
+            format_axes(gradient, f"({'ab'[column]}) k = {k}: gradient at the server model", "", r"$\nabla F(x^t)$")
+            corner: Corner = "lower right" if k else "center right"
+            format_axes(held, f"({'cd'[column]}) k = {k}: the clients' models", "round t", "$x_1^t$, $x_2^t$", corner)
+        panels[0, 0].set(xlim=(0, _ROUNDS), ylim=(-115, 115))
+
+    tables = [
         pd.DataFrame({"k": run["k"], "round": range(len(run["server"])), "server": run["server"],
                       "client_1": run["clients"][0], "client_2": run["clients"][1]})
-        for run in report.values["runs"]
+        for run in runs
     ]  # fmt: skip
-    return _chart(pd.concat(runs), report.draw, report.size)
+    return _chart(pd.concat(tables), draw, (6.9, 4.6))
+
+
+def _inset(axes: Axes) -> Axes:
+    """The first rounds, enlarged."""
+    inset = axes.inset_axes((0.12, 0.62, 0.5, 0.34))
+    inset.set(xlim=(0, 30), ylim=(-1.4, 1.4))
+    inset.tick_params(labelsize=7)
+    inset.grid(alpha=0.3)
+    return inset
 
 
 def paths() -> Chart:

@@ -31,8 +31,7 @@ class Measurements:
     def __init__(self, finished: Iterable[FinishedRun], bounded: Iterable[FinishedRun] = ()) -> None:
         self._lines: dict[PaperCell, dict[int, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
         for one in finished:
-            rounds = one.cell.experiment().rounds
-            self._lines[_key(one.cell)][rounds].append(one)
+            self._lines[_key(one.cell)][one.cell.experiment().rounds].append(one)
         self._bounded = {one.cell: one for one in bounded}
 
     @cached_property
@@ -55,26 +54,24 @@ class Measurements:
 
     def alike(self, cells: Sequence[PaperCell]) -> list[PaperCell]:
         """The lines with the same rounds for all: what rows are compared at."""
-        lengths = {rounds for cell in cells for rounds in self.rounds(cell)}
-        rounds = common_length(lengths, [partial(self._seeds, cell) for cell in cells])
-        return [replace(cell, rounds=rounds) for cell in cells]
 
-    def _seeds(self, cell: PaperCell, rounds: int) -> list[int]:
-        return [run.cell.seed for run in self.scored(replace(cell, rounds=rounds))]
+        def seeds(cell: PaperCell, rounds: int) -> list[int]:
+            return [run.cell.seed for run in self.scored(replace(cell, rounds=rounds))]
+
+        lengths = {rounds for cell in cells for rounds in self.rounds(cell)}
+        rounds = common_length(lengths, [partial(seeds, cell) for cell in cells])
+        return [replace(cell, rounds=rounds) for cell in cells]
 
     def rounds(self, cell: PaperCell) -> list[int]:
         """The lengths of the runs of a line; of those that are meant where the cell names its rounds."""
         return [rounds for rounds in self.lengths(cell) if not cell.rounds or _same(rounds, cell.rounds)]
 
-    def of(self, cell: PaperCell) -> list[FinishedRun]:
-        """All seeds of a line, in order."""
-        return self._of(cell, at_least=1.0)
-
     def scored(self, cell: PaperCell) -> list[FinishedRun]:
-        """Also runs that are a little shorter."""
-        return self._of(cell, at_least=_SAME)
+        """All seeds of a line, in order, also of runs that are a little shorter."""
+        return self.of(cell, at_least=_SAME)
 
-    def _of(self, cell: PaperCell, at_least: float) -> list[FinishedRun]:
+    def of(self, cell: PaperCell, at_least: float = 1.0) -> list[FinishedRun]:
+        """All seeds of a line, in order: of the longest runs, or of those with at least this share of the rounds."""
         lengths, meant = self._lines.get(_key(cell), {}), self.rounds(cell)
         enough = [rounds for rounds in meant if rounds >= at_least * meant[-1]]
         found = {one.cell.seed: one for rounds in enough for one in lengths[rounds]}  # the longest of a seed is last
@@ -128,7 +125,7 @@ def first_round_of(run: FinishedRun, target: float, output: str | None = None) -
 
     In turns of groups the curve has one phase of the period, as the paper draws it.
     """
-    column = f"{output or run.cell.judged_by}_test_accuracy"
+    column = run.column(output)
     lost = {row["round"] for row in run.history.rows[run.finite_rows :]}
     reached = [row["round"] for row in regular(run) if row["round"] not in lost and row[column] >= target]
     never = math.nan if run.diverged else math.inf

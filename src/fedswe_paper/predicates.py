@@ -52,7 +52,7 @@ METRICS = {
     "train": Metric(partial(accuracy, part="train")),
     "peak": Metric(peak, "peak of {ours} minus that of {theirs}"),
     "swing": Metric(swing, "swing of {theirs} minus that of {ours}", -1.0),
-    "consensus error": Metric(lambda output: Statistic(last_error), _ERROR, -1.0, "log10"),
+    "consensus error": Metric(lambda output: Statistic(lambda run: math.log10(last_error(run))), _ERROR, -1.0, "log10"),
 }
 
 

@@ -35,6 +35,10 @@ class FinishedRun:
     history: History
     bound: float = 0.0  # on the norm of every stochastic gradient; 0: none, as in the paper's experiments
 
+    def column(self, output: str | None = None, score: str = "test_accuracy") -> str:
+        """Of the history: a score of this model; None: of the one that the profile evaluates."""
+        return f"{output or self.cell.judged_by}_{score}"
+
     def score(self, column: str, output: str | None = None) -> float:
         """A score in percent, averaged over the tail of the run, at the model that the profile evaluates.
 
@@ -43,7 +47,7 @@ class FinishedRun:
         if self.diverged:
             return math.nan
         tail = self.cell.experiment().evaluate.tail
-        return 100 * self.history.tail_mean(f"{output or self.cell.judged_by}_{column}", tail)
+        return 100 * self.history.tail_mean(self.column(output, column), tail)
 
     def curve(self, column: str) -> npt.NDArray[np.float64]:
         """A column at every evaluation; NaN from the one on at which the run has diverged."""

@@ -43,7 +43,7 @@ def swing(output: str | None = None) -> Statistic:
     """
 
     def of(run: FinishedRun) -> float:
-        column = column_of(run, output)
+        column = run.column(output)
         if not run.cell.periodic:
             return 100 * float(np.std(tail(run, column)))
         values = np.array(second_half(run, column))
@@ -57,7 +57,7 @@ def swing(output: str | None = None) -> Statistic:
 
 def peak(output: str | None = None) -> Statistic:
     """The highest test accuracy of the regular evaluations, percent; in turns of groups in one phase of the period."""
-    highest = Statistic(lambda run: 100 * max(row[column_of(run, output)] for row in regular(run)), output)
+    highest = Statistic(lambda run: 100 * max(row[run.column(output)] for row in regular(run)), output)
     return replace(highest, one_phase=True)
 
 
@@ -65,10 +65,6 @@ def arrival(cell: PaperCell, target: float, output: str | None = None) -> Statis
     """The first round of the curve with a test accuracy of this fraction."""
     step = SCALES[cell.scale].period if cell.periodic else cell.experiment().evaluate.every
     return Statistic(lambda run: first_round_of(run, target, output), output, resolution=step, one_phase=True)
-
-
-def column_of(run: FinishedRun, output: str | None) -> str:
-    return f"{output or run.cell.judged_by}_test_accuracy"
 
 
 def second_half(run: FinishedRun, column: str) -> list[float]:
@@ -82,19 +78,23 @@ def tail(run: FinishedRun, column: str) -> list[float]:
 
 def other_swings(runs: Sequence[FinishedRun], output: str | None) -> tuple[float, float]:
     """Means over runs in turns of groups: in one phase about the mean, and over all phases of the last rounds."""
-    column = column_of(runs[0], output)
+    column = runs[0].column(output)
     level, phases = (100 * float(np.mean([np.std(f(run, column)) for run in runs])) for f in (second_half, tail))
     return level, phases
 
 
 def last_error(run: FinishedRun) -> float:
-    """Logarithm of the mean consensus error over the last rounds."""
-    return math.log10(float(np.mean(tail(run, "consensus_clients"))))
+    """Mean squared distance of the clients' models from their mean, over the last rounds."""
+    return float(np.mean(tail(run, "consensus_clients")))
+
+
+def first_error(run: FinishedRun) -> float:
+    """Mean consensus error over the first tenth of the rounds (or of the first evaluation), without the start."""
+    rows = run.history.rows[1:]  # at the start all models are equal
+    until = max(run.history.last["round"] / 10, rows[0]["round"])
+    return float(np.mean([row["consensus_clients"] for row in rows if row["round"] <= until]))
 
 
 def growth(run: FinishedRun) -> float:
-    """By how much the error of the last rounds exceeds that of the first tenth (or of the first evaluation)."""
-    rows = run.history.rows[1:]  # at the start all models are equal
-    until = max(run.history.last["round"] / 10, rows[0]["round"])
-    early = [row["consensus_clients"] for row in rows if row["round"] <= until]
-    return last_error(run) - math.log10(float(np.mean(early)))
+    """Logarithm of the error of the last rounds over the first."""
+    return math.log10(last_error(run)) - math.log10(first_error(run))

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,7 @@ from fedswe_paper.recipes.accuracy import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import Selection
-from fedswe_paper.statistics import swing
+from fedswe_paper.statistics import accuracy, first_error, last_error, swing
 
 CLAIMS_PAGE = "full-released/claims"
 _REPEATED = {"bounded": BOUNDED, "finer": FINER}
@@ -43,7 +42,6 @@ _WORDS = {
     "text": "profile",
 }
 Seeds = Sequence[int]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -165,17 +163,21 @@ class StoredNumbers:
         """The seeds whose run ended in NaN or infinity."""
         return [seed for seed, run in self.runs(text, seeds).items() if run.diverged]
 
-    def _each(self, text: str, seeds: Seeds, of: Callable[[FinishedRun], T]) -> dict[int, T]:
-        """Something of each run, by seed; it is an error if one diverged."""
+    def _finite(self, text: str, seeds: Seeds) -> dict[int, FinishedRun]:
+        """The runs by seed; it is an error if one diverged."""
         lost = self.diverged(text, seeds)
         require(not lost, f"{text} diverged with seeds {lost}: it has no scores")
-        return {seed: of(run) for seed, run in self.runs(text, seeds).items()}
+        return self.runs(text, seeds)
+
+    def _each(self, text: str, seeds: Seeds, of: Callable[[FinishedRun], float]) -> pd.Series:
+        """A number of each run, by seed."""
+        return pd.Series({seed: of(run) for seed, run in self._finite(text, seeds).items()})
 
     # scores -----------------------------------------------------------------------------------------------------
     def by_seed(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """Accuracy over the last rounds."""
         line = line_of(text)
-        return pd.Series(self._each(text, seeds, lambda run: run.score(f"{line.part}_accuracy", line.output)))
+        return self._each(text, seeds, accuracy(line.output, line.part))
 
     def score(self, text: str, seeds: Seeds = PAPER_SEEDS) -> Number:
         return level(self.by_seed(text, seeds))
@@ -234,20 +236,18 @@ class StoredNumbers:
     # within a run -----------------------------------------------------------------------------------------------
     def curves(self, text: str, seeds: Seeds = PAPER_SEEDS, column: str = "", tail: bool = False) -> pd.DataFrame:
         """The accuracy, or a column of the history as it is stored: by round, of the last rounds only, and by seed."""
-
-        def curve(run: FinishedRun) -> pd.Series:
-            found = pd.Series(run.history[column or line_of(text).column], run.history["round"])
-            return found[found.index > found.index[-1] - run.cell.experiment().evaluate.tail] if tail else found
-
-        return pd.DataFrame(self._each(text, seeds, curve))
+        runs, column = self._finite(text, seeds), column or line_of(text).column
+        found = pd.DataFrame({seed: pd.Series(run.history[column], run.history["round"]) for seed, run in runs.items()})
+        last = line_of(text).cell.experiment().evaluate.tail
+        return found[found.index > found.index[-1] - last] if tail else found
 
     def swing(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """Standard deviation of the accuracy over the last rounds, by seed."""
-        return 100 * self.curves(text, seeds, tail=True).std(ddof=0)
+        return 100 * self.curves(text, seeds, tail=True).std(ddof=0)  # no trend is taken out
 
     def swing_at_one_phase(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """What the claims on turns of groups call swing: about a line, once a period, as the paper plots it."""
-        return pd.Series(self._each(text, seeds, swing(line_of(text).output).of))
+        return self._each(text, seeds, swing(line_of(text).output))
 
     def peak(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """The highest accuracy of the run, by seed."""
@@ -255,12 +255,11 @@ class StoredNumbers:
 
     def consensus(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """Mean squared distance of the clients' models from their mean over the last rounds, by seed."""
-        return self.curves(text, seeds, "consensus_clients", tail=True).mean()
+        return self._each(text, seeds, last_error)
 
     def first_tenth(self, text: str, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """The same over the first tenth of the rounds, without the start, at which all models are equal."""
-        found = self.curves(text, seeds, "consensus_clients")
-        return found.loc[1 : found.index[-1] / 10].mean()
+        return self._each(text, seeds, first_error)
 
     def at(self, text: str, t: int, column: str = "", seed: int = 3) -> float:
         """One evaluation: the accuracy, or another column as it is stored. The run may have diverged later."""

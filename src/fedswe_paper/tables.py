@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
@@ -13,7 +13,6 @@ from fedswe.errors import require
 
 _NOTHING = "—"
 Unit = Literal["%", "rounds", "error"]
-Whose = Literal["both", "paper", "ours", ""]
 _DIGITS: dict[Unit, int] = {"%": 1, "rounds": 0, "error": 2}
 
 
@@ -38,27 +37,23 @@ class Line:
     paper: tuple[Measured | None, ...]
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Ours minus the paper's, and the spread to compare it with."""
 
     plain: float
     spread: float | None  # None: not known, or zero
-    by: Whose  # std the spread is
-
-    @property
-    def in_spreads(self) -> float | None:
-        return None if self.spread is None else self.plain / self.spread
+    by: str  # whose std the spread is: both, paper, ours
+    in_spreads: float | None
 
 
 def difference(ours: Measured | None, paper: Measured | None) -> Difference | None:
     """In units of sqrt((s1² + s2²)/2); of the other's std alone where one side has none."""
     if ours is None or paper is None or not (math.isfinite(ours.mean) and math.isfinite(paper.mean)):
         return None
-    stds = [side.std for side in (ours, paper) if side.std is not None]
-    spread = math.sqrt(sum(std**2 for std in stds) / len(stds)) if stds else None
-    by: Whose = "both" if len(stds) == 2 else "" if not stds else "paper" if ours.std is None else "ours"
-    return Difference(ours.mean - paper.mean, spread or None, by)
+    stds = {whose: side.std for whose, side in (("ours", ours), ("paper", paper)) if side.std is not None}
+    spread = math.sqrt(sum(std**2 for std in stds.values()) / len(stds)) or None if stds else None
+    apart = ours.mean - paper.mean
+    return Difference(apart, spread, "both" if len(stds) == 2 else "".join(stds), apart / spread if spread else None)
 
 
 @dataclass(frozen=True)
@@ -98,10 +93,8 @@ class VerdictTable:
         """One row per line and column; empty is not known, inf is never reached, nan is a run that diverged."""
         rows = []
         for line, column, ours, paper in self._pairs():
-            known = [(m.mean, m.std, m.seeds) if m else (None, None, None) for m in (ours, paper)]
-            apart = difference(ours, paper)
-            judged = (apart.plain, apart.spread, apart.by, apart.in_spreads) if apart else (None,) * 4
-            values = [*known[0], *known[1], *judged]
+            known = [(m.mean, m.std, m.seeds) if m else (None,) * 3 for m in (ours, paper)]
+            values = [*known[0], *known[1], *(difference(ours, paper) or (None,) * 4)]
             rows.append([*line.keys, column, self.unit, self.profile, *("" if v is None else str(v) for v in values)])
         head = [
             *self.key_names, "column", "unit", "profile", "ours_mean", "ours_std", "ours_seeds", "paper_mean",
@@ -112,27 +105,24 @@ class VerdictTable:
     def all_notes(self) -> list[str]:
         """How to read the table, and the notes of its recipe."""
         pairs = [(ours, paper) for _, _, ours, paper in self._pairs()]
-        known = [apart for pair in pairs if (apart := difference(*pair)) is not None]
-        notes = [f"profile {self.profile}; {self.unit}; mean ± std (seeds)"]
-        if self._compared:
-            notes.append("Δ/s: ours minus the paper's in units of the pooled std, s = sqrt((s1² + s2²)/2)")
-        else:
-            notes.append("the paper prints no numbers here")
-        if any(apart.by == "paper" for apart in known):
-            notes.append("where we have one seed, s is the paper's std alone")
-        if any(apart.by == "ours" for apart in known):
-            notes.append("where the paper gives no std, s is ours alone")
-        if any(apart.spread is None for apart in known):
-            notes.append(f"where there is no std, or it is zero, the difference itself is given, in {self.unit}")
-        if any(ours is None for ours, _ in pairs):
-            notes.append(f"{_NOTHING} {'under ours: ' if self._compared else 'is '}not measured")
-        if self._compared and any(paper is None for _, paper in pairs):
-            notes.append(f"{_NOTHING} under paper: the paper has no such number")
-        if any(ours is not None and math.isnan(ours.mean) for ours, _ in pairs):
-            notes.append("diverged: a run ended in NaN, and there is no mean")
-        if any(m is not None and math.isinf(m.mean) for pair in pairs for m in pair):
-            notes.append("never: not reached within the rounds of the run")
-        return notes + self.notes
+        apart, compared = list(filter(None, map(difference, *zip(*pairs, strict=True)))), self._compared
+        means = [m.mean for pair in pairs for m in pair if m]
+        notes = {
+            f"profile {self.profile}; {self.unit}; mean ± std (seeds)": True,
+            "Δ/s: ours minus the paper's in units of the pooled std, s = sqrt((s1² + s2²)/2)": compared,
+            "the paper prints no numbers here": not compared,
+            "where we have one seed, s is the paper's std alone": any(d.by == "paper" for d in apart),
+            "where the paper gives no std, s is ours alone": any(d.by == "ours" for d in apart),
+            f"where there is no std, or it is zero, the difference itself is given, in {self.unit}": any(
+                d.spread is None for d in apart
+            ),
+            f"{_NOTHING} {'under ours: ' if compared else 'is '}not measured": any(not ours for ours, _ in pairs),
+            f"{_NOTHING} under paper: the paper has no such number": compared
+            and any(not theirs for _, theirs in pairs),
+            "diverged: a run ended in NaN, and there is no mean": any(map(math.isnan, means)),
+            "never: not reached within the rounds of the run": any(map(math.isinf, means)),
+        }
+        return [note for note, true in notes.items() if true] + self.notes
 
     def _pairs(self) -> Iterator[tuple[Line, str, Measured | None, Measured | None]]:
         for line in self.lines:
@@ -147,10 +137,8 @@ class VerdictTable:
     def _shown(self, value: Measured | None) -> str:
         if value is None:
             return _NOTHING
-        if math.isinf(value.mean):
-            return f"never ({value.seeds})"
-        if math.isnan(value.mean):
-            return f"diverged ({value.seeds})"
+        if not math.isfinite(value.mean):
+            return f"{'never' if math.isinf(value.mean) else 'diverged'} ({value.seeds})"
         digits = _DIGITS[self.unit]
         std = "" if value.std is None else f" ± {value.std:.{digits}f}"
         return f"{value.mean:.{digits}f}{std} ({value.seeds})"

@@ -5,7 +5,7 @@ import pytest
 
 from fedswe.analysis.scenario import scenario
 from fedswe.experiment.configuration import load
-from fedswe.experiment.experiment import assemble, populate
+from fedswe.experiment.experiment import assemble
 from fedswe.registry import names
 
 TWO = ["stationary", "availability.p=[0.1,0.9]"]
@@ -59,14 +59,6 @@ def test_the_window_is_the_period_or_how_long_chains_stay_off(values):
     np.testing.assert_array_equal(periodic.prob[:20], periodic.prob[40:])  # to the last digit: one window, not three
     chains = ["markov", "availability.p=[0.5,0.5]", "availability.on=0.1"]
     assert values("mixing", *chains, "--k", "1", "--draws", 20)["period"] == 10
-
-
-def test_populate_is_what_assemble_uses():
-    value = load(None, [*DIGITS, "rounds=5"])
-    problem, schedule = populate(value)
-    engine = assemble(value)
-    np.testing.assert_array_equal(problem.start, engine.problem.start)
-    np.testing.assert_array_equal(schedule.sample(3), engine.schedule.sample(3))
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,8 @@
-"""fedswe theory: every command prints and draws; wrong input is one line; the figures of the paper."""
+"""fedswe theory: every command prints and draws; wrong input is one line."""
 
-import numpy as np
 import pytest
 
-from fedswe.theory.limits import fedavg_bias_map
-from fedswe.theory.mixing import rho_homogeneous
 from tests.cli.command import fedswe
-from tests.theory.test_mixing import KS, REFERENCE
 
 COMMANDS = ["assumption", "staleness", "mixing", "rates", "bias"]
 TWO = ["stationary", "availability.p=[0.1,0.9]"]
@@ -33,30 +29,6 @@ def test_every_command_prints_and_draws(command, name, theory, tmp_path, mask):
         assert "one trace of 0 and 1" in text
 
 
-def test_figures(values, theory, tmp_path):
-    two = values("figure", 2)
-    assert np.array(two["distance"], dtype=float)[10, 90] == pytest.approx(43.96, abs=0.005)  # p = (0.1, 0.9)
-    assert two["distance"][0][0] is None  # nobody ever takes part
-    four = values("figure", 4)
-    for curve in four["one_round"]:
-        assert [curve["rho"][k] for k in KS if k <= 50] == pytest.approx(REFERENCE[curve["p"]][:7], abs=5e-5)
-        assert curve["p"] == 1 or np.all(np.diff(curve["rho"]) < 0)
-    for curve in four["two_groups"]:
-        assert curve["rho"][0] == pytest.approx(1)
-        assert np.all(np.diff(curve["rho"]) < 0)
-        assert curve["rho"][-1] > curve["limit"]
-    five = values("figure", 5)
-    for run, amplitude in zip(five["runs"], (100, 0.990), strict=True):
-        assert run["cycle"] == pytest.approx([amplitude, -amplitude], abs=5e-4)
-        assert abs(run["server"][-1]) == pytest.approx(amplitude, rel=0.02)
-        assert np.mean(np.array(run["clients"])[:, -1]) == pytest.approx(0, abs=0.01)
-    for number in (2, 4, 5):
-        theory("figure", number, "--plot", tmp_path / f"{number}.png")
-        assert (tmp_path / f"{number}.png").stat().st_size > 20000
-    assert rho_homogeneous(10, 0.5, 10) == pytest.approx(four["one_round"][2]["rho"][10])
-    assert fedavg_bias_map([0.5], [0.5])[0, 0] == pytest.approx(two["distance"][50][50])
-
-
 PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
 
 
@@ -81,7 +53,6 @@ PLAIN = ["stationary", "availability.p=0.5", *DIGITS]
         (["rates", *PLAIN, "--smoothness", "0"], "smoothness = 0 must be positive"),
         (["staleness", "sin"], "'sin' is neither a file nor an availability: did you mean sine?"),
         (["staleness", "sine", "cyclic"], "one availability at a time"),
-        (["figure", "3"], "figure 3 is not computed here: choose 2, 4 or 5"),
     ],
 )  # fmt: skip
 def test_mistakes(words, message, monkeypatch, capsys, tmp_path):
@@ -121,7 +92,7 @@ def test_mistakes_of_a_trace(rows, more, message, monkeypatch, capsys, tmp_path)
     [("a.jpg", "must end in .png, .svg, .pdf"), ("plot", "must end in"), ("none/a.png", "there is no folder")],
 )
 def test_a_figure_that_cannot_be_written(name, message, monkeypatch, capsys, tmp_path):
-    code, out, err = fedswe(monkeypatch, capsys, "theory", "figure", 2, "--plot", tmp_path / name)
+    code, out, err = fedswe(monkeypatch, capsys, "theory", "staleness", *TWO, "--plot", tmp_path / name)
     assert (code, out) == (2, "")
     assert message in err
     assert not list(tmp_path.iterdir())
@@ -131,7 +102,7 @@ def test_a_figure_is_whole_or_not_there(monkeypatch, capsys, tmp_path):
     old = tmp_path / "a.png"
     old.write_text("an older figure")
     (tmp_path / ".a.png.part").symlink_to("/dev/full")  # where the figure is written before it is renamed
-    code, _, err = fedswe(monkeypatch, capsys, "theory", "figure", 2, "--plot", old)
+    code, _, err = fedswe(monkeypatch, capsys, "theory", "staleness", *TWO, "--plot", old)
     assert code == 2
     assert "No space left" in err
     assert old.read_text() == "an older figure"

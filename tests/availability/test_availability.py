@@ -98,22 +98,11 @@ def test_a_staircase_without_a_step_is_refused(stair_period):
     assert steps == {1.0, 0.4}
 
 
-def test_no_probabilities_at_all_are_refused():
-    with pytest.raises(FedsweError, match="p is an empty list"):
-        Stationary(p=[])
-
-
 @pytest.mark.parametrize("p", [0, 0.0, [0.0, 0.0]])
 def test_clients_that_are_never_available_are_refused(p):
     with pytest.raises(FedsweError, match="no client would ever be available"):
         Stationary(p=p)
     assert Stationary(p=[0.0, 0.5]).schedule(Population(2), 0).prob(0).tolist() == [0.0, 0.5]
-
-
-def test_a_model_may_know_its_number_of_rounds(tmp_path):
-    (tmp_path / "mask.csv").write_text("1,0\n" * 3)
-    assert Mask(str(tmp_path / "mask.csv")).rounds() == 3
-    assert Stationary(p=0.5).rounds() is None
 
 
 @pytest.mark.parametrize("rows", [["0.2,0.5,0.9"], ["0.2,0.5,0.9", "0.3,0.5,1"]])
@@ -122,13 +111,6 @@ def test_probabilities_of_a_mask_are_one_row_or_one_per_round(rows, tmp_path):
     (tmp_path / "prob.csv").write_text("\n".join(rows))
     schedule = Mask(str(tmp_path / "mask.csv"), str(tmp_path / "prob.csv")).schedule(Population(3), 0)
     assert [",".join(f"{p:g}" for p in schedule.prob(t)) for t in range(2)] == [rows[0], rows[-1]]
-
-
-@pytest.mark.parametrize("head", ["", "\n", "# who was there\n", "\ufeff"])
-def test_a_mask_may_begin_with_a_blank_line_a_comment_or_a_byte_order_mark(head, tmp_path):
-    (tmp_path / "mask.csv").write_text(head + "1,0,1\n0,1,1\n", encoding="utf-8")
-    schedule = Mask(file=str(tmp_path / "mask.csv")).schedule(Population(3), 0)
-    assert availability_of(schedule, 2).tolist() == [[True, False, True], [False, True, True]]
 
 
 def test_markov_persists():

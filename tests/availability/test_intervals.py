@@ -1,6 +1,5 @@
 """Clients with the devices of a log: the rounds of each by definition, the mapping, real traces."""
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,7 +20,6 @@ from fedswe.tasks import Quadratic
 from tests.cli.command import fedswe as command
 
 ROWS = [(7, 0, 25), (3, 5, 20), (7, 30, 60), (9, 10, 60), (3, 40, 45)]
-TRACES = Path(os.environ.get("FEDSWE_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
 
 
 def mask(m=3, rows=ROWS, rounds=None, seed=0, **keys):
@@ -194,29 +192,6 @@ def test_files():
         Intervals("none.csv").rounds()
     with pytest.raises(FedsweError, match=r"use Intervals\.from_array"):
         Intervals(np.array(ROWS))
-
-
-# real traces ---------------------------------------------------------------------------------------------
-@pytest.mark.skipif(not TRACES.is_dir(), reason=f"no traces in {TRACES}: set FEDSWE_TRACES to their folder")
-@pytest.mark.filterwarnings("ignore:.*never available:fedswe.errors.FedsweWarning")
-@pytest.mark.parametrize(
-    ("file", "keys", "mean", "never"),
-    [
-        # The first 300 s are not observed.
-        ("flash300_charging.csv", {"start": 300}, 0.161, 3),
-        ("flash300_chg_or_batt50.csv", {"start": 300}, 0.509, 2),
-        # After 45 h the trace is padded.
-        ("fedscale300_48h.csv", {"start": 0, "end": 45 * 3600}, 0.179, 0),
-    ],
-)
-def test_mean_availability_of_real_traces(file, keys, mean, never):
-    model = Intervals(str(TRACES / file), round_seconds=10, mapping="id", **keys)
-    schedule = model.schedule(Population(300), 0)
-    share = schedule.available_rounds(0, schedule.rounds) / schedule.rounds
-    assert abs(share.mean() - mean) < 0.001
-    assert (share == 0).sum() == never
-    sampled = Intervals(str(TRACES / file), mapping="sample", devices=300, **keys).schedule(Population(100), 3)
-    assert abs(availability_of(sampled, sampled.rounds).mean() - mean) < 0.05
 
 
 def test_runs_of_a_log_are_the_same_in_both_engines():

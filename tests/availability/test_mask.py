@@ -65,12 +65,6 @@ def test_the_array_lives_as_long_as_a_mask_uses_it():
     assert mask.rounds() == 12
 
 
-def test_equal_arrays_are_one_part_of_a_configuration():
-    assert Mask.from_array(ARRAY) == Mask.from_array(ARRAY.tolist())
-    assert Mask.from_array(ARRAY) != Mask.from_array(ARRAY, [[0.5] * 3])
-    assert Mask.from_array(ARRAY) != Mask.from_array(ARRAY[:6])
-
-
 def test_contents_in_memory_are_compared_by_several_processes(tmp_path):
     log = [(device, start, start + 55) for device in range(5) for start in range(0, 500, 90 + device)]
     parts = {"mask": Mask.from_array(ARRAY), "log": Intervals.from_array(log, round_seconds=30)}

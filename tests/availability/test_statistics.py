@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedswe.availability.statistics import Record, Runs, Statistics, quantile
-
-
-def runs(table):
-    return Runs.drawn(lambda t: table[t], table.shape[1], len(table))
+from fedswe.availability.statistics import Record, Statistics, quantile
 
 
 def tables(rounds=12, clients=3):
@@ -25,7 +21,7 @@ def tables(rounds=12, clients=3):
 def test_statistics_equal_those_counted_cell_by_cell(table, data):
     seen = data.draw(arrays(bool, table.shape) | st.just(np.ones_like(table)))
     table = table & seen
-    found = Statistics(Record(runs(table), None if seen.all() else runs(seen), round_seconds=86_400 / 4))
+    found = Statistics(Record(table, None if seen.all() else seen, round_seconds=86_400 / 4))
     rounds, m = table.shape
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(found.share, table.sum(0) / seen.sum(0))
@@ -83,7 +79,7 @@ def test_the_mean_correlation_of_two_clients():
     rng = np.random.default_rng(0)
     together = rng.random((4000, 1)) < 0.5
     table = np.where(rng.random((4000, 20)) < 0.3, together, rng.random((4000, 20)) < 0.5)
-    found = Statistics(Record(runs(table))).pairwise
+    found = Statistics(Record(table)).pairwise
     centred = table - table.mean(0)
     matrix = np.corrcoef(centred.T)
     assert found == pytest.approx((matrix.sum() - 20) / 380, rel=1e-4)  # which weighs pairs alike
@@ -91,13 +87,13 @@ def test_the_mean_correlation_of_two_clients():
 
 
 def test_the_extremes_have_statistics():
-    everybody = Statistics(Record(runs(np.ones((5, 3), dtype=bool))))
+    everybody = Statistics(Record(np.ones((5, 3), dtype=bool)))
     assert (everybody.stays, everybody.echo_mean, everybody.fedavg_distance) == (1.0, 1.0, 0.0)
     assert math.isnan(everybody.returns)
-    nobody = Statistics(Record(runs(np.zeros((5, 3), dtype=bool))))
+    nobody = Statistics(Record(np.zeros((5, 3), dtype=bool)))
     assert nobody.effective_clients == 0
     assert nobody.echo_quantiles() == [0, 0, 0, 0]
-    alone = Statistics(Record(runs(np.eye(5, 1, dtype=bool))))
+    alone = Statistics(Record(np.eye(5, 1, dtype=bool)))
     assert alone.effective_clients == pytest.approx(1)
 
 

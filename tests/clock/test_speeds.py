@@ -12,10 +12,8 @@ def drawn(m=4, seed=3, step=(2.0, 0.0), sigma=0.0):
 
 
 def test_without_spread_all_clients_are_alike():
-    speeds = drawn()
-    assert speeds.step_seconds.tolist() == [2.0] * 4
-    assert speeds.download.tolist() == [100.0] * 4
-    assert speeds.upload.tolist() == [50.0] * 4
+    for name, value in (("step_seconds", 2.0), ("download", 100.0), ("upload", 50.0)):
+        assert getattr(drawn(), name).tolist() == [value] * 4
 
 
 def test_the_spread_is_log_normal_by_the_seed():
@@ -66,12 +64,11 @@ def test_a_file_may_name_the_devices_of_a_log(tmp_path):
         ("client,upload\n0,1\n1,2\n", "lacks 2 of 4 clients, first 2: add a row for each"),
         ("client,upload\n0,1\n0,2\n", "line 3: the client '0' has two rows"),
         ("client,upload\n0,1\n00,2\n", "line 3: the client '0' has two rows"),
-        ("client,upload\n0,1,2\n", "rows with more or fewer columns than the header"),
-        ("client,upload\n0,-1\n", "line 2: upload must be 0 or a positive number, not '-1'"),
-        ("client,upload\n0,nan\n", "line 2: upload must be 0 or a positive number, not 'nan'"),
-        ("client,upload\n0,inf\n", "line 2: upload must be 0 or a positive number, not 'inf'"),
-        ("client,upload\n0,fast\n", "line 2: upload must be 0 or a positive number, not 'fast'"),
-        ("client,upload\n0,\n", "line 2: upload must be 0 or a positive number, not ''"),
+        ("client,upload\n0,1,2\n", "Expected 2 fields in line 2, saw 3"),
+        *[
+            (f"client,upload\n0,{word}\n", f"line 2: upload must be 0 or a positive number, not '{word}'")
+            for word in ("-1", "nan", "inf", "fast", "")
+        ],
         ("client,upload\n0,1\n1,1\n2,1\n3,1\n4,1\n", "has a client '4', but the clients are 0 to 3"),
         ("client,upload\n-1,1\n", "has a client '-1'"),
         ("client,upload\n0,\xff1\n", "not UTF-8 text"),

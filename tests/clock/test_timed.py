@@ -211,26 +211,6 @@ def test_the_reply_to_the_last_report_comes_with_the_next_job():
     assert (timeline.columns()["simulated_seconds"], timeline.columns()["bytes_sent"]) == (10, 120)
 
 
-def test_a_timeline_continues_from_its_state():
-    schedule = Intervals.from_array([(0, 0, 9), (0, 20, 90), (1, 3, 80)], round_seconds=1, mapping="id").schedule(
-        Population(2), 0
-    )
-
-    def new():
-        return timed(sessions_of(schedule, 1.0), schedule, [(1, 2, 1), (1, 3, 2)], ALL)
-
-    whole, part = new(), new()
-    for t in range(12):
-        for timeline in (whole, part):
-            timeline.reporting(t, np.flatnonzero(timeline.available(t)), np.zeros(2, dtype=bool))
-            timeline.advance()
-        state, part = part.state(), new()
-        part.load(state, t + 1)
-        assert part.columns() == whole.columns()
-        assert part.available(t + 1).tolist() == whole.available(t + 1).tolist()
-    assert whole.columns()["total_selected"] > 12
-
-
 @pytest.mark.filterwarnings("ignore::fedswe.errors.FedsweWarning")
 def test_laps_that_are_not_exact_in_binary_lose_nobody():
     """A lap of 0.3 s begins at 0.8999999999999999: the client that is there from its beginning on is found there."""

@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from torch import nn
 
 from fedswe.core.in_memory import digest
@@ -51,23 +50,11 @@ class Holder:
 
 
 class Scaled(nn.Linear):
-    def __init__(self, factor):
+    def __init__(self, factor, hidden=1):
         super().__init__(2, 2)
-        self.factor = factor
+        self.factor, self._hidden = factor, hidden
         for p in self.parameters():
             nn.init.ones_(p)
-
-
-def linear(frozen=False, dtype=torch.float32):
-    module = Scaled(1).to(dtype)
-    module.weight.requires_grad_(not frozen)
-    return module
-
-
-def private(number):
-    module = Scaled(1)
-    module._hidden = number
-    return module
 
 
 def typed(code):
@@ -89,10 +76,10 @@ DIFFERENT = {
     "bound methods": (Holder(2).make, Holder(3).make),
     "partial functions": (functools.partial(closure, 2), functools.partial(closure, 3)),
     "attributes of modules": (Scaled(1), Scaled(2)),
-    "private attributes of modules": (private(1), private(2)),
+    "private attributes of modules": (Scaled(1), Scaled(1, hidden=2)),
     "functions of a notebook": (cell("<cell 1>", "lambda: 2"), cell("<cell 2>", "lambda: 3")),
-    "frozen parameters": (linear(), linear(frozen=True)),
-    "number formats": (linear(), linear(dtype=torch.bfloat16)),
+    "frozen parameters": (Scaled(1), Scaled(1).requires_grad_(False)),
+    "number formats": (Scaled(1), Scaled(1).bfloat16()),
     "parameters of losses": (nn.HuberLoss(delta=1.0), nn.HuberLoss(delta=2.0)),
     "arrays": (np.zeros(3), np.zeros((1, 3))),
     "nested": ({"a": [1, (2, 3)]}, {"a": [1, (2, 4)]}),
@@ -148,6 +135,6 @@ def test_another_process_finds_the_same_digest(tmp_path):
             [sys.executable, "script.py"], cwd=tmp_path, env={**os.environ, "PYTHONHASHSEED": seed}, text=True,
             capture_output=True, check=True,
         ).stdout
-        for seed in "123"
+        for seed in "12"
     }  # fmt: skip
     assert len(found) == 1

@@ -45,13 +45,8 @@ def cifar_binary(x, y):
 
 def cifar_python(x, y):
     """Protocol 2 with bytes as keys, which is what Python 2 left behind."""
-    batch = {
-        b"batch_label": b"a batch",
-        b"labels": y.tolist(),
-        b"data": x.reshape(len(x), -1),
-        b"filenames": [b"a.png"],
-    }
-    return pickle.dumps(batch, protocol=2)
+    batch = {b"batch_label": b"a batch", b"labels": y.tolist(), b"data": x.reshape(len(x), -1)}
+    return pickle.dumps({**batch, b"filenames": [b"a.png"]}, protocol=2)
 
 
 def cifar(folder, form, packed, batches=None):
@@ -61,23 +56,24 @@ def cifar(folder, form, packed, batches=None):
         "binary": (cifar_binary, ".bin", "cifar-10-batches-bin"),
         "python": (cifar_python, "", "cifar-10-batches-py"),
     }[form]
-    folder.mkdir(parents=True, exist_ok=True)
-    if packed:
-        with tarfile.open(folder / f"cifar-10-{form}.tar.gz", "w:gz") as tar:
-            for name, batch in batches.items():
-                add(tar, f"{inner}/{name}{suffix}", write(*batch))
-            add(tar, f"{inner}/readme.html", b"<html>")
-    else:
-        (folder / inner).mkdir()
-        for name, batch in batches.items():
-            (folder / inner / (name + suffix)).write_bytes(write(*batch))
+    files = {f"{inner}/{name}{suffix}": write(*batch) for name, batch in batches.items()}
+    place(folder, {**files, f"{inner}/readme.html": b"<html>"}, f"cifar-10-{form}.tar.gz" if packed else None)
     return batches
 
 
-def add(tar, name, content):
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    tar.addfile(member, io.BytesIO(content))
+def place(folder, files, archive):
+    """Write the files, name -> content, into the folder or into an archive there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if archive is None:
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        return
+    with tarfile.open(folder / archive, "w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
 
 
 def png(image):
@@ -88,7 +84,6 @@ def png(image):
 
 def cinic(folder, packed=False, per_class=2):
     """train, valid and test with `per_class` images each, one of them grey; returns split -> class -> images."""
-    folder.mkdir(parents=True, exist_ok=True)
     images, files = {}, {}
     for s, name in enumerate(("train", "valid", "test")):
         for c, kind in enumerate(CINIC_CLASSES):
@@ -96,16 +91,8 @@ def cinic(folder, packed=False, per_class=2):
             these[0] = these[0, :, :, :1]
             images[name, kind] = these
             for i, image in enumerate(these):
-                grey = i == 0
-                files[f"{name}/{kind}/n{9 - i}.png"] = png(image[:, :, 0] if grey else image)
-    if packed:
-        with tarfile.open(folder / "CINIC-10.tar.gz", "w:gz") as tar:
-            for name in sorted(files, reverse=True):
-                add(tar, f"./{name}", files[name])
-    else:
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
+                files[f"./{name}/{kind}/n{9 - i}.png"] = png(image[:, :, 0] if i == 0 else image)
+    place(folder, dict(sorted(files.items(), reverse=True)), "CINIC-10.tar.gz" if packed else None)
     return images
 
 

@@ -61,48 +61,30 @@ def test_fashion_mnist(tmp_path, packed):
     assert_images(read("fashion_mnist", tmp_path), train, test)
 
 
-def write_all(folder):
-    official_files.svhn(folder / "svhn")
-    official_files.fashion(folder / "fashion_mnist")
-    official_files.fashion(folder / "fashion_plain", packed=False)
-    official_files.cinic(folder / "cinic10")
-    official_files.cinic(folder / "cinic_packed", packed=True)
-    for form in ("binary", "python"):
-        official_files.cifar(folder / f"cifar_{form}", form, packed=False)
-        official_files.cifar(folder / f"cifar_{form}_packed", form, packed=True)
-
-
 FILES = [
-    ("svhn", "svhn/train_32x32.mat"),
-    ("fashion_mnist", "fashion_mnist/train-images-idx3-ubyte.gz"),
-    ("fashion_mnist", "fashion_mnist/t10k-labels-idx1-ubyte.gz"),
-    ("fashion_mnist", "fashion_plain/train-images-idx3-ubyte"),
-    ("cinic10", "cinic10/train/cat/n9.png"),
-    ("cinic10", "cinic_packed/CINIC-10.tar.gz"),
-    ("cifar10", "cifar_binary/cifar-10-batches-bin/data_batch_3.bin"),
-    ("cifar10", "cifar_python/cifar-10-batches-py/data_batch_3"),
-    ("cifar10", "cifar_binary_packed/cifar-10-binary.tar.gz"),
-    ("cifar10", "cifar_python_packed/cifar-10-python.tar.gz"),
+    ("svhn", (), "train_32x32.mat"),
+    ("fashion", (True,), "train-images-idx3-ubyte.gz"),
+    ("fashion", (True,), "t10k-labels-idx1-ubyte.gz"),
+    ("fashion", (False,), "train-images-idx3-ubyte"),
+    ("cinic", (False,), "train/cat/n9.png"),
+    ("cinic", (True,), "CINIC-10.tar.gz"),
+    ("cifar", ("binary", False), "cifar-10-batches-bin/data_batch_3.bin"),
+    ("cifar", ("python", False), "cifar-10-batches-py/data_batch_3"),
+    ("cifar", ("binary", True), "cifar-10-binary.tar.gz"),
+    ("cifar", ("python", True), "cifar-10-python.tar.gz"),
 ]
+NAMES = {"fashion": "fashion_mnist", "cinic": "cinic10", "cifar": "cifar10"}
 
 
-@pytest.mark.parametrize(("name", "file"), FILES)
-@pytest.mark.parametrize("keep", [0.0, 0.31, 0.87])
-def test_a_truncated_file_is_named(tmp_path, name, file, keep):
-    write_all(tmp_path)
+@pytest.mark.parametrize(("writer", "form", "file"), FILES)
+@pytest.mark.parametrize("keep", [0.0, 0.31, 0.87, "noise"])
+def test_a_file_that_is_truncated_or_noise_is_named(tmp_path, writer, form, file, keep):
+    getattr(official_files, writer)(tmp_path, *form)
     path = tmp_path / file
     content = path.read_bytes()
-    path.write_bytes(content[: int(keep * len(content))])
-    message = refused(name, tmp_path / file.split("/")[0])
-    assert path.name in message
-
-
-@pytest.mark.parametrize(("name", "file"), FILES)
-def test_a_file_of_noise_is_named(tmp_path, name, file):
-    write_all(tmp_path)
-    path = tmp_path / file
-    path.write_bytes(np.random.default_rng(1).bytes(path.stat().st_size | 1))
-    assert path.name in refused(name, tmp_path / file.split("/")[0])
+    noise = np.random.default_rng(1).bytes(len(content) | 1)
+    path.write_bytes(noise if keep == "noise" else content[: int(keep * len(content))])
+    assert path.name in refused(NAMES.get(writer, writer), tmp_path)
 
 
 def test_a_pickle_that_runs_code_is_not_run(tmp_path):

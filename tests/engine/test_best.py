@@ -17,24 +17,23 @@ def rows(score, **values):
     return [{f"{name}_{score}": series[i] for name, series in values.items()} for i in range(count)]
 
 
-def test_the_highest_accuracy_or_the_lowest_loss():
-    found = rows("held_out_accuracy", a=[0.5], a_b=[0.7], c=[0.6])
-    assert Best().choice(NAMES, found) == "a_b"
-    found = rows("held_out_loss", a=[0.5], a_b=[0.7], c=[0.4])
-    assert Best(by="loss").choice(NAMES, found) == "c"
+LONG = {"a": [0.9, 0.2, 0.2, 0.6], "a_b": [0.1, 0.5, 0.5, 0.5], "c": [0.0] * 4}
 
 
-def test_equal_ones_go_to_the_first():
-    assert Best().choice(NAMES, rows("held_out_accuracy", a=[0.5], a_b=[0.7], c=[0.7])) == "a_b"
-    assert Best().choice(NAMES, []) == "a"
-
-
-def test_the_mean_over_the_last_evaluations_decides():
-    found = rows("held_out_accuracy", a=[0.9, 0.2, 0.2, 0.6], a_b=[0.1, 0.5, 0.5, 0.5], c=[0.0] * 4)
-    assert Best(over=1).choice(NAMES, found) == "a"
-    assert Best(over=3).choice(NAMES, found) == "a_b"
-    assert Best(over=4).choice(NAMES, found) == "a"
-    assert Best(over=99).choice(NAMES, found) == "a"
+@pytest.mark.parametrize(
+    ("best", "values", "chosen"),
+    [
+        (Best(), {"a": [0.5], "a_b": [0.7], "c": [0.6]}, "a_b"),
+        (Best(by="loss"), {"a": [0.5], "a_b": [0.7], "c": [0.4]}, "c"),
+        (Best(), {"a": [0.5], "a_b": [0.7], "c": [0.7]}, "a_b"),  # the first of equal ones
+        *[(Best(over=over), LONG, "a_b" if over == 3 else "a") for over in (1, 3, 4, 99)],
+    ],
+)
+def test_the_mean_over_the_last_evaluations_on_held_out_samples_decides(best, values, chosen):
+    found = rows(f"held_out_{best.by}", **values)
+    others = [{f"{name}_{part}_{best.by}": i for i, name in enumerate(NAMES)} for part in ("train", "test")]
+    assert best.choice(NAMES, [{**row, **others[0], **others[1]} for row in found]) == chosen
+    assert best.choice(NAMES, []) == "a"
 
 
 @pytest.mark.parametrize("last", [math.nan, math.inf, -math.inf])
@@ -51,12 +50,6 @@ def test_rows_of_another_configuration_do_not_count():
     assert Best().choice(["a", "c"], found) == "a"
     assert Best(over=1).choice(["a", "c"], found) == "c"
     assert Best().choice(["a", "c"], rows("held_out_accuracy", a=[0.1, 0.2])) == "a"
-
-
-def test_training_and_test_scores_play_no_part():
-    found = {f"{name}_{score}": value for name, value in (("a", 0.9), ("c", 0.1)) for score in ("test_accuracy",)}
-    found |= {"a_held_out_accuracy": 0.1, "c_held_out_accuracy": 0.2, "a_train_accuracy": 0.9, "c_train_accuracy": 0.1}
-    assert Best().choice(["a", "c"], [found]) == "c"
 
 
 def test_columns_are_those_of_the_chosen_model():

@@ -35,43 +35,28 @@ def test_each_name_is_its_model():
     assert min(np.abs(a - b).max() for a in want.values() for b in want.values() if a is not b) > 1e-3
 
 
-def averages(engine, rounds, **named):
-    """The models of outputs after the given rounds, and what they are averages of: rows t = 0, 1, ..."""
-    outputs, found = Outputs(engine, named), []
-    seen = {"server": [engine.server_model()], "client_mean": [engine.client_mean()]}
-    for t in range(rounds + 1):
-        found.append({name: x.double().numpy() for name, x in outputs.models().items()})
-        if t < rounds:
-            engine.step()
-            outputs.after_round()
-            seen["server"].append(engine.server_model())
-            seen["client_mean"].append(engine.client_mean())
-    return found, {name: np.stack([x.double().numpy() for x in models]) for name, models in seen.items()}
-
-
 @pytest.mark.parametrize("kind", ["batched", "loop"])
 @pytest.mark.parametrize("of", ["server", "client_mean"])
 def test_averages_over_rounds_are_what_they_say(kind, of):
     engine = problems.engine(kind, FedSWE(k=K), problems.quadratic(M), problems.mask(ROUNDS + 20, M))
     named = {"ema": Ema(DECAY, of), "late": Ema(DECAY, of, correct_bias=True), "window": Window(4, of)}
-    found, seen = averages(engine, ROUNDS, **named)
-    for t, models in enumerate(found):
-        x, weights = seen[of][: t + 1], DECAY ** np.arange(t, -1, -1.0)
+    named |= {"one": Window(1, of), "none": Ema(0.0, of, correct_bias=True)}  # the model itself
+    outputs, model = Outputs(engine, named), engine.server_model if of == "server" else engine.client_mean
+    x = model().numpy()[None]  # the models of rounds 0, 1, ..., t
+    for t in range(ROUNDS + 1):
+        if t:
+            engine.step()
+            outputs.after_round()
+            x = np.vstack([x, model().numpy()])
+        models, weights = {name: y.numpy() for name, y in outputs.models().items()}, DECAY ** np.arange(t, -1, -1.0)
         started = np.concatenate([weights[:1], (1 - DECAY) * weights[1:]])
         np.testing.assert_allclose(models["ema"], started @ x, rtol=1e-12)
         without_start = weights[1:] @ x[1:] / weights[1:].sum() if t else x[0]
         np.testing.assert_allclose(models["late"], without_start, rtol=1e-12)
+        np.testing.assert_array_equal([models["one"], models["none"]], [x[-1]] * 2)
         length = t if t < 4 else 4 + t % 4  # the last complete block of 4 rounds and the one under way
         np.testing.assert_allclose(models["window"], x[-length:].mean(0) if t else x[0], rtol=1e-12)
-    assert np.abs(found[-1]["ema"] - found[-1]["late"]).max() > 1e-3
-
-
-def test_a_window_of_one_round_is_the_model_itself():
-    engine = problems.engine("batched", FedSWE(k=K), problems.quadratic(M), problems.mask(ROUNDS + 20, M))
-    found, seen = averages(engine, 5, one=Window(1, "client_mean"), none=Ema(0.0, "client_mean", correct_bias=True))
-    for models, x in zip(found, seen["client_mean"], strict=True):
-        np.testing.assert_array_equal(models["one"], x)
-        np.testing.assert_array_equal(models["none"], x)
+    assert np.abs(models["ema"] - models["late"]).max() > 1e-3
 
 
 def test_sums_of_a_long_window_do_not_lose_digits():

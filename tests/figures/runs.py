@@ -38,3 +38,22 @@ def write_run(path, seed=3, accuracy=0.9, every=10, size=650, rounds=40, finishe
         models = {name: torch.zeros(size) for name in ("server", "client_mean")}
         (path / "model.safetensors").write_bytes(safetensors.torch.save(models))
     return path
+
+
+def write_runs(path, accuracies):
+    """Runs of algorithms by their names and seeds."""
+    return [
+        write_run(path / f"{name}-{seed}", seed, accuracy, algorithm={"name": name})
+        for name, of in accuracies.items()
+        for seed, accuracy in of.items()
+    ]
+
+
+def with_scores(run, **columns):
+    """The run with other scores in the last evaluations."""
+    head, *rows = ((line.split(",")) for line in (run / "history.csv").read_text().splitlines())
+    for column, values in columns.items():
+        for row, value in zip(rows[-len(values) :], values, strict=True):
+            row[head.index(column)] = str(value)
+    (run / "history.csv").write_text("\n".join(",".join(line) for line in [head, *rows]))
+    return run

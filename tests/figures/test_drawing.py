@@ -11,7 +11,7 @@ import fedswe
 from fedswe.comparison.compare import Comparison
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.figures import measured_runs, plot
-from tests.figures.runs import write_run
+from tests.figures.runs import with_scores, write_run, write_runs
 
 
 def names(axes):
@@ -25,11 +25,7 @@ def caption(figure):
 @pytest.fixture
 def two(tmp_path):
     """Two algorithms with two seeds each."""
-    return [
-        write_run(tmp_path / f"{name}-{seed}", seed, accuracy + seed / 1000, algorithm={"name": name})
-        for name, accuracy in (("fedswe", 0.94), ("fedavg", 0.92))
-        for seed in (3, 4)
-    ]
+    return write_runs(tmp_path, {"fedswe": {3: 0.943, 4: 0.944}, "fedavg": {3: 0.923, 4: 0.924}})
 
 
 def test_runs_are_grouped_over_seeds_and_named(two):
@@ -41,9 +37,6 @@ def test_runs_are_grouped_over_seeds_and_named(two):
         assert len({str(line.get_linestyle()) + line.get_marker() for line in axes.get_lines()[:2]}) == 2
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata()[-1], 94.35)  # the mean of 94.3 and 94.4 %
     assert figure.axes[0].get_ylabel() == "test accuracy, %"
-
-
-def test_seconds_on_the_x_axis(two):
     axes = plot(two, x="seconds").axes[0]
     assert axes.get_xlabel() == "seconds"
     np.testing.assert_allclose(axes.get_lines()[0].get_xdata(), [0, 2, 4, 6, 8])
@@ -79,22 +72,6 @@ def test_losses_of_several_orders_are_logarithmic(tmp_path):
     assert plot(close, y="test_loss").axes[0].get_yscale() == "linear"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"y": "test_acuracy"}, "did you mean test_accuracy"),
-        ({"models": ["sever"]}, "did you mean server"),
-        ({"x": "hours"}, "choose rounds, seconds, simulated, bytes"),
-        ({"kind": "bars"}, "choose curves, final"),
-        ({"size": "huge"}, "choose single, double"),
-        ({"out": "a.jpg"}, "must end in"),
-    ],
-)
-def test_mistakes_are_one_line(options, message, two):
-    with pytest.raises(FedsweError, match=message):
-        plot(two, **options)
-
-
 def test_a_result_in_memory_is_drawn():
     experiment = fedswe.Experiment(rounds=4, evaluate=fedswe.Evaluate(every=2))
     result = fedswe.run(experiment)
@@ -108,16 +85,6 @@ def test_an_unfinished_run_is_drawn_with_a_warning(tmp_path):
     with pytest.warns(FedsweWarning, match="not finished: it is drawn up to round 40"):
         figure = plot(run)
     assert names(figure.axes[0]) == {"fedswe"}
-
-
-def with_scores(run, **columns):
-    """The run with other scores in the last evaluations."""
-    head, *rows = ((line.split(",")) for line in (run / "history.csv").read_text().splitlines())
-    for column, values in columns.items():
-        for row, value in zip(rows[-len(values) :], values, strict=True):
-            row[head.index(column)] = str(value)
-    (run / "history.csv").write_text("\n".join(",".join(line) for line in [head, *rows]))
-    return run
 
 
 def said(axes):
@@ -134,7 +101,7 @@ LOST = [
 @pytest.mark.parametrize("columns", LOST)
 @pytest.mark.parametrize("other", ["diverged too", "survives"])
 def test_a_diverged_seed_is_in_no_mean_of_final_scores(columns, other, tmp_path):
-    runs = [write_run(tmp_path / f"fedavg-{seed}", seed, 0.5, algorithm={"name": "fedavg"}) for seed in (3, 4)]
+    runs = write_runs(tmp_path, {"fedavg": {3: 0.5, 4: 0.5}})
     runs += [with_scores(write_run(tmp_path / "3", 3), **columns), write_run(tmp_path / "4", 4)]
     if other == "diverged too":
         with_scores(runs[-1], **columns)

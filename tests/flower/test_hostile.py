@@ -1,7 +1,8 @@
 """A hostile client costs little: whatever it sends, nothing leaves the strategy, and the model stays good."""
 
+import gc
 import logging
-import tracemalloc
+import sys
 
 import numpy as np
 import pytest
@@ -95,14 +96,13 @@ def test_twenty_thousand_mutated_replies(rule, tmp_path, monkeypatch):
     def score(t, x):
         assert all(np.isfinite(x[name].numpy()).all() for name in "ab")
         if t in (10, 35):
-            memory.append(tracemalloc.get_traced_memory()[0])
+            gc.collect()
+            memory.append(sys.getallocatedblocks())  # objects; tracemalloc would make this four times slower
 
-    tracemalloc.start()
     made = Strategy(rule, store=tmp_path / "f.db", min_reports=0)
     made.start(hostile.grid, arrays(np.zeros(5)), 36, evaluate_fn=score)
-    tracemalloc.stop()
     assert hostile.sent >= 7000
-    assert memory[1] < memory[0] + 500_000
+    assert memory[1] < memory[0] + 2500  # 5,000 replies came between
 
 
 # attacks that are well formed -----------------------------------------------------------------------------

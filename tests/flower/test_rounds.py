@@ -49,9 +49,24 @@ def no_pause(monkeypatch):
 
 
 @pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "f.db")
+
+
+@pytest.fixture
 def fedswe(monkeypatch, capsys):
     """A command in this process: its exit code, output and error."""
     return lambda *words: command.fedswe(monkeypatch, capsys, *words)
+
+
+@pytest.fixture
+def told(fedswe, path):
+    """What `fedswe flower status` says of the store."""
+    return lambda: json.loads(fedswe("flower", "status", path, "--json")[1])
+
+
+def merged(told):
+    return [client["merged"] for client in told()["clients"]]
 
 
 def start(grid, rounds=3, rule="fedswe:k=2", timeout=0.05, **options):
@@ -59,42 +74,37 @@ def start(grid, rounds=3, rule="fedswe:k=2", timeout=0.05, **options):
     return made.start(grid, arrays(np.zeros(5)), rounds, timeout)
 
 
-def test_all_clients_failing_is_an_error_with_their_words(grid, tmp_path, caplog, fedswe):
-    path = str(tmp_path / "f.db")
+def test_all_clients_failing_is_an_error_with_their_words(grid, caplog, fedswe, path, told):
     start(grid, 2, store=path)
     grid.broken = dict.fromkeys(range(M), failing)
     with pytest.raises(FedsweError, match=r"round 3 was tried 5 times .*min_reports=1.*0: .*no data mounted"):
         start(grid, 4, store=path)
     assert fedswe("flower", "status", path)[0] == 1
-    told = json.loads(fedswe("flower", "status", path, "--json")[1])
-    assert told["rounds"] == 2
-    assert told["alarms"][0].startswith("round 3 was tried 5 times")
-    assert len(told["alarms"]) == 1 + M
-    assert [client["why"] for client in told["clients"]] == ["FileNotFoundError: no data mounted"] * M
+    found = told()
+    assert (found["rounds"], len(found["alarms"])) == (2, 1 + M)
+    assert found["alarms"][0].startswith("round 3 was tried 5 times")
+    assert [client["why"] for client in found["clients"]] == ["FileNotFoundError: no data mounted"] * M
     grid.broken = {}
     assert set(start(grid, 4, store=path).train_metrics_clientapp) == {1, 2, 3, 4}
     assert fedswe("flower", "status", path)[0] == 0
 
 
-def test_a_client_that_fails_every_round_is_an_alarm(grid, tmp_path, caplog, fedswe):
-    path = str(tmp_path / "f.db")
+def test_a_client_that_fails_every_round_is_an_alarm(grid, caplog, path, told):
     grid.broken = {2: failing}
     with caplog.at_level(logging.WARNING, "flwr"):
         start(grid, 3, store=path)
     assert "client 2 failed 3 times in a row: FileNotFoundError: no data mounted" in caplog.text
-    told = json.loads(fedswe("flower", "status", path, "--json")[1])
-    assert told["alarms"] == ["client 2 failed 3 times in a row: FileNotFoundError: no data mounted"]
-    assert [client["merged"] for client in told["clients"]] == [3, 3, 0, 3]
+    assert told()["alarms"] == ["client 2 failed 3 times in a row: FileNotFoundError: no data mounted"]
+    assert merged(told) == [3, 3, 0, 3]
 
 
-def test_a_client_away_longer_than_a_limit_is_an_alarm(grid, tmp_path, fedswe):
-    path = str(tmp_path / "f.db")
+def test_a_client_away_longer_than_a_limit_is_an_alarm(grid, fedswe, path):
     start(grid, 1, store=path)
     grid.offline = {1}
     start(grid, 4, store=path)
-    told = fedswe("flower", "status", path, "--away", "2")
-    assert told[0] == 1
-    assert "alarm: client 1 is away for 3 rounds" in told[1]
+    code, out, _ = fedswe("flower", "status", path, "--away", "2")
+    assert code == 1
+    assert "alarm: client 1 is away for 3 rounds" in out
     assert fedswe("flower", "status", path)[0] == 0
     start(grid, 30, store=path, fraction_train=0.1, min_train_nodes=1)  # who is there and not asked is not away
     assert "client 0 is away" not in fedswe("flower", "status", path, "--away", "5")[1]
@@ -119,12 +129,10 @@ def test_a_run_without_any_merge_is_an_error(grid):
 def test_a_simulation_whose_nodes_are_all_new_is_an_error(tmp_path):
     """Node ids are new in every simulation, and the mask is of those of the first."""
     options = {"store": tmp_path / "f.db", "availability": np.ones((9, M)), "min_available_nodes": M}
-    for rounds, grid in ((2, Clients(problems.quadratic(M, d=5))), (9, Clients(problems.quadratic(M, d=5)))):
-        made = Strategy("fedavg", **options)
-        if rounds == 2:
-            made.start(grid, arrays(np.zeros(5)), rounds)
+    first, second = (Clients(problems.quadratic(M, d=5)) for _ in range(2))
+    Strategy("fedavg", **options).start(first, arrays(np.zeros(5)), 2)
     with pytest.raises(FedsweError, match="4 clients, all others are new: use names=True"):
-        made.start(grid, arrays(np.zeros(5)), rounds)
+        Strategy("fedavg", **options).start(second, arrays(np.zeros(5)), 9)
 
 
 def test_of_two_nodes_with_one_name_the_one_that_is_there_is_asked(grid):
@@ -137,13 +145,10 @@ def test_of_two_nodes_with_one_name_the_one_that_is_there_is_asked(grid):
     assert grid.asked.count(0) == 5
 
 
-def test_a_merge_that_is_not_finite_refuses_the_farthest(grid, tmp_path, fedswe):
-    path = str(tmp_path / "f.db")
-
+def test_a_merge_that_is_not_finite_refuses_the_farthest(grid, path, told):
     grid.broken = {1: lambda message: reply(message, np.full(5, 1e150))}
     start(grid, 1, limit_moves=False, rule="fedavg:lr=1e200", store=path, min_reports=3)
-    told = json.loads(fedswe("flower", "status", path, "--json")[1])
-    assert told["alarms"] == ["client 1 failed 1 times in a row: with its report the merged model is not finite"]
+    assert told()["alarms"] == ["client 1 failed 1 times in a row: with its report the merged model is not finite"]
 
 
 def test_an_evaluation_that_was_cut_off_is_made_up_for(grid, tmp_path):
@@ -209,9 +214,8 @@ def test_a_client_that_joins_has_the_last_model_and_a_new_clock():
     np.testing.assert_allclose(models[4], (sum(ends) + models[3]) / 4, atol=1e-12)
 
 
-def test_a_node_that_is_gone_but_listed_is_no_new_client(grid, tmp_path, caplog, fedswe):
+def test_a_node_that_is_gone_but_listed_is_no_new_client(grid, caplog, path, told):
     """Its node was killed and has another id now, and the ServerApp that knew its name was killed too."""
-    path = str(tmp_path / "f.db")
     start(grid, 2, store=path)
     old, answer, gone = min(grid.nodes), grid.answer, Error(code=3, reason="Node Unavailable")
     grid.add(grid.nodes[old])
@@ -219,8 +223,7 @@ def test_a_node_that_is_gone_but_listed_is_no_new_client(grid, tmp_path, caplog,
     with caplog.at_level(logging.WARNING, "flwr"):
         start(grid, 4, store=path)
     assert f"node {old} does not say its name" in caplog.text
-    told = json.loads(fedswe("flower", "status", path, "--json")[1])
-    assert (told["m"], [client["merged"] for client in told["clients"]]) == (M, [4] * M)
+    assert (told()["m"], merged(told)) == (M, [4] * M)
 
 
 def test_a_repeated_round_asks_the_same_after_a_crash(tmp_path, monkeypatch):
@@ -250,8 +253,7 @@ def test_members_of_a_fixed_rule_do_not_change(grid, tmp_path):
         start(grid, 2, rule="mifa", store=tmp_path / "f.db", members=9)
 
 
-def test_a_removal_does_not_outlive_a_rollback(grid, tmp_path, fedswe):
-    path = str(tmp_path / "f.db")
+def test_a_removal_does_not_outlive_a_rollback(grid, fedswe, path, told):
     grid.offline = {3}
     start(grid, 2, store=path)
     grid.offline = set()
@@ -259,7 +261,7 @@ def test_a_removal_does_not_outlive_a_rollback(grid, tmp_path, fedswe):
     assert fedswe("flower", "remove", path, "3")[0] == 0
     assert fedswe("flower", "rollback", path, "--to", "2")[0] == 0
     start(grid, 4, store=path)
-    assert json.loads(fedswe("flower", "status", path, "--json")[1])["clients"][3]["merged"] == 2
+    assert told()["clients"][3]["merged"] == 2
 
 
 @pytest.mark.parametrize("rule", ["mifa", "fedvarp", "fedswe:k=2", "fedavg"])
@@ -280,9 +282,7 @@ def test_a_failed_evaluation_is_told(grid, caplog):
 
 
 def test_a_rule_that_keeps_updates_of_all_clients_takes_as_many_as_it_was_told(grid, caplog):
-    extra = {"rule": "mifa", "fraction_evaluate": 0.0}
-    made = Strategy(**extra, members=M + 1)
-    added = []
+    made, added = Strategy("mifa", fraction_evaluate=0.0, members=M + 1), []
 
     def score(t, x):
         if t in (1, 2):
@@ -294,8 +294,7 @@ def test_a_rule_that_keeps_updates_of_all_clients_takes_as_many_as_it_was_told(g
     assert f"client {added[0]} is not asked" not in caplog.text
 
 
-def test_a_removed_client_is_not_asked(grid, tmp_path, fedswe):
-    path = str(tmp_path / "f.db")
+def test_a_removed_client_is_not_asked(grid, fedswe, path, told):
     start(grid, 2, store=path)
     assert fedswe("flower", "remove", path, "2")[0] == 0
     assert "is no client" in fedswe("flower", "remove", path, "9")[2]
@@ -304,11 +303,10 @@ def test_a_removed_client_is_not_asked(grid, tmp_path, fedswe):
     assert 2 not in grid.asked
     assert fedswe("flower", "remove", path, "2", "--undo")[0] == 0
     start(grid, 4, store=path)
-    told = json.loads(fedswe("flower", "status", path, "--json")[1])
-    assert [client["merged"] for client in told["clients"]] == [4, 4, 3, 4]
+    assert merged(told) == [4, 4, 3, 4]
 
 
-def test_a_client_with_a_name_is_the_same_after_a_restart(tmp_path):
+def test_a_client_with_a_name_is_the_same_after_a_restart():
     """A new id of the node, as after a restart without keys, changes nothing; without a name it is a new client."""
     problem = problems.quadratic(M, d=5)
     ends = {}
@@ -336,7 +334,7 @@ def test_only_a_fraction_is_asked_and_all_in_turn(grid):
     assert set(grid.asked) == set(range(M))
 
 
-def test_metrics_are_weighted_as_in_flower(grid):
+def test_metrics_are_weighted_as_in_flower(grid, told):
     x = np.zeros(5)
     odd = [{"num-examples": float("nan")}, {"loss": [5.0]}, {"loss": [0.0] * 10**5}, {"loss": np.inf}, {"more": 1.0}]
     for told in odd:

@@ -18,16 +18,19 @@ from fedswe.results.run_directory import RunDirectory
 from tests.gym.rows import row
 
 
+def measured(experiment, setting, place):
+    """A run, and what is kept of it."""
+    notes = {"rule": "fedavg", "settings": "abc", "setting": setting.name, "source": "", "arithmetic": "cpu fp32"}
+    result = run(experiment, out=place)
+    return result, measure(Cell("x", experiment, notes), RunDirectory(place))
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """A run of the smallest scale, and what is kept of it."""
     setting = Setting(SCALES["ci"], "digits", "sine")
     experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server", "client_mean"))
-    place = tmp_path_factory.mktemp("gym") / "run"
-    result = run(experiment, out=place)
-    notes = {"rule": "fedavg", "settings": "abc", "setting": setting.name, "source": "", "arithmetic": "cpu fp32"}
-    cell = Cell("x", experiment, notes)
-    return experiment, result, measure(cell, RunDirectory(place))
+    return experiment, *measured(experiment, setting, tmp_path_factory.mktemp("gym") / "run")
 
 
 def test_scores_are_means_over_the_last_rounds(kept):
@@ -72,9 +75,7 @@ def test_a_setting_with_a_clock_has_seconds_and_wasted_time(monkeypatch, tmp_pat
     setting = Setting(scale, "digits", "flash-seconds")
     experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server",))
     with pytest.warns(UserWarning, match="estimates"):
-        result = run(experiment, out=tmp_path / "run")
-    notes = {"rule": "fedavg", "settings": "abc", "setting": setting.name, "source": "", "arithmetic": "cpu fp32"}
-    (found,) = measure(Cell("x", experiment, notes), RunDirectory(tmp_path / "run"))
+        result, (found,) = measured(experiment, setting, tmp_path / "run")
     last = result.history.last
     assert found.reports == last["total_reported"] > 0
     assert found.wasted == last["wasted_seconds"] / last["work_seconds"]

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic_core import from_json, to_json
 
 import fedswe.gym
 from fedswe.analysis.description import Described, describe
-from fedswe.analysis.report import plain
-from fedswe.availability.statistics import Record, Runs
+from fedswe.availability.statistics import Record
+from fedswe.engine.base import availability_of
 from fedswe.experiment.experiment import populate
 from fedswe.gym.advice import FEATURES, distance, features, stored
 from fedswe.gym.gym import Gym
@@ -31,8 +32,8 @@ RECOMMENDED = "interval_extrapolation:chain=[momentum:0.5]"
 def features_of(setting):
     """Of the clients of the first seed of a setting."""
     experiment = setting.experiment({"algorithm": {"name": "fedavg"}}, 1.0, setting.scale.seeds[0], ("server",))
-    problem, schedule = populate(experiment)
-    record = Record(Runs.drawn(schedule.sample, problem.m, ROUNDS), None, None)
+    _, schedule = populate(experiment)
+    record = Record(availability_of(schedule, ROUNDS))
     return features(describe(Described(setting.name, record)).values)
 
 
@@ -61,17 +62,20 @@ def summary(found):
             "best": result.best.rule.label,
             "rules": [{name: entry[name] for name in KEPT} for entry in entries],
         })  # fmt: skip
-    return plain({"recommended": RECOMMENDED, "settings": settings})
+    return from_json(to_json({"recommended": RECOMMENDED, "settings": settings}, inf_nan_mode="null"))
 
 
-@pytest.fixture(autouse=True)
-def _no_traces(monkeypatch, tmp_path):
-    monkeypatch.setenv("FEDSWE_TRACES", str(tmp_path))
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """Results on the digits, whose data are here, without recorded devices, whose traces are not; and their summary."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDSWE_TRACES", str(tmp_path_factory.mktemp("traces")))
+        found = measured(("digits",))
+        return found, summary(found)["settings"]
 
 
-def test_the_stored_summary_is_that_of_the_tables():
-    """On the digits, whose data are here, without recorded devices, whose traces are not."""
-    here = {(s["task"], s["availability"]): s for s in summary(measured(("digits",)))["settings"]}
+def test_the_stored_summary_is_that_of_the_tables(digits):
+    here = {(s["task"], s["availability"]): s for s in digits[1]}
     known = {(s["task"], s["availability"]): s for s in stored()["settings"]}
     assert len(here) == 9
     assert here.items() <= known.items()
@@ -83,10 +87,10 @@ def test_the_recommended_rule_is_one_of_both_scales():
     assert RECOMMENDED in RULES["full"]
 
 
-def test_a_setting_without_all_trials_is_left_out():
-    found = measured(("digits",))
-    assert len(summary(found)["settings"]) == len([r for r in found if not r.incomplete and not r.setting.timed])
-    assert pytest.approx(0) == min(e["regret"] for s in summary(found)["settings"] for e in s["rules"])
+def test_a_setting_without_all_trials_is_left_out(digits):
+    found, settings = digits
+    assert len(settings) == len([r for r in found if not r.incomplete and not r.setting.timed])
+    assert pytest.approx(0) == min(e["regret"] for s in settings for e in s["rules"])
 
 
 def test_features_of_a_setting_are_those_of_its_description():

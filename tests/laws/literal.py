@@ -1,44 +1,34 @@
 """The published loops, restated literally: float64 numpy, one client and one round at a time.
 
-Every function takes the initial model x0 [d], the availability mask [T, m] and local(i, start, t, drift),
-which returns the end model of client i's local SGD steps of round t; it returns [x^0, x^1, ..., x^T].
+Every function takes the initial model x [d], the availability mask [T, m] and local(i, start, t, drift),
+which returns the end model of client i's local SGD steps of round t; it gives x^1, ..., x^T, one after the other.
 Tables are full, counters of absent clients advance every round, nothing is lazy or in closed form.
-Delta_i = end - start is a descent direction; n is the number of available clients; lr is the global rate.
+Delta_i = end - start is a descent direction; A is the set of available clients, n their number; lr is the global rate.
 """
 
 import numpy as np
 
 
-def _begin(x0, mask):
-    """The initial model and the mask as arrays, then the numbers of rounds and of clients."""
-    x = np.array(x0, dtype=np.float64)
-    mask = np.asarray(mask, dtype=bool)
-    return x, mask, mask.shape[0], mask.shape[1]
-
-
-def _available(mask, t):
-    """The available set A^t, in increasing order."""
-    return [i for i in range(mask.shape[1]) if mask[t, i]]
+def _rounds(mask):
+    """The rounds, each with its available set A^t in increasing order."""
+    return enumerate(np.flatnonzero(row).tolist() for row in mask)
 
 
 def fedswe(
-    x0, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all", quantile=None, bound_rate=0.2
+    x, mask, local, *, lr=1.0, k=100.0, clip=0.0, echo_cap=0, progress_over="all", quantile=None, bound_rate=0.2
 ):
     """FedSWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2026), Algorithm 1; clip is the released code's.
 
     With a quantile: the echo is bounded by an estimate of this quantile over the reports of all clients.
     """
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
-    x_local = [x.copy() for _ in range(m)]
+    m = mask.shape[1]
+    x_local = [x for _ in range(m)]
     tau = [-1 for _ in range(m)]
     bound = 1.0
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         n = len(A)
         above = 0
-        reported = {}
-        echoed = {}
+        reported, echoed = {}, {}
         for i in A:
             start = x_local[i]
             G = start - local(i, start, t)
@@ -55,12 +45,8 @@ def fedswe(
             bound = max(1.0, bound * np.exp(bound_rate * (above / n - (1 - quantile))))
         if n + k > 0:
             if clip > 0 or progress_over == "active":
-                centre = k * x
-                step = np.zeros_like(x)
-                for i in A:
-                    centre = centre + x_local[i]
-                    step = step + echoed[i]
-                centre = centre / (n + k)
+                centre = (k * x + sum(x_local[i] for i in A)) / (n + k)
+                step = np.zeros_like(x) + sum(echoed.values())
                 if progress_over == "all":
                     step = step / (n + k)
                 elif n > 0:
@@ -70,450 +56,317 @@ def fedswe(
                     step = step * (clip / norm)
                 x = centre + lr * step
             else:
-                total = k * x
-                for i in A:
-                    total = total + reported[i]
-                x = total / (n + k)
+                x = (k * x + sum(reported.values())) / (n + k)
         for i in A:
-            x_local[i] = x.copy()
-        xs.append(x.copy())
-    return xs
+            x_local[i] = x
+        yield x
 
 
-def fedawe(x0, mask, local, *, lr=1.0, clip=0.0, echo_cap=0):
+def fedawe(x, mask, local, *, lr=1.0, clip=0.0, echo_cap=0):
     """FedAWE (Xiang, Ioannidis, Yeh, Joe-Wong, Su 2024): FedSWE with k = 0."""
-    return fedswe(x0, mask, local, lr=lr, k=0.0, clip=clip, echo_cap=echo_cap)
+    return fedswe(x, mask, local, lr=lr, k=0.0, clip=clip, echo_cap=echo_cap)
 
 
-def fedavg(x0, mask, local, *, lr=1.0, clip=0.0):
+def fedavg(x, mask, local, *, lr=1.0, clip=0.0):
     """FedAvg over the available clients (McMahan et al. 2017), unweighted; clip is not theirs."""
-    x, mask, T, _ = _begin(x0, mask)
-    xs = [x.copy()]
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         if len(A) > 0:
-            total = np.zeros_like(x)
-            for i in A:
-                total = total + (local(i, x, t) - x)
-            step = total / len(A)
+            step = sum(local(i, x, t) - x for i in A) / len(A)
             norm = np.sqrt(np.sum(step * step))
             if clip > 0 and norm > clip:
                 step = step * (clip / norm)
             x = x + lr * step
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def fedavg_all(x0, mask, local, *, lr=1.0):
+def fedavg_all(x, mask, local, *, lr=1.0):
     """FedAvg over all clients (McMahan et al. 2017): absent clients count as a zero update."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
-    for t in range(T):
-        total = np.zeros_like(x)
-        for i in range(m):
-            if mask[t, i]:
-                total = total + (local(i, x, t) - x)
-        x = x + lr / m * total
-        xs.append(x.copy())
-    return xs
+    m = mask.shape[1]
+    for t, A in _rounds(mask):
+        x = x + lr / m * sum(local(i, x, t) - x for i in A)
+        yield x
 
 
-def fedavg_known(x0, mask, local, *, probs, lr=1.0):
+def fedavg_known(x, mask, local, *, probs, lr=1.0):
     """FedAvg with known participation probabilities (Perazzone et al. 2022): weights 1 / p_i^t."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
-    for t in range(T):
-        total = np.zeros_like(x)
-        for i in range(m):
-            if mask[t, i]:
-                total = total + (local(i, x, t) - x) / probs[t, i]
-        x = x + lr / m * total
-        xs.append(x.copy())
-    return xs
+    m = mask.shape[1]
+    for t, A in _rounds(mask):
+        x = x + lr / m * sum((local(i, x, t) - x) / probs[t, i] for i in A)
+        yield x
 
 
-def gfedavg(x0, mask, local, *, lr=1.0, amplification=10.0, period=100):
+def gfedavg(x, mask, local, *, lr=1.0, amplification=10.0, period=100):
     """Generalized FedAvg with amplified updates (Wang and Ji 2022)."""
-    x, mask, T, _ = _begin(x0, mask)
-    xs = [x.copy()]
-    anchor = x.copy()
+    anchor = x
     counter = 0
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         if len(A) > 0:
-            total = np.zeros_like(x)
-            for i in A:
-                total = total + (local(i, x, t) - x)
-            x = x + lr / len(A) * total
+            x = x + lr / len(A) * sum(local(i, x, t) - x for i in A)
         counter += 1
         if counter == period:
             x = anchor + amplification * (x - anchor)
-            anchor = x.copy()
+            anchor = x
             counter = 0
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def fedau(x0, mask, local, *, lr=1.0, cutoff=50):
+def fedau(x, mask, local, *, lr=1.0, cutoff=50):
     """FedAU (Wang and Ji 2024): weights are mean participation intervals, cut off at a maximum."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     S = [0 for _ in range(m)]
     M = [0 for _ in range(m)]
     omega = [1.0 for _ in range(m)]
-    for t in range(T):
-        total = np.zeros_like(x)
-        for i in range(m):
-            if mask[t, i]:
-                total = total + omega[i] * (local(i, x, t) - x)
-        x = x + lr / m * total
+    for t, A in _rounds(mask):
+        x = x + lr / m * sum(omega[i] * (local(i, x, t) - x) for i in A)
         # The interval that ends in this round enters omega only from the next round on.
         for i in range(m):
             S[i] += 1
-            if mask[t, i] or S[i] == cutoff:
+            if i in A or S[i] == cutoff:
                 omega[i] = float(S[i]) if M[i] == 0 else (M[i] * omega[i] + S[i]) / (M[i] + 1)
                 M[i] += 1
                 S[i] = 0
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def interval_weights(x0, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0, least=0.0):
+def _mean_intervals(mask, cutoff):
+    """FedAU's omega_i of every round: the means of the intervals that ended before it."""
+    T, m = mask.shape
+    omega = np.ones((T + 1, m))
+    for i in range(m):
+        waited, recorded = 0, []
+        for t in range(T):
+            waited += 1
+            if mask[t, i] or waited == cutoff:
+                recorded.append(waited)
+                waited = 0
+            omega[t + 1, i] = np.mean(recorded or [1.0])
+    return omega
+
+
+def interval_weights(x, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.0, least=0.0):
     """The weighted mean of the progress, with weights that are powers of FedAU's mean intervals.
 
     With least > 0 rounds whose weights sum to less than least m make a shorter step. With longest > 1 it is
     extrapolated as in FedExP (Jhunjhunwala and others, ICLR 2023), with the same weights.
     """
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
-    waited = [0] * m  # rounds since the last recorded interval ended
-    recorded = [[] for _ in range(m)]
-    for t in range(T):
-        there = [i for i in range(m) if mask[t, i]]
-        weights = {i: np.mean(recorded[i] or [1.0]) ** power for i in there}
-        if there:
-            moved = {i: local(i, x, t) - x for i in there}
-            total = sum(weights.values())
-            mean = sum(weights[i] * moved[i] for i in there) / total
-            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in there) / total
+    m = mask.shape[1]
+    omega = _mean_intervals(mask, cutoff)
+    for t, A in _rounds(mask):
+        if A:
+            weights = omega[t] ** power
+            moved = {i: local(i, x, t) - x for i in A}
+            total = sum(weights[i] for i in A)
+            mean = sum(weights[i] * moved[i] for i in A) / total
+            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in A) / total
             eta = min(max(1.0, squares / (2 * np.sum(mean**2))), longest)
             x = x + lr * eta * mean * total / max(total, least * m)
-        for i in range(m):
-            waited[i] += 1
-            if mask[t, i] or waited[i] == cutoff:
-                recorded[i].append(waited[i])
-                waited[i] = 0
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def interval_extrapolation(x0, mask, local, *, power=1.0, longest=10.0, least=1.0, **parameters):
-    return interval_weights(x0, mask, local, power=power, longest=longest, least=least, **parameters)
+def interval_extrapolation(x, mask, local, *, power=1.0, longest=10.0, least=1.0, **parameters):
+    return interval_weights(x, mask, local, power=power, longest=longest, least=least, **parameters)
 
 
-def decayed_memory(x0, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
+def decayed_memory(x, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
     """The weighted mean of a table of last updates."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
-    waited = [0] * m
-    recorded = [[] for _ in range(m)]
+    omega = _mean_intervals(mask, cutoff)
     table = {}  # client -> (round, weight, update)
-    for t in range(T):
-        there = [i for i in range(m) if mask[t, i]]
-        for i in there:
-            omega = np.mean(recorded[i] or [1.0])
-            table[i] = t, (decay + (1 - decay) * omega) ** power, local(i, x, t) - x
-        if there:
+    for t, A in _rounds(mask):
+        for i in A:
+            table[i] = t, (decay + (1 - decay) * omega[t, i]) ** power, local(i, x, t) - x
+        if A:
             weights = {i: decay ** (t - since) * u for i, (since, u, _) in table.items()}
             x = x + lr * sum(weights[i] * table[i][2] for i in table) / sum(weights.values())
-        for i in range(m):
-            waited[i] += 1
-            if mask[t, i] or waited[i] == cutoff:
-                recorded[i].append(waited[i])
-                waited[i] = 0
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def f3ast(x0, mask, local, *, lr=1.0, beta=0.001, budget=10, initial_rate=1.0, tie_break=None):
+def f3ast(x, mask, local, *, lr=1.0, beta=0.001, budget=10, initial_rate=1.0, tie_break=None):
     """F3AST (Ribero, Vikalo, de Veciana 2022), uniform weights; ties by tie_break(t)[i], then by index."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     r = [float(initial_rate) for _ in range(m)]
     w = 1.0 / m
-    for t in range(T):
-        A = _available(mask, t)
-        size = len(A) if budget == 0 else min(budget, len(A))
-        ties = np.zeros(m) if tie_break is None else tie_break(t)
+    for t, A in _rounds(mask):
+        ties = tie_break(t)
         # Largest w^2 / r_i^2 first, that is smallest r_i; r is the estimate before this round.
         ranked = sorted((r[i], float(ties[i]), i) for i in A)
-        selected = [i for _, _, i in ranked[:size]]
+        selected = [i for _, _, i in ranked[: budget or m]]
         for i in range(m):
-            present = 1.0 if i in selected else 0.0
-            r[i] = (1.0 - beta) * r[i] + beta * present
-        total = np.zeros_like(x)
-        for i in selected:
-            total = total + w / r[i] * (local(i, x, t) - x)
-        x = x + lr * total
-        xs.append(x.copy())
-    return xs
+            r[i] = (1.0 - beta) * r[i] + beta * (i in selected)
+        x = x + lr * sum(w / r[i] * (local(i, x, t) - x) for i in selected)
+        yield x
 
 
-def mifa(x0, mask, local, *, lr=1.0, start="zero", store="delta", local_lr=None):
+def mifa(x, mask, local, *, lr=1.0, start="zero", store="delta", local_lr=None):
     """MIFA (Gu et al. 2021): every round applies the mean of the last update of every client."""
-    assert start in ("zero", "wait")
-    assert store in ("delta", "delta_over_lr")
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     memory = [np.zeros_like(x) for _ in range(m)]
     seen = [False for _ in range(m)]
-    for t in range(T):
+    for t, A in _rounds(mask):
         scale = local_lr(t) if store == "delta_over_lr" else 1.0
-        for i in range(m):
-            if mask[t, i]:
-                memory[i] = (local(i, x, t) - x) / scale
-                seen[i] = True
+        for i in A:
+            memory[i] = (local(i, x, t) - x) / scale
+            seen[i] = True
         # While waiting, x is still x^0, so every entry of the table is computed there.
         if start == "zero" or all(seen):
-            total = np.zeros_like(x)
-            for i in range(m):
-                total = total + memory[i]
-            x = x + lr * scale * (total / m)
-        xs.append(x.copy())
-    return xs
+            x = x + lr * scale * (sum(memory) / m)
+        yield x
 
 
-def fedvarp(x0, mask, local, *, lr=1.0, empty="skip"):
+def fedvarp(x, mask, local, *, lr=1.0, empty="skip"):
     """FedVARP (Jhunjhunwala et al. 2022); empty: a round without clients is skipped or applies y_bar."""
-    assert empty in ("skip", "memory")
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     y = [np.zeros_like(x) for _ in range(m)]
     y_bar = np.zeros_like(x)
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         if len(A) > 0:
             delta = {i: local(i, x, t) - x for i in A}
-            innovation = np.zeros_like(x)
-            for i in A:
-                innovation = innovation + (delta[i] - y[i])
-            v = y_bar + innovation / len(A)
+            v = y_bar + sum(delta[i] - y[i] for i in A) / len(A)
             x = x + lr * v
             for i in A:
                 y[i] = delta[i]
-            total = np.zeros_like(x)
-            for i in range(m):
-                total = total + y[i]
-            y_bar = total / m
+            y_bar = sum(y) / m
         elif empty == "memory":
             x = x + lr * y_bar
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def scaffold(x0, mask, local, *, steps, local_lr, lr=1.0):
+def scaffold(x, mask, local, *, steps, local_lr, lr=1.0):
     """SCAFFOLD (Karimireddy et al. 2020), option II."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     c = np.zeros_like(x)
     c_local = [np.zeros_like(x) for _ in range(m)]
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         if len(A) > 0:
-            delta_x = np.zeros_like(x)
-            delta_c = np.zeros_like(x)
-            c_plus = {}
-            for i in A:
-                y = local(i, x, t, drift=c - c_local[i])
-                c_plus[i] = c_local[i] - c + (x - y) / (steps * local_lr(t))
-                delta_x = delta_x + (y - x)
-                delta_c = delta_c + (c_plus[i] - c_local[i])
-            x = x + lr / len(A) * delta_x
-            c = c + delta_c / m
+            y = {i: local(i, x, t, drift=c - c_local[i]) for i in A}
+            c_plus = {i: c_local[i] - c + (x - y[i]) / (steps * local_lr(t)) for i in A}
+            x = x + lr / len(A) * sum(y[i] - x for i in A)
+            c = c + sum(c_plus[i] - c_local[i] for i in A) / m
             for i in A:
                 c_local[i] = c_plus[i]
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def amplified_scaffold(x0, mask, local, *, steps, local_lr, lr=1.0, amplification=1.5, period=100):
+def amplified_scaffold(x, mask, local, *, steps, local_lr, lr=1.0, amplification=1.5, period=100):
     """Amplified SCAFFOLD (Crawshaw and Liu 2024): controls and amplification change at window ends only."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
-    anchor = x.copy()
+    m = mask.shape[1]
+    anchor = x
     c = np.zeros_like(x)
     c_local = [np.zeros_like(x) for _ in range(m)]
     gradients = [[] for _ in range(m)]
     counter = 0
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         if len(A) > 0:
-            total = np.zeros_like(x)
+            y = {i: local(i, x, t, drift=c - c_local[i]) for i in A}
             for i in A:
-                drift = c - c_local[i]
-                y = local(i, x, t, drift=drift)
-                gradients[i].append((x - y) / (steps * local_lr(t)) - drift)
-                total = total + (y - x)
-            x = x + lr / len(A) * total
+                gradients[i].append((x - y[i]) / (steps * local_lr(t)) - (c - c_local[i]))
+            x = x + lr / len(A) * sum(y[i] - x for i in A)
         counter += 1
         if counter == period:
             x = anchor + amplification * (x - anchor)
-            anchor = x.copy()
+            anchor = x
             for i in range(m):
                 if len(gradients[i]) > 0:
                     c_local[i] = sum(gradients[i]) / len(gradients[i])
             c = sum(c_local) / m
             gradients = [[] for _ in range(m)]
             counter = 0
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def fedpbc(x0, mask, local, *, lr=1.0):
+def fedpbc(x, mask, local, *, lr=1.0):
     """FedPBC (Xiang et al. 2023): all clients train every round, the available ones synchronise."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
-    x_local = [x.copy() for _ in range(m)]
-    for t in range(T):
+    m = mask.shape[1]
+    x_local = [x for _ in range(m)]
+    for t, A in _rounds(mask):
         for i in range(m):
             x_local[i] = x_local[i] + lr * (local(i, x_local[i], t) - x_local[i])
-        A = _available(mask, t)
         if len(A) > 0:
-            total = np.zeros_like(x)
+            x = sum(x_local[i] for i in A) / len(A)
             for i in A:
-                total = total + x_local[i]
-            x = total / len(A)
-            for i in A:
-                x_local[i] = x.copy()
-        xs.append(x.copy())
-    return xs
+                x_local[i] = x
+        yield x
 
 
-def echo(x0, mask, local, *, lr=1.0, cap=0.0):
+def echo(x, mask, local, *, lr=1.0, cap=0.0):
     """FedAvg from the server's model, progress times rounds missed, over m; a counter runs while a client is absent."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     missed = [1 for _ in range(m)]
-    for t in range(T):
-        total = np.zeros_like(x)
+    for t, A in _rounds(mask):
+        x = x + lr / m * sum((min(missed[i], cap) if cap > 0 else missed[i]) * (local(i, x, t) - x) for i in A)
         for i in range(m):
-            if mask[t, i]:
-                factor = min(missed[i], cap) if cap > 0 else missed[i]
-                total = total + factor * (local(i, x, t) - x)
-                missed[i] = 1
-            else:
-                missed[i] += 1
-        x = x + lr / m * total
-        xs.append(x.copy())
-    return xs
+            missed[i] = 1 if i in A else missed[i] + 1
+        yield x
 
 
-def debiased_fedavg(x0, mask, local, *, lr=1.0):
+def debiased_fedavg(x, mask, local, *, lr=1.0):
     """Debiasing FedAvg (Sun et al. 2025) with the weight 1 / (m frequency so far) on the progress."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
-    for t in range(T):
-        total = np.zeros_like(x)
-        for i in range(m):
-            if mask[t, i]:
-                frequency = np.mean(mask[: t + 1, i])
-                total = total + (local(i, x, t) - x) / (m * frequency)
-        x = x + lr * total
-        xs.append(x.copy())
-    return xs
+    m = mask.shape[1]
+    for t, A in _rounds(mask):
+        frequency = np.mean(mask[: t + 1], axis=0)
+        x = x + lr * sum((local(i, x, t) - x) / (m * frequency[i]) for i in A)
+        yield x
 
 
-def _fedau_weights(mask, cutoff):
-    """omega_i of every round, by FedAU's counters."""
-    T, m = mask.shape
-    omega = np.ones((T + 1, m))
-    for i in range(m):
-        S = M = 0
-        for t in range(T):
-            S += 1
-            omega[t + 1, i] = omega[t, i]
-            if mask[t, i] or cutoff == S:
-                omega[t + 1, i] = (M * omega[t, i] + S) / (M + 1)
-                M, S = M + 1, 0
-    return omega
-
-
-def fedstale_known(x0, mask, local, *, probs, lr=1.0, beta=0.5):
+def fedstale_known(x, mask, local, *, probs, lr=1.0, beta=0.5):
     """FedStale (Rodio and Neglia 2024) with a table h of all clients at the server; empty rounds are skipped."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     h = np.zeros((m, len(x)))
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         if len(A) > 0:
             delta = {i: local(i, x, t) - x for i in A}
-            v = beta * np.mean(h, axis=0)
-            for i in A:
-                v = v + (delta[i] - beta * h[i]) / (m * probs[t, i])
-            x = x + lr * v
+            x = x + lr * (beta * np.mean(h, axis=0) + sum((delta[i] - beta * h[i]) / (m * probs[t, i]) for i in A))
             for i in A:
                 h[i] = delta[i]
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def fedstale(x0, mask, local, *, lr=1.0, beta=0.5, cutoff=50):
+def fedstale(x, mask, local, *, lr=1.0, beta=0.5, cutoff=50):
     """FedStale with FedAU's estimates of 1/p."""
-    probs = 1.0 / _fedau_weights(np.asarray(mask, dtype=bool), cutoff)
-    return fedstale_known(x0, mask, local, probs=probs, lr=lr, beta=beta)
+    return fedstale_known(x, mask, local, probs=1.0 / _mean_intervals(mask, cutoff), lr=lr, beta=beta)
 
 
-def fedlaavg(x0, mask, local, *, local_lr, lr=1.0, budget=0, tie_break=None):
+def fedlaavg(x, mask, local, *, local_lr, lr=1.0, budget=0, tie_break=None):
     """FedLaAvg (Yan et al. 2020): latest gradient sums of all clients; selected longest ago, selected first."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     latest = np.zeros((m, len(x)))
     selected = [-1 for _ in range(m)]
-    for t in range(T):
-        A = _available(mask, t)
-        ties = np.zeros(m) if tie_break is None else tie_break(t)
+    for t, A in _rounds(mask):
+        ties = tie_break(t)
         ranked = sorted((selected[i], float(ties[i]), i) for i in A)
         for _, _, i in ranked[: budget or m]:
             latest[i] = (x - local(i, x, t)) / local_lr(t)
             selected[i] = t
         x = x - lr * local_lr(t) * np.mean(latest, axis=0)
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def mimic(x0, mask, local, *, lr=1.0):
+def mimic(x, mask, local, *, lr=1.0):
     """MimiC (Sun, Mao, Zhang 2023): g + v_last - g_last of each available client, averaged."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     g_last = np.zeros((m, len(x)))
     v_last = np.zeros((m, len(x)))
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         if len(A) > 0:
             g = {i: x - local(i, x, t) for i in A}
             v = sum(g[i] + v_last[i] - g_last[i] for i in A) / len(A)
             x = x - lr * v
             for i in A:
                 g_last[i], v_last[i] = g[i], v
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def focus(x0, mask, local, *, steps, local_lr, lr=1.0):
+def focus(x, mask, local, *, steps, local_lr, lr=1.0):
     """FOCUS (Ying, Li, Yang 2025) with the mean gradient of a visit; the sum y of all of them drives the server."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     g_prev = np.zeros((m, len(x)))
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         if len(A) > 0:
             for i in A:
                 end = local(i, x, t, drift=-g_prev[i])
                 g_prev[i] = (x - end) / (steps * local_lr(t)) + g_prev[i]
             y = np.sum(g_prev, axis=0)
             x = x - lr * steps / m * local_lr(t) * y
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
 def _staleness_weight(staleness, weighting, power, slope, grace):
@@ -524,112 +377,72 @@ def _staleness_weight(staleness, weighting, power, slope, grace):
     return 1.0
 
 
-def fedasync(x0, mask, local, *, lr=1.0, alpha=0.6, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
+def fedasync(x, mask, local, *, lr=1.0, alpha=0.6, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
     """FedAsync (Xie et al. 2019): the mean over the arrivals of a round of (1 - alpha_i) x + alpha_i x_i."""
-    x, mask, T, m = _begin(x0, mask)
-    xs, versions = [x.copy()], [x.copy()]
+    m = mask.shape[1]
+    versions = [x]
     downloaded = [0 for _ in range(m)]
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         mixed = []
         for i in A:
             a = alpha * _staleness_weight(len(versions) - 1 - downloaded[i], weighting, power, slope, grace)
             mixed.append((1 - a) * x + a * local(i, versions[downloaded[i]], t))
         if len(A) > 0:
             x = x + lr * (np.mean(mixed, axis=0) - x)
-            versions.append(x.copy())
+            versions.append(x)
         for i in A:
             downloaded[i] = len(versions) - 1
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def fedbuff(x0, mask, local, *, lr=1.0, buffer=10, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
+def fedbuff(x, mask, local, *, lr=1.0, buffer=10, weighting="polynomial", power=0.5, slope=10.0, grace=4.0):
     """FedBuff (Nguyen et al. 2022): a list of weighted progress, averaged and emptied when it is long enough."""
-    x, mask, T, m = _begin(x0, mask)
-    xs, versions, held = [x.copy()], [x.copy()], []
+    m = mask.shape[1]
+    versions, held = [x], []
     downloaded = [0 for _ in range(m)]
-    for t in range(T):
-        A = _available(mask, t)
+    for t, A in _rounds(mask):
         for i in A:
             start = versions[downloaded[i]]
             w = _staleness_weight(len(versions) - 1 - downloaded[i], weighting, power, slope, grace)
             held.append(w * (local(i, start, t) - start))
         if len(A) > 0 and len(held) >= buffer:
             x = x + lr * np.mean(held, axis=0)
-            versions.append(x.copy())
+            versions.append(x)
             held = []
         for i in A:
             downloaded[i] = len(versions) - 1
-        xs.append(x.copy())
-    return xs
+        yield x
 
 
-def ace(x0, mask, local, *, lr=1.0):
+def ace(x, mask, local, *, lr=1.0):
     """ACE (Chang et al. 2025): the mean of a table of the latest updates, at every arrival; the start is stale."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     table = np.zeros((m, len(x)))
-    start = [x.copy() for _ in range(m)]
-    for t in range(T):
-        A = _available(mask, t)
+    start = [x for _ in range(m)]
+    for t, A in _rounds(mask):
         for i in A:
             table[i] = local(i, start[i], t) - start[i]
         if len(A) > 0:
             x = x + lr * np.mean(table, axis=0)
         for i in A:
-            start[i] = x.copy()
-        xs.append(x.copy())
-    return xs
+            start[i] = x
+        yield x
 
 
-def ca2fl(x0, mask, local, *, lr=1.0):
+def ca2fl(x, mask, local, *, lr=1.0):
     """CA2FL (Wang et al. 2024): the mean of cached updates, plus the calibrated progress of the arrivals."""
-    x, mask, T, m = _begin(x0, mask)
-    xs = [x.copy()]
+    m = mask.shape[1]
     h = np.zeros((m, len(x)))
-    start = [x.copy() for _ in range(m)]
-    for t in range(T):
-        A = _available(mask, t)
+    start = [x for _ in range(m)]
+    for t, A in _rounds(mask):
         if len(A) > 0:
             delta = {i: local(i, start[i], t) - start[i] for i in A}
-            v = np.mean(h, axis=0) + np.mean([delta[i] - h[i] for i in A], axis=0)
-            x = x + lr * v
+            x = x + lr * (np.mean(h, axis=0) + np.mean([delta[i] - h[i] for i in A], axis=0))
             for i in A:
                 h[i] = delta[i]
-                start[i] = x.copy()
-        xs.append(x.copy())
-    return xs
+                start[i] = x
+        yield x
 
 
-LITERAL = {
-    "fedswe": fedswe,
-    "fedawe": fedawe,
-    "fedavg": fedavg,
-    "fedavg_all": fedavg_all,
-    "fedavg_known": fedavg_known,
-    "gfedavg": gfedavg,
-    "fedau": fedau,
-    "f3ast": f3ast,
-    "mifa": mifa,
-    "fedvarp": fedvarp,
-    "scaffold": scaffold,
-    "amplified_scaffold": amplified_scaffold,
-    "fedpbc": fedpbc,
-    "fedswe_variant": fedswe,
-    "bounded_fedswe": fedswe,
-    "interval_weights": interval_weights,
-    "interval_extrapolation": interval_extrapolation,
-    "decayed_memory": decayed_memory,
-    "echo": echo,
-    "debiased_fedavg": debiased_fedavg,
-    "fedstale": fedstale,
-    "fedstale_known": fedstale_known,
-    "fedlaavg": fedlaavg,
-    "mimic": mimic,
-    "focus": focus,
-    "fedasync": fedasync,
-    "fedbuff": fedbuff,
-    "ace": ace,
-    "ca2fl": ca2fl,
-}
+LITERAL = {name: rule for name, rule in globals().items() if callable(rule) and not name.startswith("_")}
+LITERAL |= {"fedswe_variant": fedswe, "bounded_fedswe": fedswe}

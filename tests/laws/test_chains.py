@@ -1,6 +1,7 @@
 """Chains of transforms: the published server optimisers, torch's local ones, and where they are refused."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,38 +34,48 @@ def local_sgd(i, start, t, rate=0.05, direction=None):
     return x
 
 
+def ends(kind, algorithm, local=None, rounds=ROUNDS):
+    return problems.models(kind, algorithm, problems.quadratic(M), PRESENT, rounds, local)
+
+
+def moved(step, **how):
+    """The models, moved in each round by step(Delta) of the mean progress Delta of those who are there."""
+    models = [np.full(3, 0.3)]
+    for t in range(ROUNDS):
+        x, there = models[-1], np.flatnonzero(PRESENT[t])
+        delta = [local_sgd(i, x, t, **how) - x for i in there]
+        models.append(x + step(np.mean(delta, axis=0)) if delta else x)
+    return np.stack(models)
+
+
 def fedopt(kind, lr, beta1, beta2, tau, initial):
     """Reddi and others 2021, Algorithm 2: Delta is the mean progress, v starts at `initial`, no bias correction."""
-    x = np.full(3, 0.3)
     m, v = np.zeros(3), np.full(3, initial)
-    models = [x.copy()]
-    for t in range(ROUNDS):
-        there = np.flatnonzero(PRESENT[t])
-        if len(there):
-            delta = np.mean([local_sgd(i, x, t) - x for i in there], axis=0)
-            m = beta1 * m + (1 - beta1) * delta
-            if kind == "adagrad":
-                v = v + delta**2
-            elif kind == "yogi":
-                v = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
-            else:
-                v = beta2 * v + (1 - beta2) * delta**2
-            x = x + lr * m / (np.sqrt(v) + tau)
-        models.append(x.copy())
-    return np.stack(models)
+
+    def step(delta):
+        nonlocal m, v
+        m = beta1 * m + (1 - beta1) * delta
+        if kind == "adagrad":
+            v = v + delta**2
+        elif kind == "yogi":
+            v = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
+        else:
+            v = beta2 * v + (1 - beta2) * delta**2
+        return lr * m / (np.sqrt(v) + tau)
+
+    return moved(step)
 
 
 def fedavgm(lr, beta):
     """Hsu and others 2019: v = beta v + Delta, x = x + lr v."""
-    x, v = np.full(3, 0.3), np.zeros(3)
-    models = [x.copy()]
-    for t in range(ROUNDS):
-        there = np.flatnonzero(PRESENT[t])
-        if len(there):
-            v = beta * v + np.mean([local_sgd(i, x, t) - x for i in there], axis=0)
-            x = x + lr * v
-        models.append(x.copy())
-    return np.stack(models)
+    v = np.zeros(3)
+
+    def step(delta):
+        nonlocal v
+        v = beta * v + delta
+        return lr * v
+
+    return moved(step)
 
 
 @pytest.mark.parametrize("kind", ["loop", "batched"])
@@ -79,12 +90,9 @@ def fedavgm(lr, beta):
     ids=["fedavgm", "fedadam", "fedyogi", "fedadagrad"],
 )
 def test_server_chains_are_the_published_optimisers(chain, published, kind):
-    engine = problems.engine(
-        kind, FedAvg(lr=0.2, chain=chain), problems.quadratic(M), PRESENT, Local(steps=STEPS, lr=0.05)
-    )
-    want = published()
+    want, found = published(), ends(kind, FedAvg(lr=0.2, chain=chain), Local(steps=STEPS, lr=0.05))
     assert np.ptp(want, axis=0).max() > 0.1
-    np.testing.assert_allclose(problems.trajectory(engine, ROUNDS), want, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-10)
 
 
 def test_the_labels_of_published_optimisers():
@@ -108,17 +116,11 @@ def words(label):
 
 def test_fedprox():
     """Li and others 2020: the local objective has (mu/2) ||x - x^t||^2 added."""
-    mu, x = 0.7, np.full(3, 0.3)
-    models = [x.copy()]
-    for t in range(ROUNDS):
-        there = np.flatnonzero(PRESENT[t])
-        pulled = [local_sgd(i, x, t, direction=lambda g, y, start: g + mu * (y - start)) for i in there]
-        x = np.mean(pulled, axis=0) if len(there) else x
-        models.append(x.copy())
+    mu = 0.7
+    want = moved(lambda delta: delta, direction=lambda g, y, start: g + mu * (y - start))
     local = Local(steps=STEPS, lr=0.05, chain=(Prox(mu),))
     for kind in ("loop", "batched"):
-        engine = problems.engine(kind, FedAvg(), problems.quadratic(M), PRESENT, local)
-        np.testing.assert_allclose(problems.trajectory(engine, ROUNDS), np.stack(models), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(ends(kind, FedAvg(), local), want, rtol=1e-9, atol=1e-10)
 
 
 OPTIMISERS = {
@@ -135,7 +137,7 @@ def test_local_chains_are_torchs_optimisers(name):
     """One round of FedAvg over everybody: each client runs the optimiser anew from the server's model."""
     chain, make = OPTIMISERS[name]
     u, a = (torch.tensor(values(M), dtype=torch.float64) for values in (problems.centers, problems.curvatures))
-    ends = []
+    last = []
     for i in range(M):
         x = torch.full((3,), 0.3, dtype=torch.float64, requires_grad=True)
         optimiser = make([x])
@@ -143,53 +145,37 @@ def test_local_chains_are_torchs_optimisers(name):
             noise = 0.1 * keys.normal(problems.SEED, "gradient noise", i, 0, step, torch.arange(3))
             x.grad = (a[i] * (x - u[i]) + noise).detach()
             optimiser.step()
-        ends.append(x.detach().numpy())
+        last.append(x.detach().numpy())
     everybody = np.ones((1, M), dtype=bool)
     local = Local(steps=STEPS, lr=0.05, schedule="constant", chain=chain)
     for kind in ("loop", "batched"):
-        engine = problems.engine(kind, FedAvg(), problems.quadratic(M), everybody, local)
-        np.testing.assert_allclose(problems.trajectory(engine, 1)[1], np.mean(ends, axis=0), rtol=1e-10, atol=1e-12)
+        found = problems.models(kind, FedAvg(), problems.quadratic(M), everybody, local=local)[1]
+        np.testing.assert_allclose(found, np.mean(last, axis=0), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("chain", [(Momentum(0.8),), (Clip(0.2), Adam(eps=1e-3)), (Prox(0.5), Yogi())], ids=str)
+@pytest.mark.parametrize("chain", [(), (Momentum(0.8),), (Clip(0.2), Adam(eps=1e-3)), (Prox(0.5), Yogi())], ids=str)
 @pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
 def test_stacked_and_one_by_one_agree(model, chain):
     present = problems.mask(26, 6)[:5]
     local = Local(steps=3, batch_size=16, lr=0.02, chain=chain)
-    runs = [
-        problems.trajectory(problems.engine(kind, FedSWE(k=2), problems.digits(6, model), present, local), 5)
-        for kind in ("loop", "batched")
-    ]
+    one = problems.digits(6, model)
+    runs = [problems.models(kind, FedSWE(k=2), one, present, local=local) for kind in ("loop", "batched")]
     assert np.abs(runs[0][-1] - runs[0][0]).max() > 1e-3
     np.testing.assert_allclose(runs[0], runs[1], rtol=1e-8, atol=1e-10)
 
 
 def test_clip_is_short_for_a_chain():
-    for short, long in (
-        (FedSWE(k=2, clip=0.1), FedSWE(k=2, chain=(Clip(0.1),))),
-        (FedAvg(clip=0.1), FedAvg(chain=(Clip(0.1),))),
-    ):
-        ends = [
-            problems.trajectory(problems.engine("batched", a, problems.quadratic(M), PRESENT), 10)
-            for a in (short, long)
-        ]
-        np.testing.assert_array_equal(*ends)
-    locals_ = Local(clip=0.1), Local(chain=(Clip(0.1),))
-    ends = [
-        problems.trajectory(problems.engine("loop", FedAvg(), problems.quadratic(M), PRESENT, x), 10) for x in locals_
-    ]
-    np.testing.assert_array_equal(*ends)
+    short, long = {"clip": 0.1}, {"chain": (Clip(0.1),)}
+    for make in (partial(FedSWE, k=2), FedAvg):
+        np.testing.assert_array_equal(*(ends("batched", make(**how), rounds=10) for how in (short, long)))
+    np.testing.assert_array_equal(*(ends("loop", FedAvg(), Local(**how), 10) for how in (short, long)))
 
 
 def test_an_identity_chain_changes_only_the_message():
     """Weight decay of 0 is the identity: start and progress are sent apart, and add up to the same model."""
     for name in ("fedswe", "fedavg", "mifa", "scaffold", "gfedavg"):
-        plain, chained = ALGORITHMS[name](lr=0.7), ALGORITHMS[name](lr=0.7, chain=(WeightDecay(0.0),))
-        ends = [
-            problems.trajectory(problems.engine("batched", a, problems.quadratic(M), PRESENT), 20)
-            for a in (plain, chained)
-        ]
-        np.testing.assert_allclose(*ends, rtol=1e-12, atol=1e-14)
+        rules = ALGORITHMS[name](lr=0.7), ALGORITHMS[name](lr=0.7, chain=(WeightDecay(0.0),))
+        np.testing.assert_allclose(*(ends("batched", rule, rounds=20) for rule in rules), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -202,16 +188,6 @@ def test_what_a_chain_costs(chain, server, up):
     assert footprint(FedAvg(chain=chain), 1000).up == 1000
 
 
-@pytest.mark.parametrize("kind", ["loop", "batched"])
-def test_a_chain_resumes_exactly(kind):
-    algorithm = FedSWE(k=2, lr=0.1, chain=(Clip(0.3), Adam()))
-    whole, first, second = (problems.engine(kind, algorithm, problems.quadratic(M), PRESENT) for _ in range(3))
-    want = problems.trajectory(whole, 20)
-    problems.trajectory(first, 9)
-    second.load({name: value.clone() for name, value in first.state().items()}, 9)
-    np.testing.assert_array_equal(problems.trajectory(second, 11), want[9:])
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -221,9 +197,7 @@ def test_a_chain_resumes_exactly(kind):
         (lambda: FedSWE(chain=("clip",)), "chain must be an instance of Transform, not 'clip'"),
         (lambda: Local(chain=Momentum()), "chain must be"),
         (lambda: Clip(0.0), "norm must be greater than 0"),
-        (lambda: Momentum(1.0), "beta must be less than 1"),
         (lambda: Adam(beta2=1.5), "beta2 must be less than 1"),
-        (lambda: Yogi(eps=0.0), "eps must be greater than 0"),
     ],
 )
 def test_chains_that_make_no_sense(make, message):
@@ -236,8 +210,7 @@ def test_the_rate_of_a_cosine_is_never_zero(name):
     """SCAFFOLD and MIFA divide by it."""
     options = {"store": "delta_over_lr"} if name == "mifa" else {}
     local = Local(steps=STEPS, lr=0.05, schedule="cosine", decay_rounds=4)
-    engine = problems.engine("batched", ALGORITHMS[name](**options), problems.quadratic(M), PRESENT, local)
-    assert np.isfinite(problems.trajectory(engine, 12)).all()
+    assert np.isfinite(ends("batched", ALGORITHMS[name](**options), local, 12)).all()
 
 
 def test_schedules():

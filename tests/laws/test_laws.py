@@ -4,14 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedswe.algorithms import FedAWE, FedSWE
 from fedswe.availability.mask import Rows
-from fedswe.core.footprint import footprint, in_d
-from fedswe.core.local import Local
 from fedswe.core.records import Nothing, parts
 from fedswe.engine.batched import BatchedEngine
 from fedswe.engine.outputs import AugmentedMean
@@ -35,8 +32,7 @@ def test_permuting_clients_changes_nothing(case):
     for who in (np.arange(M), order):
         problem = Quadratic(centers=u[who].tolist(), curvature=a[who].tolist(), start=0.3).build(problems.setting())
         rows = Rows(present[:, who], problems.probabilities(ROUNDS, M)[:, who])
-        engine = BatchedEngine(make(case), problem, rows, Local(steps=4, lr=0.05), problems.SEED)
-        ends.append(problems.trajectory(engine, ROUNDS))
+        ends.append(problems.models("batched", make(case), problem, rows, ROUNDS))
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-10, atol=1e-12)
 
 
@@ -84,8 +80,7 @@ def test_empty_rounds_are_defined(case, kind):
 def test_an_empty_round_after_training(case):
     present = np.ones((6, M), dtype=bool)
     present[4] = False
-    engine = problems.engine("batched", make(case), problems.quadratic(M), present)
-    models = problems.trajectory(engine, 6)
+    models = problems.models("batched", make(case), problems.quadratic(M), present)
     moved = np.abs(models[5] - models[4]).max()
     uses_memory = case.startswith(("mifa", "fedlaavg")) or case == "fedvarp memory"
     assert np.isfinite(models).all()
@@ -106,10 +101,11 @@ def test_one_client_and_one_that_never_comes(case):
         assert (np.ptp(models, axis=0).max() > 1e-3) != waits
 
 
+@pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_continues_from_its_state_with_the_same_bits(case):
+def test_a_run_continues_from_its_state_with_the_same_bits(case, kind):
     present = problems.mask(ROUNDS, M)
-    whole, first, second = (problems.engine("batched", make(case), problems.quadratic(M), present) for _ in range(3))
+    whole, first, second = (problems.engine(kind, make(case), problems.quadratic(M), present) for _ in range(3))
     want = problems.trajectory(whole, 20)
     problems.trajectory(first, 9)
     second.load({name: value.clone() for name, value in first.state().items()}, 9)
@@ -119,20 +115,15 @@ def test_a_run_continues_from_its_state_with_the_same_bits(case):
 @pytest.mark.parametrize("kind", ENGINES)
 def test_full_availability_makes_them_one(kind):
     everybody = np.ones((5, M), dtype=bool)
-    ones = Rows(everybody, np.ones((1, M)))
-    trajectories = {}
+    ones, trajectories = Rows(everybody, np.ones((1, M))), {}
     algorithms = (
-        "fedawe", "fedavg", "fedavg_all", "fedavg_known", "fedau", "mifa", "fedvarp", "fedpbc", "echo",
+        "fedswe", "fedawe", "fedavg", "fedavg_all", "fedavg_known", "fedau", "mifa", "fedvarp", "fedpbc", "echo",
         "debiased_fedavg", "fedstale", "fedstale_known", "fedlaavg", "mimic", "fedasync", "fedbuff", "ace", "ca2fl",
     )  # fmt: skip
-    more = {"fedasync": {"alpha": 1.0}, "fedbuff": {"buffer": M}}
+    more = {"fedasync": {"alpha": 1.0}, "fedbuff": {"buffer": M}, "fedswe": {"k": 0}}
     for name in algorithms:
         algorithm = ALGORITHMS[name](lr=0.7, **more.get(name, {}))
-        engine = ENGINES[kind](algorithm, problems.quadratic(M), ones, Local(steps=4, lr=0.05), problems.SEED)
-        trajectories[name] = problems.trajectory(engine, 5)
-    trajectories["fedswe k=0"] = problems.trajectory(
-        ENGINES[kind](FedSWE(lr=0.7, k=0), problems.quadratic(M), ones, Local(steps=4, lr=0.05), problems.SEED), 5
-    )
+        trajectories[name] = problems.models(kind, algorithm, problems.quadratic(M), ones, 5)
     for name, models in trajectories.items():
         np.testing.assert_allclose(models, trajectories["fedavg"], rtol=1e-10, atol=1e-12, err_msg=name)
 
@@ -154,7 +145,7 @@ def test_fedswe_is_fedawe_with_k_idle_clients_who_are_always_there(k):
         return [replace(p, curvature=p.curvature * ~virtual, noise=p.noise * ~virtual) for p in pulls]
 
     augmented.draw = draw
-    idle = BatchedEngine(FedAWE(lr=0.8), augmented, crowd, Local(steps=4, batch_size=16, lr=0.05), problems.SEED)
+    idle = problems.engine("batched", FedAWE(lr=0.8), augmented, crowd)
     np.testing.assert_allclose(
         problems.trajectory(plain, ROUNDS), problems.trajectory(idle, ROUNDS), rtol=1e-10, atol=1e-12
     )
@@ -203,71 +194,3 @@ def test_f3ast_seats(seed):
         if standing.any():
             assert rate[seated].max() <= rate[standing].min() + beta / 1000  # rates this close tie
         rate = (1 - beta) * rate + beta * seated
-
-
-def test_fedau_weights():
-    """Present every third round: the weight tends to 3. First seen after K rounds: the weight is K."""
-    from fedswe.core.algorithm import ClientView, Done, Job
-    from fedswe.core.records import Model
-
-    algorithm = ALGORITHMS["fedau"](cutoff=50)
-    x = torch.zeros(1, dtype=torch.float64)
-
-    def weight(client, t):
-        at = ClientView(torch.full((1,), float(t), dtype=torch.float64), x)
-        after, report = algorithm.report(client, Model(x), Job(x), Done(x + 1, 1, 1.0), at)
-        return after, float(report.x)
-
-    client = algorithm.client_init(x)
-    for t in range(2, 300, 3):
-        client, omega = weight(client, t)
-    assert omega == pytest.approx(3.0)
-    assert weight(algorithm.client_init(x), 49)[1] == 1.0
-    assert weight(algorithm.client_init(x), 50)[1] == 50.0
-    assert weight(algorithm.client_init(x), 173)[1] == 50.0
-
-
-def test_gfedavg_multiplies_the_displacement_of_a_window():
-    present = problems.mask(ROUNDS, M)
-    plain = problems.trajectory(problems.engine("batched", ALGORITHMS["fedavg"](), problems.quadratic(M), present), 7)
-    ampl = ALGORITHMS["gfedavg"](amplification=10, period=7)
-    models = problems.trajectory(problems.engine("batched", ampl, problems.quadratic(M), present), 7)
-    np.testing.assert_allclose(models[6], plain[6], rtol=1e-12)
-    np.testing.assert_allclose(models[7] - models[0], 10 * (plain[7] - plain[0]), rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("name", "kept", "moved"),
-    [
-        ("fedswe", ("d", "d + 1"), ("0", "d", "d")),
-        ("fedavg", ("d", "0"), ("d", "d", "0")),
-        ("fedavg_known", ("d", "0"), ("d", "d", "0")),
-        ("gfedavg", ("2d", "0"), ("d", "d", "0")),
-        ("fedau", ("d", "2"), ("d", "d", "0")),
-        ("f3ast", ("d", "2"), ("d", "d", "0")),
-        ("mifa", ("2d + 1", "d + 1"), ("d", "d + 1", "0")),
-        ("fedvarp", ("2d", "d"), ("d", "d", "0")),
-        ("scaffold", ("2d", "d"), ("2d", "2d", "0")),
-        ("amplified_scaffold", ("4d", "2d + 2"), ("2d", "2d", "0")),
-        ("fedpbc", ("d", "d"), ("0", "d", "d")),
-        ("echo", ("d", "1"), ("d", "d", "0")),
-        ("debiased_fedavg", ("d", "1"), ("d", "d", "0")),
-        ("fedstale", ("2d", "d + 2"), ("d", "2d", "0")),
-        ("fedstale_known", ("2d", "d"), ("d", "2d", "0")),
-        ("fedlaavg", ("2d", "d + 1"), ("d", "d", "0")),
-        ("mimic", ("2d", "d"), ("d", "d", "d")),
-        ("focus", ("2d", "d"), ("d", "d", "0")),
-        ("fedasync", ("d + 1", "d + 1"), ("1", "d + 1", "d + 1")),
-        ("fedbuff", ("2d + 2", "d + 1"), ("1", "d", "d + 1")),
-        ("ace", ("2d", "2d"), ("0", "d", "d")),
-        ("ca2fl", ("2d", "2d"), ("0", "d", "d")),
-    ],
-)
-def test_footprint(name, kept, moved):
-    f = footprint(ALGORITHMS[name](), 1000)
-    assert (in_d(f.server, 1000), in_d(f.client, 1000)) == kept
-    assert (in_d(f.down, 1000), in_d(f.up, 1000), in_d(f.reply, 1000)) == moved
-
-
-def test_clipping_costs_a_second_vector_up():
-    assert footprint(FedSWE(clip=0.5), 1000).up == 2000

@@ -1,23 +1,19 @@
 """Whether clients may join and leave for good is declared by the algorithm; this law checks the declaration."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from fedswe.availability.mask import Rows
 from fedswe.core.aggregation import aggregate, begin
-from fedswe.core.algorithm import ServerView, empty_report
+from fedswe.core.algorithm import ServerView
 from fedswe.core.local import Local
-from fedswe.core.records import add, parts
-from fedswe.engine.batched import BatchedEngine
+from fedswe.core.records import parts
 from fedswe.tasks import Quadratic
 from tests import problems
 from tests.algorithms import ALGORITHMS
-from tests.laws.cases import CASES, make
+from tests.laws.cases import CASES, X0, any_report, make
 
-X0 = torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64)
 ROUNDS = 15  # longer than a window
 
 
@@ -36,9 +32,7 @@ def test_m_enters_the_new_model_at_most_if_members_may_change(case):
     server, random = begin(algorithm, X0), torch.Generator().manual_seed(1)
     free = True
     for t in range(ROUNDS):
-        report = empty_report(algorithm, X0)
-        noise = {n: torch.randn(v.shape, generator=random, dtype=v.dtype) for n, v in parts(report).items()}
-        total = add(report, replace(report, **noise))
+        total = any_report(algorithm, random)
         after = [aggregate(algorithm, server, total, 2, ServerView(t, m, 0.1))[0] for m in (3, 5)]
         states = [parts(each.state) for each in after]
         for name in states[0].keys() - {"x"}:
@@ -60,9 +54,7 @@ def test_a_client_that_left_does_not_pull_for_ever(name):
         present[:, 2] = np.arange(rounds) < leaves
         task = Quadratic(centers=[[0.0], [3.0], [9.0]], curvature=1.0, start=1.0)
         schedule = Rows(present.copy(), np.ones((1, 3)))
+        rule, problem = ALGORITHMS[name](**PARAMETERS.get(name, {})), task.build(problems.setting())
         local = Local(steps=1, lr=0.1, schedule="constant")
-        engine = BatchedEngine(
-            ALGORITHMS[name](**PARAMETERS.get(name, {})), task.build(problems.setting()), schedule, local, problems.SEED
-        )
-        ends.append(problems.trajectory(engine, rounds)[-20:, 0].mean())
+        ends.append(problems.models("batched", rule, problem, schedule, rounds, local)[-20:, 0].mean())
     assert ends[0] == pytest.approx(ends[1], abs=0.05)

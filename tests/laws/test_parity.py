@@ -64,7 +64,8 @@ def literal_trajectory(case):
         "amplified_scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
         "focus": {"local_lr": local_lr, "steps": LOCAL.steps},
     }
-    return np.stack(LITERAL[name](np.full(3, 0.3), present, local, **parameters, **more.get(name, {})))
+    x = np.full(3, 0.3)
+    return np.stack([x, *LITERAL[name](x, present, local, **parameters, **more.get(name, {}))])
 
 
 def test_every_algorithm_is_restated_and_has_a_case():
@@ -88,36 +89,18 @@ def test_both_engines_equal_the_published_loop(case):
 def test_batched_equals_loop_on_real_data(case, dtype, tolerance):
     rounds, m = 9, 12  # one of them is empty; the quadratic has as many as the slowest rule needs
     present = problems.mask(rounds + 20, m)[:rounds]
-    runs = {
-        kind: problems.trajectory(
-            problems.engine(kind, make(case), problems.digits(m, dtype=dtype), present, LOCAL), rounds
-        )
-        for kind in ("loop", "batched")
-    }
+    problem = problems.digits(m, dtype=dtype)
+    runs = {kind: problems.models(kind, make(case), problem, present, local=LOCAL) for kind in ("loop", "batched")}
     scale = np.linalg.norm(runs["loop"], axis=1)
     gap = np.linalg.norm(runs["loop"] - runs["batched"], axis=1) / scale
     assert np.linalg.norm(runs["loop"][-1] - runs["loop"][0]) > 1e-2
     assert gap.max() <= tolerance
 
 
-@pytest.mark.parametrize("model", ["mlp", "cnn"])
-def test_networks_agree_between_engines(model):
-    present = problems.mask(26, 6)[:6]
-    runs = [
-        problems.trajectory(problems.engine(kind, make("fedswe"), problems.digits(6, model), present), 6)
-        for kind in ("loop", "batched")
-    ]
-    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-9, atol=1e-11)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_global_rate_matters(case):
     _, parameters = CASES[case]
     present = np.ones((12, M), dtype=bool)
-    ends = [
-        problems.trajectory(
-            problems.engine("batched", type(make(case))(**{**parameters, "lr": lr}), problems.quadratic(M), present), 12
-        )[-1]
-        for lr in (0.8, 0.4)
-    ]
+    rules = [type(make(case))(**{**parameters, "lr": lr}) for lr in (0.8, 0.4)]
+    ends = [problems.models("batched", rule, problems.quadratic(M), present)[-1] for rule in rules]
     assert np.abs(ends[0] - ends[1]).max() > 1e-4

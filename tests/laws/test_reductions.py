@@ -1,13 +1,11 @@
 """Algorithms that are others for some parameters, and FOCUS as it was published."""
 
 import numpy as np
-import pytest
 import torch
 
 from fedswe.availability.mask import Rows
 from fedswe.core import keys
 from fedswe.core.local import Local
-from fedswe.engine.batched import BatchedEngine
 from tests import problems
 from tests.algorithms import ALGORITHMS
 
@@ -20,8 +18,7 @@ def models(name, present=PRESENT, prob=None, steps=4, **parameters):
     prob = problems.probabilities(ROUNDS, M) if prob is None else prob
     local = Local(steps=steps, batch_size=16, lr=0.05)
     algorithm = ALGORITHMS[name](lr=0.8, **parameters)
-    engine = BatchedEngine(algorithm, problems.quadratic(M), Rows(present, prob), local, problems.SEED)
-    return problems.trajectory(engine, ROUNDS)
+    return problems.models("batched", algorithm, problems.quadratic(M), Rows(present, prob), ROUNDS, local)
 
 
 def assert_same(one, other):
@@ -59,10 +56,7 @@ def test_the_bound_settles_at_the_quantile_of_the_echoes():
     rounds, m, p = 600, 40, 0.2
     present = np.random.default_rng(3).random((rounds, m)) < p
     algorithm = ALGORITHMS["bounded_fedswe"](quantile=0.9, bound_rate=0.1)
-    engine = BatchedEngine(
-        algorithm, problems.quadratic(m), Rows(present, np.full((1, m), p)), Local(steps=1, lr=0.01), problems.SEED
-    )
-    bounds = []
+    engine, bounds = problems.engine("batched", algorithm, problems.quadratic(m), present, Local(steps=1, lr=0.01)), []
     for _ in range(rounds):
         engine.step()
         bounds.append(float(engine.server.state.bound))
@@ -107,52 +101,26 @@ def test_focus_with_one_local_step_averages_the_latest_gradients():
 
 
 def test_focus_with_one_local_step_is_the_published_one():
-    """The published loop: u collects differences of gradients, the server's y their sum, and a step is eta y."""
+    """The published loop: the server's y collects differences of gradients, and a step is eta y."""
     u_i, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
     x, y, g_prev = np.full(3, 0.3), np.zeros(3), np.zeros((M, 3))
     want = [x.copy()]
     for t in range(ROUNDS):
         rate = 0.05 / np.sqrt(t / 10 + 1)
         for i in np.flatnonzero(SOMEBODY[t]):
-            z, u = x.copy(), np.zeros(3)
-            for step in range(1):
-                if step > 0:
-                    z = z - rate * u
-                noise = 0.1 * keys.normal(problems.SEED, "gradient noise", int(i), t, step, torch.arange(3)).numpy()
-                g = a[i] * (z - u_i[i]) + noise
-                u, g_prev[i] = u + g - g_prev[i], g
-            y = y + u
+            noise = 0.1 * keys.normal(problems.SEED, "gradient noise", int(i), t, 0, torch.arange(3)).numpy()
+            g = a[i] * (x - u_i[i]) + noise
+            y, g_prev[i] = y + g - g_prev[i], g
         x = x - rate * y
         want.append(x.copy())
-    engine = BatchedEngine(
-        ALGORITHMS["focus"](lr=float(M)), problems.quadratic(M), problems.schedule(SOMEBODY), Local(steps=1, lr=0.05), 5
-    )
-    assert_same(problems.trajectory(engine, ROUNDS), np.stack(want))
+    rule, local = ALGORITHMS["focus"](lr=float(M)), Local(steps=1, lr=0.05)
+    assert_same(problems.models("batched", rule, problems.quadratic(M), SOMEBODY, local=local), np.stack(want))
 
 
 def test_a_buffer_is_emptied_when_it_is_full():
     """With two clients that come in turns and a buffer of 2, the model moves in every other round."""
     turns = np.arange(ROUNDS)[:, None] % 2 == np.arange(2)
-    engine = problems.engine("batched", ALGORITHMS["fedbuff"](buffer=2), problems.quadratic(2), turns)
-    moved = np.abs(np.diff(problems.trajectory(engine, ROUNDS), axis=0)).max(axis=1)
+    found = problems.models("batched", ALGORITHMS["fedbuff"](buffer=2), problems.quadratic(2), turns)
+    moved = np.abs(np.diff(found, axis=0)).max(axis=1)
     assert (moved[0::2] == 0).all()
     assert (moved[1::2] > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("weighting", "weights"),
-    [
-        ("constant", [1, 1, 1, 1, 1]),
-        ("polynomial", [1, 2**-0.5, 3**-0.5, 4**-0.5, 5**-0.5]),
-        ("hinge", [1, 1, 1, 1 / 11, 1 / 21]),
-    ],
-)
-def test_staleness_weights(weighting, weights):
-    """Xie and others: (1 + u)^-a, and 1 up to b, then 1 / (a (u - b) + 1)."""
-    from fedswe.algorithms.asynchronous import Version, VersionedModel
-
-    algorithm = ALGORITHMS["fedasync"](weighting=weighting, grace=2.0)
-    client = VersionedModel(torch.zeros(5, 3), version=torch.tensor([[7.0], [6.0], [5.0], [4.0], [3.0]]))
-    found = algorithm.weight(client, Version(torch.tensor([7.0])))
-    assert found.shape == (5, 1)
-    np.testing.assert_allclose(found.flatten(), weights, rtol=1e-6)

@@ -7,11 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from fedswe_paper.illustrations import DRAWN, alternating_groups, base_probabilities
+from fedswe_paper.illustrations import DRAWN, alternating_groups, alternating_runs, base_probabilities
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.published import look_up, published
 from tests.paper.handmade import FULL
 from tests.theory.definitions import mixing_matrix
+from tests.theory.test_mixing import KS, REFERENCE
 
 
 def chart(name):
@@ -44,6 +45,9 @@ def test_fig4_falls_with_k_and_is_zero_when_everybody_is_there():
         curves.setdefault((row["window"], row["p"]), []).append(float(row["rho"]))
     assert len(curves) == 10
     for (window, p), rho in curves.items():
+        if window == "P = 1":
+            known = [value for k, value in zip(KS, REFERENCE[float(p)], strict=True) if k <= 50]
+            assert [rho[k] for k in KS if k <= 50] == pytest.approx(known, abs=5e-5)
         if p == "1":
             np.testing.assert_allclose(rho, 0, atol=1e-9)
         else:
@@ -54,6 +58,7 @@ def test_fig4_falls_with_k_and_is_zero_when_everybody_is_there():
 def test_fig5_without_interpolation_does_not_settle():
     ends = {r["k"]: (float(r["client_1"]), float(r["client_2"])) for r in rows("fig5")}
     assert ends["0"][0] - ends["0"][1] > 95  # u = ±100, each towards its own optimum
+    assert [run["cycle"][0] for run in alternating_runs()] == pytest.approx([100, 0.990], abs=5e-4)
     assert abs(ends["1"][0] - ends["1"][1]) < 2.1
 
 

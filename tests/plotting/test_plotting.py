@@ -2,13 +2,11 @@
 
 import csv
 import io
-import os
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from fedswe.errors import FedsweError
 from fedswe.plotting import WIDTHS, Chart, Panel, Series, bars, curves, dots, late_range, render, save, spread
 
 NAN, INF = np.nan, np.inf
@@ -157,21 +155,3 @@ def test_files_are_whole_and_the_same_every_time(tmp_path):
     save(chart.draw, chart.size, *chart.save(tmp_path, "fig7")[:2], tmp_path / "fig7.pdf")
     assert [path.read_bytes() for path in (*paths, tmp_path / "fig7.pdf")] == before
     assert b"/Type3" not in before[-1]  # which publishers refuse
-
-
-@pytest.mark.parametrize("end", ["png", "svg", "pdf"])
-def test_a_full_disk_is_one_line_and_leaves_the_old_file(end, tmp_path):
-    path = tmp_path / f"a.{end}"
-    path.write_text("before")
-    os.symlink("/dev/full", tmp_path / f".a.{end}.part")  # where the figure is written before it is renamed
-    with pytest.raises(FedsweError, match=r"cannot write .*: No space left on device; free space"):
-        save(Figure.subplots, (2, 2), path)
-    assert path.read_text() == "before"
-    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
-
-
-@pytest.mark.parametrize(("name", "reason"), [("a.jpg", "must end in"), ("no/a.png", "no folder"), ("d.png", "folder")])
-def test_a_file_that_cannot_be_written_is_refused(name, reason, tmp_path):
-    (tmp_path / "d.png").mkdir()
-    with pytest.raises(FedsweError, match=reason):
-        save(Figure.subplots, (2, 2), tmp_path / name)

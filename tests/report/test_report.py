@@ -1,7 +1,5 @@
 """What a report says, which directories it is about, and what cannot get into its page."""
 
-import csv
-import io
 import json
 import math
 import re
@@ -9,7 +7,6 @@ import shutil
 
 import pandas as pd
 import pytest
-import tomli_w
 
 import fedswe
 from fedswe.algorithms import FedAvg
@@ -17,9 +14,8 @@ from fedswe.clock import Seconds
 from fedswe.errors import FedsweError
 from fedswe.experiment.experiment import Record
 from fedswe.report import report_on
-from fedswe.report.charts import bars, curves, heat_map, points
-from fedswe.report.page import Report, Section, to_html
-from tests.figures.runs import CONFIG, write_run
+from fedswe.report.page import Report, Section, bars, curves, heat_map, points, to_html
+from tests.figures.runs import with_scores, write_run, write_runs
 from tests.report.conftest import EMOJI, HEBREW, MARKUP, experiment
 
 EVIL = "</script><!-- \"'&\u2028\u2029 <img src=x onerror=alert(1)>"
@@ -45,17 +41,8 @@ def options(figure):
 
 def write(path, seed, server, client_mean, name="fedswe"):
     """A run of 60 rounds with these test accuracies at its evaluations."""
-    path.mkdir(parents=True)
-    config = {**CONFIG, "rounds": 60, "seed": seed, "algorithm": {"name": name}}
-    (path / "config.toml").write_text(tomli_w.dumps(config))
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["round", "server_test_accuracy", "client_mean_test_accuracy"])
-    for i, row in enumerate(zip(server, client_mean, strict=True)):
-        writer.writerow([10 * i, *row])
-    (path / "history.csv").write_text(text.getvalue())
-    (path / "model.safetensors").write_bytes(write_run(path / "other").joinpath("model.safetensors").read_bytes())
-    return path
+    run = write_run(path, seed, rounds=60, algorithm={"name": name})
+    return with_scores(run, server_test_accuracy=server, client_mean_test_accuracy=client_mean)
 
 
 # directories
@@ -110,13 +97,9 @@ def test_final_scores_are_those_of_the_comparison(comparison):
 
 
 def test_level_and_lower(tmp_path):
-    runs = []
-    for seed, accuracy in ((3, 0.90), (4, 0.91), (6, 0.92)):
-        runs.append(write_run(tmp_path / f"a{seed}", seed, accuracy, algorithm={"name": "fedavg"}))
-        beside = accuracy + 0.002 * (seed - 4)
-        runs.append(write_run(tmp_path / f"b{seed}", seed, beside, algorithm={"name": "fedau"}))
-        runs.append(write_run(tmp_path / f"c{seed}", seed, accuracy - 0.2, algorithm={"name": "mifa"}))
-    report = report_on(runs)
+    level, lower = {3: 0.898, 4: 0.91, 6: 0.924}, {3: 0.7, 4: 0.71, 6: 0.72}
+    best = {"fedavg": {3: 0.9, 4: 0.91, 6: 0.92}, "fedau": level, "mifa": lower}
+    report = report_on(write_runs(tmp_path, best))
     assert report.summary[0] == ("digits, 30 clients, sine availability, 40 rounds, seeds 3, 4, 6, local rate 0.1.")
     assert report.summary[1] == (
         "Server model: fedau has the best test accuracy, 91.1 ± 1.3. Level with it within the noise: fedavg. "
@@ -130,12 +113,7 @@ def test_level_and_lower(tmp_path):
 def test_order_and_difference_are_over_the_same_seeds(tmp_path):
     """The mean over all seeds of fedavg is higher, but it is lower with each seed that both have."""
     accuracies = {"fedavg": {3: 0.70, 4: 0.701, 5: 0.70, 6: 0.9, 7: 0.9}, "fedau": {3: 0.72, 4: 0.722, 5: 0.721}}
-    runs = [
-        write_run(tmp_path / f"{name}{seed}", seed, accuracy, algorithm={"name": name})
-        for name, of in accuracies.items()
-        for seed, accuracy in of.items()
-    ]
-    assert finals(report_on(runs))["server model"].to_dict() == {
+    assert finals(report_on(write_runs(tmp_path, accuracies)))["server model"].to_dict() == {
         "fedau": "72.1 ± 0.1 (1st)", "fedavg": "70.0 ± 0.1 (2nd)"
     }  # fmt: skip
 
@@ -213,17 +191,10 @@ def test_long_configurations_and_commands_are_shortened(tmp_path):
 
 # the page
 def test_text_of_the_user_is_escaped_everywhere():
-    numbers = {
-        "panel": [EVIL],
-        "label": [EVIL],
-        "x": [1.0],
-        "y_name": [EVIL],
-        "mean": [1.0],
-        "low": [1.0],
-        "high": [2.0],
-    }
+    numbers = pd.DataFrame([dict.fromkeys(("panel", "label", "y_name"), EVIL) | {"x": 1.0, "mean": 1.0}])
+    numbers = numbers.assign(low=1.0, high=2.0)
     figures = {
-        EVIL: curves({EVIL: pd.DataFrame(numbers), "x": pd.DataFrame(numbers)}),
+        EVIL: curves({EVIL: numbers, "x": numbers}),
         "bars": bars({EVIL: 1.0}, EVIL, EVIL),
         "heat": heat_map([[1.0]], [EVIL], [EVIL], EVIL, EVIL),
         "points": points([1.0], {EVIL: [1.0]}, [EVIL], EVIL, EVIL),

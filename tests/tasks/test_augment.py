@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from fedswe.core import keys
 from fedswe.tasks.batches import Augment, Augmentation
 from fedswe.tasks.network import Network, kept
-from fedswe.tasks.networks import NETWORKS
+from fedswe.tasks.networks import NETWORKS, kaiming_last_layer
 from tests import problems
 
 
@@ -81,3 +81,7 @@ def test_the_papers_networks(name, size):
         assert float(layer.bias.detach().abs().max()) == 0
         assert abs(float(layer.weight.detach().std()) * (fan_in / 2) ** 0.5 - 1) < 0.1
     assert float(module[-1].bias.detach().abs().max()) > 0  # the released code leaves the last layer as torch makes it
+    before = [p.detach().clone() for p in module.parameters()]
+    kaiming_last_layer(module)
+    same = [torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True)]
+    assert same == [True] * (len(same) - 2) + [False, False]

@@ -16,6 +16,7 @@ from fedswe.availability import Stationary
 from fedswe.core.local import Local
 from fedswe.errors import FedsweWarning
 from fedswe.experiment.configuration import load
+from fedswe.experiment.experiment import Record
 from fedswe.tasks import Digits, from_data
 from fedswe.tasks.networks import NETWORKS
 from fedswe.tasks.problem import Setting
@@ -30,32 +31,23 @@ def scores(result):
     return [{key: value for key, value in row.items() if key != "seconds"} for row in result.history.rows]
 
 
+def trained(one, rounds=3, **settings):
+    return scores(run(Experiment(rounds=rounds, dtype="float64", task=one, availability=HALF, **settings)))[-1]
+
+
 def assert_the_engines_agree(one):
-    loop, batched = (
-        scores(run(Experiment(rounds=3, dtype="float64", engine=engine, task=one, availability=HALF)))[-1]
-        for engine in ("loop", "batched")
-    )
-    assert loop == pytest.approx(batched, rel=1e-12)
+    assert trained(one, engine="loop") == pytest.approx(trained(one, engine="batched"), rel=1e-12)
 
 
 # built-in tasks ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("partition", ["dirichlet", "two_groups", "shards", "uneven", "iid"])
 @pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
 def test_the_digits_give_the_same_bits(model, partition):
-    data = Digits().load()
-    own = from_data(
-        lambda: NETWORKS[model]((1, 8, 8), 10),
-        (data.x_train, data.y_train),
-        (data.x_test, data.y_test),
-        clients=12,
-        partition=partition,
-        alpha=0.5,
-    )
-    built_in = Digits(clients=12, alpha=0.5, model=model, partition=partition)
-    own_rows, rows = (
-        scores(run(Experiment(rounds=4, task=one, local=Local(steps=3, batch_size=16)))) for one in (own, built_in)
-    )
-    assert own_rows == rows
+    data, parting = Digits().load(), {"clients": 12, "alpha": 0.5, "partition": partition}
+    sets = (data.x_train, data.y_train), (data.x_test, data.y_test)
+    tasks = from_data(lambda: NETWORKS[model]((1, 8, 8), 10), *sets, **parting), Digits(model=model, **parting)
+    own, built_in = (scores(run(Experiment(rounds=4, task=one, local=Local(steps=3, batch_size=16)))) for one in tasks)
+    assert own == built_in
 
 
 # forms of data -------------------------------------------------------------------------------------------------
@@ -90,11 +82,7 @@ def forms():
 
 @pytest.mark.parametrize("form", list(forms()))
 def test_all_forms_of_data_are_one_task(form):
-    def trained(options):
-        one = from_data(tanh, **options)
-        return run(Experiment(rounds=4, dtype="float64", task=one, availability=HALF, local=Local(3, 16, 0.1)))
-
-    got, want = scores(trained(forms()[form]))[-1], scores(trained(forms()["arrays"]))[-1]
+    got, want = (trained(from_data(tanh, **forms()[name]), 4, local=Local(3, 16, 0.1)) for name in (form, "arrays"))
     assert got == pytest.approx(want, rel=1e-12)
 
 
@@ -152,11 +140,8 @@ def test_a_large_client_changes_nothing_for_the_others():
     [("mse", nn.MSELoss()), ("mse", lambda a, b: ((a - b) ** 2).mean(1)), ("huber", nn.HuberLoss(reduction="sum"))],
 )
 def test_losses_by_name_module_and_function_are_the_same(loss, other):
-    rows = [
-        scores(run(Experiment(rounds=3, task=from_data(linear, clients("regression"), loss=one), availability=HALF)))
-        for one in (loss, other)
-    ]
-    assert rows[0][-1] == pytest.approx(rows[1][-1], rel=1e-5)
+    named, given = (trained(from_data(linear, clients("regression"), loss=one)) for one in (loss, other))
+    assert named == pytest.approx(given, rel=1e-12)
 
 
 def test_scores_of_a_regression():
@@ -294,13 +279,14 @@ def test_dense_layers_on_samples_of_several_dimensions():
     assert_the_engines_agree(one)
 
 
-@pytest.mark.parametrize("name", ["dropout", "functional dropout", "transformer"])
-def test_full_gradients_are_without_dropout(name):
+@pytest.mark.parametrize("name", ["tanh", "dropout", "functional dropout", "transformer"])
+def test_full_gradients_are_of_every_sample_and_without_dropout(name):
     problem = task(name).build(CPU)
-    x, first = problem.start.clone().requires_grad_(), problem.samples.all_of(1)
-    loss = problem.objective.loss(problem.network.logits(x, first[0]), first[1]).mean()
-    (want,) = torch.autograd.grad(loss, x)
-    torch.testing.assert_close(problem.full_gradients(problem.start[None], torch.tensor([1]))[0], want)
+    gradients = problem.full_gradients(problem.start.repeat(2, 1), torch.tensor([1, 4]))
+    for client, found in zip((1, 4), gradients, strict=True):
+        x, samples = problem.start.clone().requires_grad_(), problem.samples.all_of(client)
+        loss = problem.objective.loss(problem.network.logits(x, samples[0]), samples[1]).mean()
+        torch.testing.assert_close(found, torch.autograd.grad(loss, x)[0])
 
 
 def test_runs_are_stacked_only_if_their_networks_compute_the_same():
@@ -410,6 +396,11 @@ def changed(client, **parts):
 X, Y = clients("vectors")[2]
 NAN = np.where(np.arange(70)[:, None] == 7, np.nan, X)
 TEXT = np.array(["a"] * 70)
+REGRESSION = {"model": linear, "loss": "mse"}
+
+
+def one_number():
+    return nn.Linear(8, 1)
 
 
 @pytest.mark.parametrize(
@@ -429,10 +420,7 @@ TEXT = np.array(["a"] * 70)
         ({"train": (X, Y), "clients": 71}, r"^there are 70 training samples for 71 clients"),
         ({"train": (X, Y), "clients": [0, 1]}, r"^clients has 2 ids for 70 samples"),
         ({"train": (X, Y), "clients": 7, "groups": ["a"] * 7}, r"^groups needs given clients"),
-        (
-            {"train": (X, X[:, :2]), "clients": 7, "loss": "mse", "model": linear},
-            r'partition = "dirichlet" needs targets',
-        ),
+        ({**REGRESSION, "train": (X, X[:, :2]), "clients": 7}, r'partition = "dirichlet" needs targets'),
         ({"train": lambda i: (X, Y)}, r"^train is a function: give the number of clients"),
         ({"train": lambda i: 1 / 0, "clients": 3}, r"^client 0: its samples cannot be loaded .*ZeroDivisionError"),
         ({"train": lambda i: X, "clients": 3}, r"^client 0: give \(inputs, targets\)"),
@@ -455,19 +443,13 @@ TEXT = np.array(["a"] * 70)
         ({"model": lambda: Noisy(8, 3)}, r"^the model draws random numbers of its own"),
         ({"model": lambda: Counting(8, 3)}, r"^the model changes its buffer seen"),
         ({"model": tanh, "train": clients("tokens")}, r"integers stay integers: convert"),
-        ({"model": linear, "train": changed(0), "loss": "mse"}, r"the loss does not accept outputs of shape \[4, 2\]"),
+        (REGRESSION, r"the loss does not accept outputs of shape \[4, 2\]"),
+        ({"model": one_number, "loss": lambda a, b: (a - b) ** 2}, r"depends on the other"),
         (
-            {"model": lambda: nn.Linear(8, 1), "train": changed(0), "loss": lambda a, b: (a - b) ** 2},
-            r"depends on the other",
-        ),
-        (
-            {"model": lambda: nn.Linear(8, 1), "loss": lambda a, b: (a[:, 0] - b) ** 2, "metrics": ["mae"]},
+            {"model": one_number, "loss": lambda a, b: (a[:, 0] - b) ** 2, "metrics": ["mae"]},
             r"the metric mae does not accept .* do not fit|outputs of shape \[4, 1\] do not fit targets of shape \[4\]",
         ),
-        (
-            {"test": [(x[:, :2], y) if i == 3 else (x, y) for i, (x, y) in enumerate(clients("vectors"))]},
-            r"of client 3: inputs",
-        ),
+        ({"test": changed(3, x=X[:33, :2])}, r"of client 3: inputs"),
         ({"train": lambda i: (X, Y), "clients": True}, r"^train is a function: give the number of clients"),
         ({"train": lambda i: (TEXT, Y), "clients": 2}, r"^client 0: the inputs must be numbers"),
         ({"model": batch_norm, "train": changed(2, x=X[:1], y=Y[:1])}, r"^client 2 has 1 sample"),
@@ -491,18 +473,15 @@ def test_samples_that_are_loaded_late_are_checked(wrong, message):
 
 # directories and processes -----------------------------------------------------------------------------------------
 def test_a_kept_run_is_resumed_by_the_script_that_has_the_data(tmp_path):
-    whole = run(Experiment(rounds=8, task=task("tanh"), availability=HALF))
-
     def stop(t, row):
         if t == 5:
             raise KeyboardInterrupt
 
-    one = from_data(tanh, clients("vectors"))
-    short = Experiment(rounds=8, task=task("tanh"), availability=HALF)
+    value = Experiment(rounds=8, task=task("tanh"), availability=HALF, record=Record(checkpoint=2))
     with pytest.raises(KeyboardInterrupt):
-        run(replace(short, record=replace(short.record, checkpoint=2)), out=tmp_path / "run", watch=stop)
-    assert scores(resume(tmp_path / "run"))[-1] == scores(whole)[-1]
-    assert one.digest != task("tanh").digest
+        run(value, out=tmp_path / "run", watch=stop)
+    assert scores(resume(tmp_path / "run"))[-1] == scores(run(value))[-1]
+    assert from_data(tanh, clients("vectors")).digest != task("tanh").digest
 
 
 def test_another_process_says_where_the_data_are(tmp_path):

@@ -1,7 +1,6 @@
 """Every sample is used exactly once, whatever alpha and however many clients."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,12 +43,3 @@ def test_chunks_follow_the_shares_in_data_set_order():
     zeros = [part[labels[part] == 0].tolist() for part in parts]
     assert zeros == [[0, 2, 4, 6, 8], [10, 12, 14], [16, 18]]  # the cut at 7.5 rounds to even, 8
     assert [len(part) - len(z) for part, z in zip(parts, zeros, strict=True)] == [1, 4, 5]
-
-
-@pytest.mark.parametrize(("seed", "low", "high"), [(3, 365, 706), (4, 339, 727), (6, 432, 616)])
-def test_golden_sizes_of_cifar10(seed, low, high):
-    """Client sizes of the released code's stream with 5,000 samples of each class."""
-    labels = np.repeat(np.arange(10), 5000)
-    shares = dirichlet_shares(np.random.RandomState(seed), 0.1, 100, 10)
-    sizes = [len(part) for part in partition(labels, shares)]
-    assert (min(sizes), max(sizes)) == (low, high)

@@ -233,7 +233,7 @@ def _worst(windows: Floats, k: float, draws: int, seed: int, confidence: float) 
     each = 1 - (1 - confidence) / len(windows)
     estimates = [mixing.rho_monte_carlo(w, k, draws, seed, each) for w in windows]
     rho, lower, upper = (max(getattr(e, name) for e in estimates) for name in ("rho", "lower", "upper"))
-    return mixing.MixingEstimate(rho, lower, upper, confidence, draws)
+    return mixing.MixingEstimate(rho, lower, upper, draws)
 
 
 def mixing_report(scenario: Scenario, ks: Sequence[float], period: int | None, draws: int, confidence: float) -> Report:

@@ -15,8 +15,6 @@ from fedswe.plotting import BLUE, GREEN, GREY, ORANGE, RED, Draw, Size, count_ax
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Rows = Sequence[Mapping[str, Any]]  # by title of the column
-
 _COLORS = (BLUE, ORANGE, GREEN, RED, GREY, "#CC79A7", "#56B4E9")
 _MARKERS = "os^DvPX"
 
@@ -28,18 +26,17 @@ class Report:
     values: dict[str, Any]
     draw: Draw
     size: Size
-    tables: Mapping[str, pd.DataFrame | Rows] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-def frame(rows: Rows) -> pd.DataFrame:
-    """A table whose whole numbers stay whole beside cells without a value."""
+def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows by title of the column as a table whose whole numbers stay whole beside cells without a value."""
     return pd.DataFrame(rows, dtype=object)
 
 
-def cells(rows: pd.DataFrame | Rows) -> tuple[list[str], list[list[str]]]:
+def cells(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     """The titles and the cells of a table for printing."""
-    table = frame(rows) if not isinstance(rows, pd.DataFrame) else rows
     return list(map(str, table)), [[text(value) for value in row] for row in table.itertuples(index=False)]
 
 

@@ -1,4 +1,7 @@
-"""Tables and traces in files: text, Parquet and numpy, FedScale's pickle and FLASH's JSON.
+"""Records of availability in files and in memory: tables with a row per round, and logs of the times online.
+
+A log has a row per device and interval. It may also say when each device was observed. What lies outside is unknown: a
+schedule takes it as unavailable, statistics leave it out.
 
 FedScale has {id: {active: [s], inactive: [s], finish_time, ...}}: a device is available from active[k] to inactive[k],
 and observed from 0 to finish_time. FLASH has {id: {guid, model, messages: "time\\tevent\\n..."}}: a device is available
@@ -9,23 +12,27 @@ is still open at the last message; here it ends there.
 from __future__ import annotations
 
 import codecs
+import hashlib
 import io
 import json
+import os
 import pickle
 import pickletools
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from fedswe.availability.schedule import Bools, Floats
+from fedswe.availability.schedule import Bools, Floats, Integers
 from fedswe.errors import FedsweError, needed, require, warn
 
 Orient = Literal["", "rounds", "clients"]
@@ -45,36 +52,28 @@ def reason(error: Exception) -> str:
 
 
 # text and Parquet ----------------------------------------------------------------------------------------
-def read_text(path: str, key: str, is_header: Callable[[list[str]], bool]) -> tuple[list[str], pd.DataFrame]:
-    """The header, empty if there is none, and the cells below it as texts: numbers are then Python's to the last bit.
+def read_text(path: str, key: str, is_header: Callable[[list[str]], bool] = bool) -> pd.DataFrame:
+    """The cells as texts, so that numbers are Python's to the last bit; the columns have names if there is a header.
 
     Cells are separated by ; tab , or white space. Blank lines and lines that begin with # are left out; the index has
     the numbers of the lines, and the name "line {}".
     """
-    file = existing(path, key)
+    options: dict[str, Any] = {"header": None, "dtype": object, "keep_default_na": False, "skipinitialspace": True}
     numbers: list[int] = []
     try:
-        with file.open("rb") as stream:
-            marked = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-        text = file.read_text("utf-16" if marked else "utf-8-sig").split("\n")
+        text = existing(path, key).read_text("utf-8-sig").split("\n")
         numbers = [n for n, line in enumerate(text, 1) if line.strip() and not line.lstrip().startswith("#")]
         lines = [text[n - 1] for n in numbers]
         # Where cells have decimal commas, or timestamps have spaces, the separator is another one.
         separator = next((mark for mark in ";\t," if lines and mark in lines[0]), r"\s+")
-        first = [cell.strip() for cell in _cells(lines[:1], separator).to_numpy().ravel()]
-        header = first if is_header(first) else []
-        numbers, lines = (numbers[1:], lines[1:]) if header else (numbers, lines)
-        frame = _cells(lines, separator)
+        cells = pd.read_csv(io.StringIO("\n".join(lines)), sep=separator, **options) if lines else pd.DataFrame()
     except (OSError, ValueError) as error:  # pandas counts the lines that it was given
         why = re.sub(r"(?<=line )\d+", lambda found: str(numbers[int(found[0]) - 1]), reason(error))
         raise FedsweError(f"{key}: {path} cannot be read as a table ({why})") from None
-    require(len(frame) == len(numbers), f"{key}: {path} has a cell with several lines")
-    return header, frame.set_axis(pd.Index(numbers, name="line {}"))
-
-
-def _cells(lines: list[str], separator: str) -> pd.DataFrame:
-    options: dict[str, Any] = {"header": None, "dtype": object, "keep_default_na": False, "skipinitialspace": True}
-    return pd.read_csv(io.StringIO("\n".join(lines)), sep=separator, **options) if lines else pd.DataFrame()
+    require(len(cells) == len(numbers), f"{key}: {path} has a cell with several lines")
+    cells = cells.set_axis(pd.Index(numbers, name="line {}"))
+    header = [cell.strip() for cell in cells.iloc[:1].to_numpy().ravel()]
+    return cells.iloc[1:].set_axis(header, axis=1) if is_header(header) else cells
 
 
 def is_parquet(path: str) -> bool:
@@ -98,22 +97,17 @@ _DATE = re.compile(r"\d+[-/.]\d+[-/.]\d+|\d:\d\d")
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Numbers, and where they were written; the index `place` has a name such as "line {}"."""
+    """Numbers, a row per round and a column per client."""
 
     values: Floats
     name: str
-    place: pd.Index
-    clients_in_rows: bool = False
-
-    def oriented(self, orient: Orient) -> Table:
-        return Table(self.values.T.copy(), self.name, self.place, True) if orient == "clients" else self
 
     def require_everywhere(self, legal: Bools, rule: str) -> None:
         """Refuse the table, with the first value that is not legal and its place."""
         if not legal.all():
-            row, column = (int(i) for i in np.argwhere(~legal)[0])
-            place = str(self.place.name).format(self.place[column if self.clients_in_rows else row])
-            raise FedsweError(f"{self.name} {rule}, found {self.values[row, column]:g} ({place})")
+            t, i = np.argwhere(~legal)[0]
+            place = f"(round {t}, client {i}, counted from 0)"
+            raise FedsweError(f"{self.name} {rule}, found {self.values[t, i]:g} {place}")
 
     def require_clients(self, m: int) -> None:
         rows, found = self.values.shape
@@ -125,21 +119,20 @@ def table_of(array: Any, name: str, orient: Orient = "") -> Table:
     """A table from a numpy array, a torch tensor, nested lists or a data frame."""
     if isinstance(array, pd.DataFrame):
         _require_rounds(array.columns, array.index, name, orient)
-    if hasattr(array, "to_numpy"):
-        array = array.to_numpy()
     elif hasattr(array, "detach"):  # a tensor, perhaps on a GPU
-        array = array.detach().cpu().double().numpy()
+        array = array.detach().cpu().numpy()
     try:
-        values = np.array(array, dtype=None if np.iscomplexobj(array) else np.float64)
+        if np.iscomplexobj(array):
+            raise TypeError("it holds complex numbers")
+        values = np.array(array, dtype=np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise FedsweError(f"{name} is not a table of numbers, rows of equal length ({reason(error)})") from None
-    require(not np.iscomplexobj(values), f"{name} holds complex numbers")
     require(
         values.ndim == 2,
         f"{name} must have two dimensions, a row per round and a column per client, not the shape {values.shape}",
     )
     require(values.size, f"{name} is empty")
-    return Table(values, name, pd.RangeIndex(len(values), name="row {}, counted from 0")).oriented(orient)
+    return Table(values.T.copy() if orient == "clients" else values, name)
 
 
 def read_table(path: str, key: str, array: str, array_key: str, orient: Orient) -> Table:
@@ -147,20 +140,23 @@ def read_table(path: str, key: str, array: str, array_key: str, orient: Orient) 
 
     `array` names the array of an .npz file with several; it is given by `array_key`.
     """
+    name = f"{key}: {path}"
     if path.lower().endswith((".npy", ".npz")):
-        return table_of(_numpy_file(path, key, array, array_key), f"{key}: {path}", orient)
+        return table_of(_numpy_file(path, key, array, array_key), name, orient)
     if is_parquet(path):
-        return table_of(read_parquet(path, key), f"{key}: {path}", orient)
-    header, frame = read_text(path, key, _is_header)
-    require(len(frame), f"{key}: {path} is empty")
-    names, width = frame[0], frame.shape[1]
+        return table_of(read_parquet(path, key), name, orient)
+    cells = read_text(path, key, _is_header)
+    header, names = (
+        ([] if cells.columns.dtype.kind == "i" else list(cells.columns)),
+        cells.iloc[:, :1].to_numpy().ravel(),
+    )
     # Below a header, the first column may also hold names of the rows, such as dates.
-    named = header and (header[0].lower() in _INDEX_NAMES or width == len(header) + 1 or _number(names.iloc[0]) is None)
-    index = bool(named) or (width > 1 and _counts([_number(cell) for cell in names]))
-    require(width > index, f"{key}: {path} is empty")
-    if header and index:
-        _require_rounds(header[len(header) - width + 1 :], names, path, orient)
-    return Table(_values(frame.iloc[:, int(index) :], f"{key}: {path}"), path, frame.index).oriented(orient)
+    named = bool(header) and (header[0].lower() in _INDEX_NAMES or _number("".join(names[:1])) is None)
+    if named or (cells.shape[1] > 1 and _counts([_number(cell) for cell in names])):
+        cells = cells.iloc[:, 1:]
+        if header:
+            _require_rounds(header[1:], names, name, orient)
+    return table_of(_values(cells, name), name, orient)
 
 
 def _numpy_file(path: str, key: str, array: str, array_key: str) -> Any:
@@ -205,13 +201,10 @@ def _values(cells: pd.DataFrame, name: str) -> Floats:
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    """Whether no cell can be a value: names, numbers of clients, or 0, 1, 2, ... as data frames write them."""
+    """Whether a row has names, or counts its columns from 0 or 1 as data frames do."""
     numbers = [_number(cell) for cell in cells]
-    if numbers and numbers[0] is None and _counts(numbers[1:]):
-        return True
-    cells, numbers = (cells[1:], numbers[1:]) if cells and not cells[0] else (cells, numbers)
-    names = bool(cells) and len(set(cells)) == len(cells)
-    return _counts(numbers) or (names and all(n is None or (n > 1 and n.is_integer()) for n in numbers))
+    named = len(set(cells)) == len(cells) > 0 and all(number is None for number in numbers)
+    return named or _counts(numbers) or (bool(cells) and numbers[0] is None and _counts(numbers[1:]))
 
 
 def _counts(numbers: Sequence[float | None]) -> bool:
@@ -227,35 +220,274 @@ def _number(cell: str) -> float | None:
         return None
 
 
+# logs with a row per device and interval ----------------------------------------------------------------------
+KEY = "availability.file"
+OBSERVED_KEY = "availability.observed_file"
+NAMES = {  # what the header may call each column, in small letters
+    "client": ("client", "client_id", "device", "device_id", "id"),
+    "start": ("start", "start_s", "start_time", "begin", "begin_s"),
+    "end": ("end", "end_s", "end_time", "stop", "stop_s"),
+}
+_MILLISECONDS = 1e11  # seconds since 1970 reach it in the year 5138, milliseconds did in 1973
+_TIMESTAMP, _ZONE = r"^\s*\d{4}-?\d\d-?\d\d(?:[T ]|\s*$)", r"[T ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """The intervals [start, end) of each device, in order of time and disjoint.
+
+    Devices are numbered in the order in which the log first names them.
+    """
+
+    name: str
+    labels: npt.NDArray[Any]  # the ids of the devices: whole numbers, or texts
+    offset: Integers  # the intervals of device k are offset[k] to offset[k + 1] - 1
+    start: Floats  # seconds, of timestamps those since 1970
+    end: Floats
+    dated: bool  # whether the times are timestamps
+    observed: Log | None = None  # when each device was observed, for the same devices; None: from first to last
+    window: Integers | None = None  # the interval of `observed` that contains each interval
+
+    @property
+    def names(self) -> list[Any]:
+        """The ids of the devices, as whole numbers or texts."""
+        return list(self.labels.tolist())
+
+    @property
+    def ids(self) -> Integers | None:
+        return self.labels.astype(np.int64) if self.labels.dtype.kind in "iu" else None
+
+    @property
+    def devices(self) -> int:
+        return len(self.offset) - 1
+
+    @property
+    def device(self) -> Integers:
+        """The device of each interval."""
+        return np.repeat(np.arange(self.devices), np.diff(self.offset))
+
+    def of_devices(self, device: Integers) -> tuple[Integers, Integers]:
+        """Which intervals belong to these devices, one device after the other, and how many to each.
+
+        The number after the last is a device without intervals.
+        """
+        device = np.minimum(device, self.devices)
+        offset = np.append(self.offset, self.offset[-1])
+        count = offset[device + 1] - offset[device]
+        return np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count), count
+
+    def digest(self) -> str:
+        content = hashlib.sha256(f"{self.dated} {self.ids is not None}".encode())
+        for part in (self.offset, self.start, self.end, *([] if self.ids is None else [self.ids])):
+            content.update(part.tobytes())
+        if self.observed is not None:
+            content.update(self.observed.digest().encode())
+        return content.hexdigest()
+
+    def to_csv(self) -> str:
+        """The log as a table, seconds with as many digits as they need."""
+        texts = [] if self.ids is not None else self.names
+        unreadable = next((name for name in texts if name.startswith("#")), None)
+        require(unreadable is None, f"{self.name}: the id {unreadable!r} would begin a comment in a table: rename it")
+        alike = all(name.isdigit() for name in texts) and len({int(name) for name in texts}) < len(texts)
+        require(not alike, f"{self.name}: ids such as 1 and 01: rename them")
+        frame = pd.DataFrame({"client": self.labels[self.device], "start_s": self.start, "end_s": self.end})
+        return str(frame.to_csv(index=False, float_format="%.17g", lineterminator="\n"))
+
+
+def read_log(path: str, observed: str = "", key: str = KEY) -> Log:
+    """The log in a file: text with separated columns, Parquet, or a trace of FedScale or FLASH.
+
+    `observed` is a second log, with the intervals in which each device was observed.
+    """
+    status = os.stat(existing(path, key))
+    log = _read(path, status.st_mtime_ns, status.st_size)
+    if not observed:
+        return log
+    require(log.observed is None, f"{OBSERVED_KEY}: {path} says itself when its devices were observed: leave it out")
+    return observed_in(log, read_log(observed, key=OBSERVED_KEY))
+
+
+@lru_cache(maxsize=2)  # a comparison asks for the same log once per run
+def _read(path: str, changed: int, size: int) -> Log:
+    """`changed` and `size` tell the contents of one path apart."""
+    trace = trace_reader(path, KEY)
+    if trace is not None:
+        available, observed, dated = trace(path)
+        return observed_in(*(replace(_log(frame, path), dated=dated) for frame in (available, observed)))
+    frame = _chosen(_table(path), path)
+    whole = pd.to_numeric(frame.client, errors="coerce") if frame.client.dtype == object else frame.client
+    return _log(frame.assign(client=whole) if whole.dtype == np.int64 else frame, path)
+
+
+def is_log(path: str) -> bool:
+    """Whether a file is a log of intervals: a trace, or a table with a column for the starts."""
+    if path.lower().endswith((".npy", ".npz")):
+        return False
+    return trace_reader(path, KEY) is not None or any(_plain(name) in NAMES["start"] for name in _table(path))
+
+
+def _table(path: str) -> pd.DataFrame:
+    """The cells of a table whose columns have names; of a Parquet file with the index of its data frame as columns."""
+    if not is_parquet(path):
+        return read_text(path, KEY)
+    frame = read_parquet(path, KEY)
+    return (frame.reset_index() if any(frame.index.names) else frame).rename_axis("row {}, counted from 0")
+
+
+def _plain(name: Any) -> str:
+    return str(name).strip().lower()
+
+
+def log_of(log: Any, name: str) -> Log:
+    """The log in a data frame, a dictionary of columns, a structured array, or rows of client, start, end."""
+    try:
+        if hasattr(log, "to_pandas"):
+            log = log.to_pandas()
+        whole = isinstance(log, pd.DataFrame | Mapping | np.ndarray)
+        frame = pd.DataFrame(log if whole else dict(enumerate(zip(*log, strict=True))))
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FedsweError(f"{name} is not a table with rows of client, start, end ({reason(error)})") from None
+    if not any(isinstance(column, str) for column in frame):
+        require(frame.shape[1] == 3, f"{name} has {frame.shape[1]} columns: give client, start and end")
+        frame.columns = list(NAMES)
+    return _log(frame.reset_index(drop=True).rename_axis("row {}, counted from 0"), name)
+
+
+def observed_in(log: Log, observed: Log) -> Log:
+    """The log with the times in which each device was observed; what it has outside of them is cut off."""
+    require(
+        log.dated == observed.dated, f"{observed.name}: times must be seconds or timestamps as those in {log.name} are"
+    )
+    require(
+        (log.ids is None) == (observed.ids is None), f"{observed.name}: ids must be of the kind that {log.name} has"
+    )
+    place = pd.Index(observed.labels).get_indexer(pd.Index(log.labels))
+    missing = log.labels[place < 0]
+    require(
+        not len(missing),
+        f"{observed.name} lacks {len(missing)} devices of {log.name}, first {next(iter(missing), '')}: "
+        "add when they were observed, or remove their intervals",
+    )
+    # All beginnings and ends in order of time: where intervals of both are open, a device was there and observed.
+    device = np.concatenate([np.repeat(place[log.device], 2), np.repeat(observed.device, 2)])
+    time = np.concatenate([np.stack([part.start, part.end], axis=1).ravel() for part in (log, observed)])
+    steps = np.zeros((2, len(time)), dtype=np.int64)
+    ours = 2 * len(log.start)
+    steps[0, :ours:2], steps[0, 1:ours:2], steps[1, ours::2], steps[1, ours + 1 :: 2] = 1, -1, 1, -1
+    order = np.lexsort((time, device))
+    there, seen = np.cumsum(steps[:, order], axis=1)[:, :-1]
+    time, device = time[order], device[order]
+    kept = (there > 0) & (seen > 0) & (time[1:] > time[:-1])
+    require(kept.any(), f"{log.name}: no availability lies in the times of {observed.name}")
+    start, end = time[:-1][kept], time[1:][kept]
+    total = float((log.end - log.start).sum())
+    lost = total - float((end - start).sum())
+    if lost > 1e-6 * total:
+        warn(f"{log.name}: {lost:g} s of availability lie outside of the observed times and are left out")
+    offset = np.concatenate([[0], np.cumsum(np.bincount(device[:-1][kept], minlength=observed.devices))])
+    window = np.cumsum(steps[1, order] > 0)[:-1][kept] - 1
+    return Log(log.name, observed.labels, offset, start, end, log.dated, observed, window)
+
+
+# columns -------------------------------------------------------------------------------------------------
+def _chosen(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """The three columns among those of a table."""
+    require(len(frame), f"{source} has no rows below a header with client, start, end")
+    places = []
+    names = [str(name) for name in frame]
+    for column, known in NAMES.items():
+        found = [place for place, name in enumerate(names) if _plain(name) in known]
+        require(found, f"{source} has no column {column}: call it {' or '.join(known)}; found {', '.join(names)[:80]}")
+        several = ", ".join(names[place] for place in found)
+        require(len(found) == 1, f"{source} has several columns for {column}: {several}")
+        places += found
+    return frame.iloc[:, places].set_axis(list(NAMES), axis=1)
+
+
+def _log(frame: pd.DataFrame, name: str) -> Log:
+    """The log in three columns among others; rows are in any order, and the index says where each was written."""
+    frame = _chosen(frame, name)
+
+    def check(column: str, good: Bools, complaint: str) -> None:
+        if not good.all():
+            place = str(frame.index.name).format(frame.index[int(np.argmin(good))])
+            raise FedsweError(f"{name}: the {column} ({place}) {complaint}")
+
+    device, labels = _devices(frame.client, partial(check, "client"))
+    start, zoned = _times(frame.start, partial(check, "start"))
+    end, zoned_end = _times(frame.end, partial(check, "end"))
+    dated = zoned is not None
+    require(dated == (zoned_end is not None), f"{name}: start and end must both be seconds, or both be timestamps")
+    if dated and not (zoned and zoned_end):
+        warn(f"{name}: timestamps without a zone are taken as UTC")
+    if not dated and float(np.median(start)) > _MILLISECONDS:
+        warn(f"{name}: times above {_MILLISECONDS:g} look like milliseconds: divide them by 1000")
+    check("end", end >= start, "is before the start")
+    table = pd.DataFrame({"device": device, "start": start, "end": end}).sort_values(["device", "start"])
+    latest = table.groupby("device").end.cummax()
+    apart = ~(table.start <= latest.groupby(table.device).shift())
+    if not apart.all():
+        merged = f"{int((~apart).sum())} of {len(table)} intervals overlap or touch another of the same device"
+        warn(f"{name}: {merged} and were merged with it")
+    offset = np.concatenate([[0], np.cumsum(np.bincount(table.device[apart]))])
+    last = apart.shift(-1, fill_value=True)
+    return Log(name, labels, offset, table.start[apart].to_numpy(), latest[last].to_numpy(), dated)
+
+
+def _devices(client: pd.Series, check: Callable[[Bools, str], None]) -> tuple[Any, Any]:
+    """The number of each row's device, in the order in which the rows name them; and the ids of the devices."""
+    device, found = pd.factorize(client)
+    check(device >= 0, "is missing")
+    ids = found.to_numpy() if hasattr(found, "to_numpy") else found
+    if ids.dtype.kind == "f":
+        whole = (ids == np.round(ids)) & (np.abs(ids) < 2**53)
+        check(whole[device], "is not a whole number or a text")
+        return device, ids.astype(np.int64)
+    if ids.dtype.kind in "iu":
+        return device, ids
+    check(np.array([value != "" for value in ids])[device], "is empty")
+    device_of_text, texts = pd.factorize(np.array([str(value) for value in ids], dtype=object))
+    return device_of_text[device], texts
+
+
+def _times(column: pd.Series, check: Callable[[Bools, str], None]) -> tuple[Floats, bool | None]:
+    """A column of times in seconds; of timestamps also whether all have a zone."""
+    if column.dtype.kind == "M":  # of numpy, pandas or Parquet, where it is UTC
+        check(column.notna().to_numpy(), "is missing")
+        return seconds_since_1970(column), True
+    try:
+        seconds = column.to_numpy(object).astype(np.float64)
+    except (ValueError, TypeError, OverflowError):
+        texts = column.astype(str)
+        dates = texts.str.contains(_TIMESTAMP).to_numpy(bool)
+        if not dates[0]:
+            good = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
+            check(good, "is not a number of seconds, nor a timestamp such as 2026-01-31T18:00:00Z")
+        moments = pd.to_datetime(texts.where(dates), utc=True, format="ISO8601", errors="coerce")
+        check(moments.notna().to_numpy(), "is not a timestamp such as 2026-01-31T18:00:00Z")
+        return seconds_since_1970(moments), bool(texts.str.contains(_ZONE).all())
+    check(np.isfinite(seconds), "is not a number of seconds")
+    return seconds, None
+
+
 # traces of others --------------------------------------------------------------------------------------------
 LONGEST = 50_000_000  # intervals of a trace; a small pickle can name the same list millions of times
 
 Spans = dict[Any, tuple[list[float], list[float]]]  # device -> starts, ends
 
 
-@dataclass(frozen=True)
-class Trace:
-    """The intervals of a file, and those in which each device was observed: client, start, end."""
-
-    available: pd.DataFrame
-    observed: pd.DataFrame
-    dated: bool  # whether the times are seconds since 1970
+# The intervals of a file, those in which each device was observed, and whether times are seconds since 1970.
+Trace = tuple[pd.DataFrame, pd.DataFrame, bool]
 
 
-def read_trace(path: str) -> Trace | None:
-    """The trace of FedScale or FLASH in a file, recognised by its first bytes; None for a table."""
-    try:
-        with open(path, "rb") as stream:
-            head = stream.read(4096)
-    except OSError as error:
-        raise FedsweError(f"cannot read {path}: {error.strerror}") from None
+def trace_reader(path: str, key: str) -> Callable[[str], Trace] | None:
+    """The reader for a trace of FedScale or FLASH, recognised by its first bytes; None for a table."""
+    with existing(path, key).open("rb") as stream:
+        head = stream.read(4096)
     if head[:1] == b"\x80" or head.startswith((b"(dp", b"}")):  # pickles of protocol 2 and later, 0, 1
-        return _fedscale(path)
-    return _flash(path) if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{" else None
-
-
-def _trace(available: Spans, observed: Spans, dated: bool, path: str) -> Trace:
-    return Trace(_frame(available, path), _frame(observed, path), dated)
+        return _fedscale
+    return _flash if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{" else None
 
 
 def _frame(spans: Spans, path: str) -> pd.DataFrame:
@@ -290,7 +522,7 @@ def _fedscale(path: str) -> Trace:
         inactive = [*inactive, finish] if len(inactive) == len(active) - 1 else inactive
         require(len(inactive) == len(active), f"{where}: {len(active)} times in active, {len(inactive)} in inactive")
         available[device], observed[device] = (active, inactive), ([0.0], [finish])
-    return _trace(available, observed, False, path)
+    return _frame(available, path), _frame(observed, path), False
 
 
 def _seconds(values: Any) -> bool:
@@ -351,7 +583,7 @@ def _flash(path: str) -> Trace:
     require(observed, f"{path}: no device has messages that can be read ({wrong[0] if wrong else 'it is empty'})")
     if wrong:
         warn(f"{path}: {len(wrong)} of {len(devices)} devices cannot be read and are left out, first {wrong[0]}")
-    return _trace(available, observed, True, path)
+    return _frame(available, path), _frame(observed, path), True
 
 
 def _spans(messages: str) -> tuple[tuple[list[float], list[float]], tuple[list[float], list[float]]]:

@@ -11,16 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.model import Population, Recorded
-from fedswe.availability.schedule import Bools, Floats, Schedule
-from fedswe.availability.statistics import Runs
+from fedswe.availability.schedule import Bools, Floats, Integers, Schedule
 from fedswe.core import keys
 from fedswe.core.value import Natural, Positive
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
-    from fedswe.availability.logs import Log
+    from fedswe.availability.formats import Log
 
-Integers = npt.NDArray[np.int64]
 During = Literal["start", "middle", "whole"]
 DeviceOf = Literal["sample", "with_replacement", "first", "id"]
 
@@ -57,9 +55,9 @@ class Intervals(Recorded):
 
         `keys` are parameters such as round_seconds=600.
         """
-        from fedswe.availability.logs import from_memory
+        from fedswe.availability.formats import log_of
 
-        content = from_memory(log, "the log of Intervals.from_array")
+        content = log_of(log, "the log of Intervals.from_array")
         return cls._holding(content.digest(), content, keys)
 
     def rounds(self) -> int | None:
@@ -69,11 +67,11 @@ class Intervals(Recorded):
         log = self.log()
         return self._checked(self._online(log, log, who.m, seed), log.name)
 
-    def runs(self, m: int, seed: int) -> tuple[Runs, Runs | None]:
+    def rows(self, m: int, seed: int) -> tuple[Bools, Bools | None]:
         """In which rounds of the log each client is available, and was observed; None if the log does not say it."""
         log = self.log()
-        available = self._online(log, log, m, seed).runs
-        return available, None if log.observed is None else self._online(log.observed, log, m, seed).runs
+        available = self._online(log, log, m, seed).rows()
+        return available, None if log.observed is None else self._online(log.observed, log, m, seed).rows()
 
     def _online(self, part: Log, log: Log, m: int, seed: int) -> Online:
         """Part of a log in rounds: itself, or when its devices were observed."""
@@ -86,9 +84,9 @@ class Intervals(Recorded):
         return self._window(self.log())[0]
 
     def log(self) -> Log:
-        from fedswe.availability.logs import read
+        from fedswe.availability.formats import read_log
 
-        log: Log = self._content() if self.digest else read(self.file, self.observed_file)
+        log: Log = self._content() if self.digest else read_log(self.file, self.observed_file)
         return log
 
     def _window(self, log: Log) -> tuple[float, int]:
@@ -195,8 +193,13 @@ class Online:
         # Intervals that are apart in the log may touch in rounds.
         apart = (client[1:] != client[:-1]) | (first[1:] != after[:-1])
         begins, ends = np.append(True, apart)[: len(client)], np.append(apart, True)[: len(client)]
-        self.runs = Runs(self.m, length, client[begins], first[begins], after[ends])
-        self._home = np.arange(self.m) * (length + 1)
+        client, first, after = client[begins], first[begins], after[ends]
+        # Clients one after the other on a line, length + 1 places each: where each run begins and ends, between an
+        # empty run before all others and one after them; and the rounds in runs before each.
+        self._home, far = np.arange(self.m) * (length + 1), self.m * (length + 1)
+        self._begins = np.concatenate([[-1], self._home[client] + first, [far]])
+        self._ends = np.concatenate([[-1], self._home[client] + after, [far]])
+        self._total = np.concatenate([[0, 0], np.cumsum(after - first)])
         # The last run found for each client: where it begins and ends, and where the next one begins.
         self._found = (np.full(self.m, -1), np.full(self.m, -1), np.full(self.m, -1))
 
@@ -204,8 +207,7 @@ class Online:
         return np.full(self.m, np.nan)
 
     def sample(self, t: int) -> Bools:
-        begins, ends, _ = self.runs.line
-        place = self._home + t % self.length
+        begins, ends, place = self._begins, self._ends, self._home + t % self.length
         # From one round to the next few clients change, and a search costs far more than a look.
         begin, after, following = (part.copy() for part in self._found)
         other = np.flatnonzero((begin > place) | (following <= place))
@@ -216,5 +218,17 @@ class Online:
 
     def available_rounds(self, first: int, after: int) -> Floats:
         """In how many of the rounds `first` to `after` - 1 of the log each client is available."""
-        ends = np.full(self.m, first), np.full(self.m, after)
-        return self.runs.within(np.arange(self.m), *ends).astype(np.float64)
+        return np.asarray(self._before(after) - self._before(first), dtype=np.float64)
+
+    def rows(self) -> Bools:
+        """[length, m], all rounds of the log."""
+        line = np.zeros(self.m * (self.length + 1) + 1, dtype=np.int8)
+        line[self._begins[1:-1]] += 1
+        line[self._ends[1:-1]] -= 1
+        return np.cumsum(line[:-1], dtype=np.int8).astype(bool).reshape(self.m, -1)[:, :-1].T
+
+    def _before(self, t: int) -> Integers:
+        """How many rounds of the runs of all clients up to each come before its round t."""
+        place = self._home + t
+        last = np.searchsorted(self._begins, place, side="right") - 1  # the last run that begins at the place or before
+        return np.asarray(self._total[last + 1] - np.maximum(self._ends[last] - place, 0))

@@ -1,4 +1,4 @@
-"""Clients that come and go: two-state chains, and chains with a day and stays of two lengths, as fitted to traces."""
+"""Clients that come and go: two-state chains, and chains with a day and stays of two lengths."""
 
 from __future__ import annotations
 
@@ -176,11 +176,6 @@ class DailyChains(Sequential):
         if model.amplitude == 0:
             self._swing = np.zeros(len(mean))
         self._state: npt.NDArray[np.int8] = np.zeros(len(mean), dtype=np.int8)
-
-    @property
-    def amplitude(self) -> float:
-        """Of the daily rhythm of all clients together, relative to their mean."""
-        return float(self._swing.sum() / self._mean.sum())
 
     def restart(self) -> None:
         self._state = np.zeros(self.m, dtype=np.int8)

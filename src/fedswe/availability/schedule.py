@@ -20,6 +20,7 @@ from fedswe.errors import require
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
 
 
 class Schedule(Protocol):

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fedswe.availability.intervals import Online, RoundTimes
 from fedswe.availability.model import Estimated
-from fedswe.availability.schedule import Bools, Floats, Schedule
+from fedswe.availability.schedule import Bools, Floats, Integers, Schedule
 from fedswe.errors import require
-
-Integers = npt.NDArray[np.int64]
 
 _MOST_SLOTS = 100_000  # of one round: beyond it, the settings are a mistake
 _LOOK_AHEAD = 10_000  # slots without enough clients, after which there is no other round
-
-
-class Sessions(Protocol):
-    """Availability in seconds from the beginning of a run. A session contains its beginning and not its end."""
-
-    m: int
-    end: float  # of the record: no round is opened from then on; infinite if there is none
-    devices: list[Any] | None  # the device of each client, None for one that was never online; None: there are none
-
-    def until(self, now: float, horizon: float, clients: Integers) -> Floats:
-        """When each of the clients leaves that are available now; for others it is now.
-
-        Infinite if nothing is known of its leaving until the horizon. A session that lasts to the end of the record is
-        taken to go on.
-        """
-
-    def opening(self, now: float, clients: int) -> float:
-        """The first time from now on at which so many clients are available; infinite if there is none."""
-
-    def round_at(self, now: float) -> int:
-        """The round of the schedule whose probabilities hold now."""
 
 
 def sessions_of(schedule: Schedule, slot_seconds: float) -> Sessions:
@@ -54,16 +30,27 @@ def sessions_of(schedule: Schedule, slot_seconds: float) -> Sessions:
 
 
 class Slots:
-    """A client that is available in a round of a schedule is available in the whole slot; neighbouring slots join."""
+    """A client that is available in a round of a schedule is available in the whole slot; neighbouring slots join.
 
-    devices: list[Any] | None = None
+    Times are seconds from the beginning of a run; a session contains its beginning and not its end.
+    """
+
+    devices: list[Any] | None = (
+        None  # the device of each client, None for one that was never online; None: there are none
+    )
 
     def __init__(self, schedule: Schedule, seconds: float) -> None:
         self.m, self._schedule, self._times = schedule.m, schedule, RoundTimes(0.0, seconds)
+        # The end of the record, if it has one: no round is opened from then on.
         self.end = math.inf if schedule.rounds is None else float(self._times.begin(np.array(schedule.rounds)))
         self._rows: dict[int, Bools] = {}  # from the present on: some schedules can only go forward fast
 
     def until(self, now: float, horizon: float, clients: Integers) -> Floats:
+        """When each of the clients leaves that are available now; for others it is now.
+
+        Infinite if nothing is known of its leaving until the horizon. A session that lasts to the end of the record is
+        taken to go on.
+        """
         slot = self.round_at(now)
         slots = (horizon - now) / self._times.length
         require(
@@ -81,6 +68,7 @@ class Slots:
         return found
 
     def opening(self, now: float, clients: int) -> float:
+        """The first time from now on at which so many clients are available; infinite if there is none."""
         if now >= self.end:
             return math.inf
         first = self.round_at(now)
@@ -94,6 +82,7 @@ class Slots:
         return math.inf  # most likely all clients have left for good
 
     def round_at(self, now: float) -> int:
+        """The round of the schedule whose probabilities hold now."""
         return int(self._times.ended_by(np.array([now]))[0])
 
     def _row(self, slot: int) -> Bools:
@@ -171,6 +160,9 @@ class LogSessions:
         """The beginnings of the present lap and of the next one."""
         lap = int(RoundTimes(0.0, self._lap).ended_by(np.array([now]))[0]) if self._wrap else 0
         return lap * self._lap, (lap + 1) * self._lap
+
+
+Sessions = Slots | LogSessions
 
 
 def _up_to(times: Floats, base: float, now: float) -> int:

@@ -1,186 +1,104 @@
 """Statistics of a record of availability: who was available in which round, and when each client was observed.
 
-Rounds in which a client was not observed count neither as available nor as unavailable. A month of ten-minute rounds
-of 100,000 devices has 432 million cells and a few million runs, so statistics are computed from the runs.
+Rounds in which a client was not observed count neither as available nor as unavailable.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from fedswe.availability.schedule import Bools, Floats
+from fedswe.availability.schedule import Bools, Floats, Integers
 
 if TYPE_CHECKING:
-    from fedswe.availability.logs import Log
-
-Integers = npt.NDArray[np.int64]
+    from fedswe.availability.formats import Log
 
 DAY = 86_400.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 ECHO_LEVELS = (0.5, 0.95, 0.99, 1.0)
-_BLOCK = 1 << 22  # windows at once
 _HOUR = 3600.0
 SHORT = 60.0  # seconds: a session below it is a device that goes on and off
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
-    """The rounds in which each client is available, or observed.
-
-    Disjoint runs [first, after) that do not touch, in order of client and round.
-    """
-
-    m: int
-    rounds: int
-    client: Integers
-    first: Integers
-    after: Integers
-
-    @classmethod
-    def whole(cls, m: int, rounds: int) -> Runs:
-        """Every client in every round."""
-        return cls(m, rounds, np.arange(m), np.zeros(m, dtype=np.int64), np.full(m, rounds))
-
-    @classmethod
-    def drawn(cls, sample: Callable[[int], Bools], m: int, rounds: int) -> Runs:
-        """Of rows that are asked for one after the other."""
-        before = nobody = np.zeros(m, dtype=bool)
-        changed = []
-        for t in range(rounds + 1):
-            row = sample(t).copy() if t < rounds else nobody
-            changed.append(np.flatnonzero(row != before))
-            before = row
-        client = np.concatenate(changed)
-        order = np.argsort(client, kind="stable")  # of each client, beginnings and ends take turns
-        edges = np.repeat(np.arange(rounds + 1), [len(clients) for clients in changed])[order]
-        return cls(m, rounds, client[order][::2], edges[::2], edges[1::2])
-
-    def until(self, rounds: int) -> Runs:
-        """The same in the first rounds only."""
-        kept = self.first < rounds
-        return Runs(self.m, rounds, self.client[kept], self.first[kept], np.minimum(self.after[kept], rounds))
-
-    @property
-    def length(self) -> Integers:
-        return self.after - self.first
-
-    @cached_property
-    def count(self) -> Integers:
-        """The rounds of each client."""
-        return np.bincount(self.client, self.length, minlength=self.m).astype(np.int64)
-
-    @cached_property
-    def per_round(self) -> Integers:
-        """The clients of each round."""
-        edges = np.bincount(self.first, minlength=self.rounds + 1) - np.bincount(self.after, minlength=self.rounds + 1)
-        return np.cumsum(edges)[: self.rounds]
-
-    @cached_property
-    def line(self) -> tuple[Integers, Integers, Integers]:
-        """Clients one after the other on a line, rounds + 1 places each: where each run begins and ends, between an
-        empty run before all others and one after them; and the places in runs before each."""
-        home, far = self.client * (self.rounds + 1), self.m * (self.rounds + 1)
-        total = np.concatenate([[0, 0], np.cumsum(self.length)])
-        return np.concatenate([[-1], home + self.first, [far]]), np.concatenate([[-1], home + self.after, [far]]), total
-
-    def before(self, client: Integers, t: Integers) -> Integers:
-        """How many rounds of the runs of all clients up to this one, in order, come before its round t."""
-        begin, end, total = self.line
-        place = client * (self.rounds + 1) + t
-        last = np.searchsorted(begin, place, side="right") - 1  # the last run that begins at the place or before
-        return np.asarray(total[last + 1] - np.maximum(end[last] - place, 0))
-
-    def within(self, client: Integers, first: Integers, after: Integers) -> Integers:
-        """How many of a client's rounds `first` to `after` - 1 are in its runs."""
-        first, after = np.clip(first, 0, self.rounds), np.clip(after, 0, self.rounds)
-        return np.where(after > first, self.before(client, after) - self.before(client, first), 0)
-
-    def overlap(self, other: Runs, lag: int) -> Integers:
-        """For each client, the rounds t in its runs for which t + lag is in the other's."""
-        found = other.within(self.client, self.first + lag, self.after + lag)
-        return np.bincount(self.client, found, minlength=self.m).astype(np.int64)
-
-    def sums(self, of_round: Floats) -> Floats:
-        """For each client, the sum over its rounds of a number that belongs to the round."""
-        total = np.concatenate([[0.0], np.cumsum(of_round)])
-        return np.bincount(self.client, total[self.after] - total[self.first], minlength=self.m).astype(np.float64)
-
-
-@dataclass(frozen=True, eq=False)
 class Record:
-    """Who was available in which round."""
+    """Who was available in which round, [rounds, clients]."""
 
-    available: Runs
-    observed: Runs | None = None  # None: everybody in every round; what is available was observed
+    available: Bools
+    observed: Bools | None = None  # None: everybody in every round; what is available was observed
     round_seconds: float | None = None
 
     @property
-    def seen(self) -> Runs:
+    def seen(self) -> Bools:
         """When each client was observed."""
-        return self.observed or Runs.whole(self.m, self.rounds)
+        return np.broadcast_to(np.True_, self.available.shape) if self.observed is None else self.observed
 
     @property
     def share(self) -> Floats:
         """Of the observed rounds in which each client is available; NaN if it was never observed."""
-        seen, unknown = self.seen.count, np.full(self.m, np.nan)
-        return np.asarray(np.divide(self.available.count, seen, out=unknown, where=seen > 0))
+        return _ratios(self.available.sum(axis=0), self.seen.sum(axis=0))
 
     @property
     def population(self) -> Floats:
         """Of the observed clients in each round that are available; NaN if none is observed."""
-        seen, unknown = self.seen.per_round, np.full(self.rounds, np.nan)
-        return np.asarray(np.divide(self.available.per_round, seen, out=unknown, where=seen > 0))
+        return _ratios(self.available.sum(axis=1), self.seen.sum(axis=1))
 
     @property
     def rounds(self) -> int:
-        return self.available.rounds
+        return len(self.available)
 
     @property
     def m(self) -> int:
-        return self.available.m
+        return int(self.available.shape[1])
 
 
 class Statistics:
     """What a record says. Lengths are in rounds; an echo is t - tau_i of an available client, from tau = -1 on."""
 
     def __init__(self, record: Record) -> None:
-        runs, seen = record.available, record.seen
+        there, seen = record.available, record.seen
         day = None if record.round_seconds is None else round(DAY / record.round_seconds)
-        self.clients, self.rounds, self.share, self.population = (
-            record.m,
-            record.rounds,
-            record.share,
-            record.population,
-        )
+        self.clients, self.rounds = record.m, record.rounds
+        self.share, self.population = record.share, record.population
         # P(available | available in the round before), P(available | not available in the round before)
-        self.stays, self.returns = transitions(runs, seen)
-        # [largest + 1], numbers of reports with each echo, of sessions with each length, of outages between sessions
-        self.echoes, self.outages = _gaps(runs, seen)
-        self.sessions = np.bincount(runs.length)
+        both = seen[1:] & seen[:-1]
+        before, after = there[:-1] & both, there[1:] & both
+        stayed = int((before & after).sum())
+        self.stays = _ratio(stayed, int(before.sum()))
+        self.returns = _ratio(int(after.sum()) - stayed, int(both.sum()) - int(before.sum()))
+        # Clients one after the other: when each is available, whether for the first time, and when it was before.
+        client, t = np.nonzero(there.T)
+        first = np.append(True, client[1:] != client[:-1])[: len(t)]
+        previous = np.where(first, -1, np.roll(t, 1))
+        # An absence in which a client was not observed in some round has no known length.
+        unseen = np.zeros((self.rounds + 1, self.clients), dtype=np.int32)
+        if record.observed is not None:
+            np.cumsum(~seen, axis=0, out=unseen[1:])
+        echo, known = t - previous, unseen[t, client] == unseen[previous + 1, client]
+        # [largest + 1], numbers of reports with each echo, of outages between sessions, of sessions with each length
+        self.echoes = np.bincount(echo[known], minlength=2)
+        self.outages = np.bincount(echo[known & ~first & (echo > 1)] - 1)
+        self.sessions = np.bincount(np.diff(np.append(np.flatnonzero(first | (echo > 1)), len(t))))
         # [len(lags)], of a client's availability with its own, so many rounds later
         self.lags = tuple(sorted({lag for lag in (1, 6, day) if lag is not None and 1 <= lag <= self.rounds // 2}))
-        known = np.nan_to_num(self.share)
-        self.correlation = np.array([_correlation(runs, seen, known, lag) for lag in self.lags])
-        available_in = runs.per_round.astype(np.float64)
+        known_share = np.nan_to_num(self.share)
+        self.correlation = np.array([_correlation(there, seen, known_share, lag) for lag in self.lags])
+        available_in = there.sum(axis=1).astype(np.float64)
         # The mean correlation of two clients in the same round.
-        self.pairwise = math.nan if record.observed else _pairwise(available_in, self.share, self.rounds)
+        self.pairwise = _pairwise(available_in, self.share, self.rounds) if record.observed is None else math.nan
         # [clients], the weight that FedAvg over active clients gives each: mean of 1{i in A} / |A|
-        fair = np.divide(1.0, available_in, out=np.zeros(self.rounds), where=available_in > 0)
-        weight = runs.sums(fair)
+        weight = np.bincount(client, 1 / available_in[t], minlength=self.clients)
         self.weight = weight / weight.sum() if weight.any() else weight
         # delta(P), the smallest share of a window in which a client is available, or NaN; and the fewest observed
         # rounds of a window that counts. P: powers of two up to half of the record, a day, a week, the whole record.
         windows = {2**power for power in range(self.rounds.bit_length()) if 2 * 2**power <= self.rounds}
         windows |= {window for window in (day, day and 7 * day) if window and 2 * window <= self.rounds}
         self.windows = tuple(sorted(windows | {self.rounds}))
-        deltas = [_smallest_share(runs, seen, window) for window in self.windows]
+        deltas = [_smallest_share(there, seen, window) for window in self.windows]
         self.smallest, self.judged_on = (np.array(column) for column in zip(*deltas, strict=True))
 
     @property
@@ -229,62 +147,31 @@ def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else math.nan
 
 
-def transitions(runs: Runs, seen: Runs) -> tuple[float, float]:
-    """P(available | available in the round before) and P(available | not), of rounds that were both observed."""
-    pairs = int((seen.length - 1).sum())
-    stayed = int((runs.length - 1).sum())
-    before = int(runs.overlap(seen, 1).sum())  # available, and observed in the next round
-    after = int(runs.overlap(seen, -1).sum())
-    return _ratio(stayed, before), _ratio(after - stayed, pairs - before)
+def _ratios(part: Integers, whole: Integers) -> Floats:
+    return np.asarray(np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0))
 
 
-def _gaps(runs: Runs, seen: Runs) -> tuple[Integers, Integers]:
-    """Counts of echoes and of outages by their length.
-
-    An outage lies between two sessions. Where a client was not observed in between, or before its first session, the
-    length is not known, and neither echo nor outage is counted.
-    """
-    client, first, after = runs.client, runs.first, runs.after
-    same = np.concatenate([[False], client[1:] == client[:-1]])[: len(client)]
-    previous = np.where(same, np.concatenate([[0], after[:-1]])[: len(client)], 0)
-    gap = first - previous
-    known = seen.within(client, previous, first) == gap
-    echoes = np.bincount(gap[known] + 1, minlength=2)
-    echoes[1] += int((after - first - 1).sum())
-    known &= same
-    return echoes, np.bincount(gap[known])
-
-
-def _correlation(runs: Runs, seen: Runs, share: Floats, lag: int) -> float:
+def _correlation(there: Bools, seen: Bools, share: Floats, lag: int) -> float:
     """The correlation of a client's availability with its own `lag` rounds later, pooled over clients."""
-    both = seen.overlap(seen, lag)
-    now, later = runs.overlap(seen, lag), runs.overlap(seen, -lag)
-    product = runs.overlap(runs, lag) - share * (now + later) + share**2 * both
-    spread = [float((rounds - 2 * share * rounds + share**2 * both).sum()) for rounds in (now, later)]
+    now, later = (there[:-lag] & seen[lag:]).sum(axis=0), (there[lag:] & seen[:-lag]).sum(axis=0)
+    pairs, both = ((table[:-lag] & table[lag:]).sum(axis=0) for table in (seen, there))
+    product = both - share * (now + later) + share**2 * pairs
+    spread = [float((rounds - 2 * share * rounds + share**2 * pairs).sum()) for rounds in (now, later)]
     return _ratio(float(product.sum()), math.sqrt(max(spread[0] * spread[1], 0.0)))
 
 
-def _smallest_share(runs: Runs, seen: Runs, window: int) -> tuple[float, int]:
+def _smallest_share(there: Bools, seen: Bools, window: int) -> tuple[float, int]:
     """The smallest share of the observed rounds of a window in which a client that is ever available is there.
 
     Windows begin at multiples of their length. One that was mostly not observed says little, and is left out. Also the
     fewest observed rounds of a window that counts. NaN and 0 if there is none.
     """
-    clients = np.flatnonzero(runs.count > 0)
-    borders = np.arange(runs.rounds // window + 1) * window
-    smallest, fewest = math.nan, 0
-    width = max(1, _BLOCK // len(borders))
-    for start in range(0, len(clients), width):
-        some = clients[start : start + width, None]
-        count = np.diff(seen.before(some, borders), axis=1)
-        available = np.diff(runs.before(some, borders), axis=1)
-        whole = count * 2 >= window
-        if whole.any():
-            smallest = float(np.fmin(smallest, (available[whole] / count[whole]).min()))
-            fewest = min(fewest or window, int(count[whole].min()))
-        if smallest == 0:
-            break
-    return smallest, fewest
+    number = len(there) // window
+    available, count = (t[: number * window].reshape(number, window, -1).sum(axis=1) for t in (there, seen))
+    whole = (count * 2 >= window) & there.any(axis=0)
+    if not whole.any():
+        return math.nan, 0
+    return float((available[whole] / count[whole]).min()), int(count[whole].min())
 
 
 def _pairwise(available_in: Floats, share: Floats, rounds: int) -> float:

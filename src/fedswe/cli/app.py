@@ -1,7 +1,7 @@
 """The commands: a table of names and functions; a module is imported when its command runs or a help lists it.
 
 Packages add commands with entry points of the group `fedswe.commands`. The value is a function with Typer annotations,
-a Typer app or a Click command. A dot in the name places the command in a group: `theory.figure`.
+a Typer app or a Click command. A dot in the name places the command in a group: `theory.mine`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""fedswe availability: describe a trace, a model or a run; fit a generator to a trace; convert a trace."""
+"""fedswe availability: describe a trace, a model or a run; convert a trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedswe.availability.statistics import DAY
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console
 from fedswe.cli.theory import Confidence, Horizon, Plot, check_plot, deliver, named_scenario
@@ -38,9 +37,6 @@ def availability_command(
     devices: Annotated[int, typer.Option(help="Size of the population, if the log omits devices never online")] = 0,
     observed: Annotated[str, typer.Option(metavar="FILE", help="Log of the times in which devices were observed")] = "",
     orient: Annotated[Orient | None, typer.Option(help="What the rows of a table are")] = None,
-    fit: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Fit daily_markov to a file, and write its section")
-    ] = None,
     convert: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Write a trace as intervals, and when devices were observed")
     ] = None,
@@ -49,7 +45,7 @@ def availability_command(
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Describe, fit or convert who is available when: which assumptions of which methods are violated?"""
+    """Describe or convert who is available when: which assumptions of which methods are violated?"""
     from fedswe.analysis.description import describe, of_scenario, slots_of_run
     from fedswe.gym.advice import advise
 
@@ -57,7 +53,7 @@ def availability_command(
     path = Path(what[0])
     of_file = path.is_file() and path.suffix != ".toml"
     log_only = {"--round-seconds": round_seconds, "--start": start, "--end": end, "--devices": devices}
-    log_only |= {"--observed": observed, "--orient": orient, "--fit": fit, "--convert": convert}
+    log_only |= {"--observed": observed, "--orient": orient, "--convert": convert}
     used = [option for option, value in log_only.items() if value and value != _ROUND_SECONDS]
     require(of_file or not used, f"{', '.join(used)}: for files only, and {path} is none")
     require(round_seconds > 0, f"--round-seconds must be positive, not {round_seconds:g}")
@@ -75,34 +71,15 @@ def availability_command(
         given = _of_file(path, round_seconds, start, end, devices, observed, orient)
     else:
         given = of_scenario(named_scenario(what, horizon))
-    if fit is not None:
-        _fit(given, round_seconds, fit, path, as_json)
-        return
     report = describe(given, confidence)
     found = advise(report.values)  # what the gym says about the availability that is most alike
     values = {**report.values, "advice": asdict(found)}
     deliver(replace(report, values=values, notes=[*report.notes, *found.sentences()]), as_json, plot)
 
 
-def _fit(given: Described, round_seconds: float, out: Path, trace: Path, as_json: bool) -> None:
-    """Fit daily_markov to a trace, generate clients from it, and say which statistics of the trace they have."""
-    from fedswe.analysis.description import fit_trace
-    from fedswe.experiment.configuration import dump_part
-    from fedswe.results.files import write_whole
-
-    require(out.suffix == ".toml", f"--fit must end in .toml, not {out.name}")
-    require(not out.exists() or not out.samefile(trace), f"{trace} would be overwritten")
-    require(0 < round_seconds <= DAY, f"--round-seconds must be above 0 and at most a day, not {round_seconds:g}")
-    model, report = fit_trace(given, round_seconds)
-    write_whole(out, f"# fitted to {trace.name} by fedswe availability\n{dump_part('availability', model)}")
-    deliver(report, as_json, None)
-    if not as_json:
-        console.print(f"written   {out}: fedswe run {out} task.clients=...")
-
-
 def _convert(trace: str, out: Path, observed: str) -> None:
     """Write a trace as intervals: OUT, and OUT's name with .observed where it says when devices were observed."""
-    from fedswe.availability import logs
+    from fedswe.availability.formats import read_log
     from fedswe.results.files import write_whole
 
     require(out.suffix == ".csv", f"--convert must end in .csv, not {out.name}")
@@ -111,7 +88,7 @@ def _convert(trace: str, out: Path, observed: str) -> None:
         same = [path for path in (out, beside) if path.exists() and path.samefile(source)]
         require(not same, f"{source} would be overwritten: choose another file for --convert")
     with _as_options():
-        log = logs.read(trace, observed)
+        log = read_log(trace, observed)
     write_whole(out, log.to_csv())
     console.print(f"log       {out}: {log.devices} devices, {len(log.start)} intervals")
     if log.observed is not None:
@@ -140,14 +117,15 @@ def _of_file(
 ) -> Described:
     """A log of intervals, or else a table with a row per round."""
     from fedswe.analysis.description import of_log, of_table
-    from fedswe.availability import formats, logs
+    from fedswe.availability import formats
 
-    if logs.is_log(str(path)):
+    if formats.is_log(str(path)):
         require(not orient, f"{path} is a log of intervals: --orient is for tables")
         return of_log(str(path), round_seconds, _time(start), _time(end), devices, observed)
     require(not (start or end or devices or observed), f"{path} is a table of rounds: --start and so on are for logs")
     table = formats.read_table(str(path), "the file", "", "--key", orient or "")
-    table.require_everywhere((table.values == 0) | (table.values == 1), "must hold only 0 and 1")
+    known = (table.values == 0) | (table.values == 1)
+    table.require_everywhere(known, "must hold only 0 and 1, or have the header of a log")
     return of_table(path.name, table.values.astype(bool))
 
 

@@ -25,7 +25,7 @@ def doctor_command(as_json: Json = False) -> None:
         print_json({"ok": not broken, "checks": checks})
     else:
         for check in checks:
-            line = f"{check['status']:<8}{check['name']:<25}{check['found']}"
+            line = f"{check['status']:<8}{check['name']:<33}{check['found']}"
             console.print(line + (f" -> {check['fix']}" if check["fix"] else ""))
         console.print(f"{broken} broken: follow the arrows" if broken else "nothing that is needed is broken")
     raise typer.Exit(bool(broken))
@@ -35,8 +35,12 @@ def _checks() -> Iterator[tuple[str, str, str, str]]:
     """Status, name, what was found, and how to fix it."""
     yield "ok", "fedswe", f"{__version__} in {Path(__file__).resolve().parents[1]}", ""
     yield "ok", "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}", ""
+    packages: dict[str, tuple[Requirement, set[str]]] = {}
     for package in map(Requirement, requires("fedswe") or []):
         extra = str(package.marker).rpartition("extra == ")[2].strip("\"'") if package.marker else ""
+        packages.setdefault(f"{package.name}{package.specifier}", (package, set()))[1].add(extra)
+    for package, extras in packages.values():
+        extra = ", ".join(sorted(extras - {"all"}))
         name = f"{package.name} ({extra})" if extra else package.name
         try:
             found = version(package.name)

@@ -67,15 +67,14 @@ def _read(path: str) -> DataFrame:
     """The columns of the file that are speeds, by client or device."""
     from fedswe.availability.formats import read_text
 
-    header, frame = read_text(path, KEY, lambda first: True)
-    header = [cell.lower() for cell in header]
+    frame = read_text(path, KEY)
+    header = [str(name).lower() for name in frame]
     by, columns = ([name for name in header if name in known] for known in (("client", "device"), COLUMNS))
     require(
         len(by) == 1 and columns and len(set(columns)) == len(columns),
         f"{KEY}: {path} must have a header with client or device, and any of {', '.join(COLUMNS)}",
     )
     require(len(frame), f"{KEY}: {path} has no rows")
-    require(frame.shape[1] == len(header), f"{KEY}: {path} has rows with more or fewer columns than the header")
     frame = frame.set_axis(header, axis=1)
     names, values = frame[by[0]].map(_plain), frame[columns].map(_number)
     for line in names.index[names.duplicated()][:1]:

@@ -9,7 +9,7 @@ import math
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -290,19 +290,13 @@ class Comparison:
         NaN is the deviation of one seed, and both if a run diverged.
         """
         rows = []
-        for label, model, rate, by_score in self._by_score():
-            found = {score: by_score[score] for score in self.scores}
-            lost = max((int(of["diverged"].sum()) for of in found.values()), default=0)
+        for (label, model), rate in self.chosen.items():
+            of = {score: self.of_seeds(label, model, score) for score in self.scores}
+            lost = max((int(found["diverged"].sum()) for found in of.values()), default=0)
             row = {"algorithm": label, "model": model, "local_lr": rate, "seeds": len(self.seeds), "diverged": lost}
-            spreads = {f"{score}_{part}": value for score, of in found.items() for part, value in _spread(of).items()}
+            spreads = {f"{score}_{part}": v for score, found in of.items() for part, v in _spread(found).items()}
             rows.append(row | spreads)
         return pd.DataFrame(rows)
-
-    def _by_score(self) -> Iterator[tuple[str, str, float, dict[str, pd.DataFrame]]]:
-        """For each algorithm and model, with its local rate: the rows of `finals` of each of its scores."""
-        for (label, model), rate in self.chosen.items():
-            of = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
-            yield label, model, rate, {str(score): found for score, found in of.groupby("score", sort=False)}
 
     @property
     def models(self) -> list[str]:
@@ -361,13 +355,17 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """The summary as plain values, of all scores; NaN and infinity stay."""
         rows = []
-        for label, model, rate, scores in self._by_score():
-            values = {score: of.set_index("seed")["value"] for score, of in scores.items()}
+        for (label, model), rate in self.chosen.items():
+            of_model = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
+            by_score = {str(score): of for score, of in of_model.groupby("score", sort=False)}
             rows.append({
                 "algorithm": label, "model": model, "local_lr": rate,
-                "diverged": max((int(of["diverged"].sum()) for of in scores.values()), default=0),
-                "scores": {score: _spread(of) for score, of in scores.items()},
-                "seeds": {seed: {score: of[seed] for score, of in values.items()} for seed in self.seeds},
+                "diverged": max((int(of["diverged"].sum()) for of in by_score.values()), default=0),
+                "scores": {score: _spread(of) for score, of in by_score.items()},
+                "seeds": {
+                    seed: {score: of.set_index("seed")["value"][seed] for score, of in by_score.items()}
+                    for seed in self.seeds
+                },
             })  # fmt: skip
         return {"headline": self.headline, "tail": TAIL, "rows": rows}
 

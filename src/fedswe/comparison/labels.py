@@ -25,10 +25,7 @@ def parse_label(label: str) -> tuple[str, list[str]]:
     if parts and parts[0].isidentifier() and name not in names("algorithm"):
         name = f"{name}:{parts.pop(0)}"
     for part in parts:
-        require(
-            "=" in part,
-            f"--algorithms: cannot read {part!r} in {label}: write key=value, and chain=[clip:5]",
-        )
+        require("=" in part, f"--algorithms: cannot read {part!r} in {label}: write key=value, and chain=[clip:5]")
     return name, parts
 
 

@@ -228,11 +228,6 @@ def _without_trackers(table: Table) -> Table:
     return {key: value for key, value in table.items() if key != "track"}
 
 
-def dump_part(kind: str, value: Any) -> str:
-    """One named part, such as an availability, as a section of TOML."""
-    return tomli_w.dumps({kind: _plain(value, kind)})
-
-
 def _plain(value: Any, where: str) -> Any:
     """A value as TOML has it: a part is a table; from Python, numbers may come as numpy's."""
     if is_dataclass(value) and not isinstance(value, type):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedswe.errors import FedsweError, require
+from fedswe.errors import require
 from fedswe.figures import MeasuredRun, measured_runs
 from fedswe.report.clients import client_sections
-from fedswe.report.gym import gym_sections, gyms_in, reproduction_sections, reproductions_in
 from fedswe.report.page import Report, Section, to_html
 from fedswe.report.runs import origin, run_sections
 from fedswe.results.files import write_whole
@@ -37,14 +36,14 @@ def report_on(directories: Sequence[Path], imports: bool = True) -> Report:
     found: list[tuple[list[str], list[Section]]] = []
     for path in directories:
         require(path.is_dir(), f"there is no directory {path}")
-        if not is_known(path):
-            raise FedsweError(f"{path} does not hold {_KINDS}")
         if _holds_runs(path):
             runs += measured_runs([path])
-        elif gyms := gyms_in(path):
-            found += [gym_sections(gym, imports) for gym in gyms]
-        else:
-            found += map(reproduction_sections, reproductions_in(path))
+            continue
+        from fedswe.report.gym import sections_of  # runs do without the gym
+
+        others = sections_of(path, imports)
+        require(others, f"{path} does not hold {_KINDS}")
+        found += others
     if runs:
         sentences, scores = run_sections(runs, imports)
         found.insert(0, (sentences, [*scores, *(client_sections(runs) if imports else []), origin(runs)]))
@@ -56,6 +55,8 @@ def report_on(directories: Sequence[Path], imports: bool = True) -> Report:
 
 def is_known(path: Path) -> bool:
     """Whether a report can be made of it."""
+    from fedswe.report.gym import gyms_in, reproductions_in
+
     return path.is_dir() and bool(_holds_runs(path) or gyms_in(path) or reproductions_in(path))
 
 

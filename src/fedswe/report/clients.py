@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from fedswe.analysis.description import of_scenario, slots_of_run
-from fedswe.analysis.scenario import Scenario
+from fedswe.analysis.description import record_of, slots_of_run
 from fedswe.availability.schedule import Floats
 from fedswe.availability.statistics import Record, Statistics
 from fedswe.errors import FedsweError, first_line, printable, require
@@ -22,8 +21,7 @@ from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import populate
 from fedswe.figures import MeasuredRun, groups_of, part_name, words
 from fedswe.gym.client_facts import ClientFacts, accuracy_by_client
-from fedswe.report.charts import Figure, bars, heat_map, points
-from fedswe.report.page import Section
+from fedswe.report.page import Figure, Section, bars, heat_map, points
 from fedswe.results.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -78,7 +76,8 @@ def _clients(run: MeasuredRun) -> tuple[Record, Problem, str]:
     _require_few(getattr(experiment.task, "clients", 1), rounds)  # before they are built
     problem, schedule = populate(experiment)
     _require_few(schedule.m, rounds)
-    record = of_scenario(Scenario(part_name(run, "availability"), experiment, schedule, problem, rounds)).record
+    record = record_of(experiment, schedule, rounds)
+    require(record.available.any(), f"no client is available in {rounds} rounds")
     return record, problem, "round of the availability" if slots else "round"
 
 
@@ -100,9 +99,8 @@ def _attendance(record: Record, unit: str) -> Figure:
     edges = np.linspace(0, record.rounds, min(record.rounds, _COLUMNS) + 1).astype(int).tolist()
     kept = np.array(_kept(record))
     parts = []
-    for span in pairwise(edges):
-        first, after = (np.full(len(kept), end) for end in span)
-        seen, there = (runs.within(kept, first, after) for runs in (record.seen, record.available))
+    for first, after in pairwise(edges):
+        seen, there = (rows[first:after, kept].sum(axis=0) for rows in (record.seen, record.available))
         parts.append(np.divide(there, seen, out=np.full(len(kept), np.nan), where=seen > 0))
     columns = [str(b) if b - a == 1 else f"{a + 1}–{b}" for a, b in pairwise(edges)]
     return heat_map(np.stack(parts, 1), columns, _names(record), unit, "available")

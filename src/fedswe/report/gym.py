@@ -15,8 +15,7 @@ from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import Entry, SettingResult, Standing, ranked, results, standings
 from fedswe.plotting import Panel, Series, numbers
-from fedswe.report.charts import curves
-from fedswe.report.page import Section
+from fedswe.report.page import Section, curves
 from fedswe.results.table import Interval
 
 _TABLE = {"algorithm", "column", "ours_mean", "ours_std", "ours_seeds"}
@@ -27,6 +26,12 @@ _NOTE = (
     "Regret: points of test accuracy behind the best rule of a setting that needs no true probabilities; ± is half a "
     "95 % interval over seeds."
 )
+
+
+def sections_of(path: Path, imports: bool) -> list[tuple[list[str], list[Section]]]:
+    """Sentences and sections of each gym, or else of each reproduction; none if it is neither."""
+    gyms = [gym_sections(gym, imports) for gym in gyms_in(path)]
+    return gyms or list(map(reproduction_sections, reproductions_in(path)))
 
 
 def gyms_in(path: Path) -> list[Path]:

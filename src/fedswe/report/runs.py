@@ -30,8 +30,7 @@ from fedswe.figures import (
     words,
 )
 from fedswe.plotting import numbers
-from fedswe.report.charts import Figure, curves
-from fedswe.report.page import Section
+from fedswe.report.page import Figure, Section, curves
 from fedswe.results.table import TAIL, difference, fluctuation, more_is_better, on_common_seeds, ranking
 
 _SCORES, _KINDS = 20, 100  # that are shown

@@ -213,11 +213,11 @@ def _contracts(transition: FloatArray) -> bool:
     return False
 
 
-def _check_every_client(prob: FloatArray) -> None:
+def _check_every_client(prob: FloatArray | BoolArray) -> None:
     never = np.flatnonzero(~prob.any(axis=0))
     if never.size:
         raise FedsweError(
-            f"client {never[0]} is never available and keeps its start: give it a positive probability in some round"
+            f"client {never[0]} is never available and keeps its start: leave it out, or make it available in a round"
         )
 
 
@@ -231,9 +231,7 @@ def fedswe_trace_limit(trace: npt.ArrayLike, step: float, k: float) -> TraceLimi
     visits = availability_trace(trace)
     require(math.isfinite(step) and step > 0.0, f"step {step} must be a positive number")
     check_k(k)
-    never = np.flatnonzero(~visits.any(axis=0))
-    if never.size:
-        raise FedsweError(f"client {never[0]} is never available in the trace and keeps its start: leave it out")
+    _check_every_client(visits)
     period, clients = visits.shape
     same, earlier = np.zeros((period, period)), np.zeros((period, period))  # X_τ of this period, of the one before
     source = np.zeros((period, clients))

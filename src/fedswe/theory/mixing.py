@@ -168,12 +168,11 @@ def rho_limit(prob: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class MixingEstimate:
-    """ρ of a window from simulated availability: lower ≤ ρ ≤ upper with probability ≥ ``confidence``."""
+    """ρ of a window from simulated availability: lower ≤ ρ ≤ upper with the probability asked for."""
 
     rho: float
     lower: float
     upper: float
-    confidence: float
     draws: int
 
 
@@ -213,7 +212,7 @@ def rho_from_windows(windows: BoolArray, k: float, seed: int, confidence: float 
     margin += 7.0 * log_term / (3.0 * (energies.size - 1))
     lower = max(0.0, float(energies.mean()) - margin)
     upper = float(chernoff_upper(min(1.0, theta + residual), len(search), alpha))
-    return MixingEstimate((theta + float(energies.mean())) / 2.0, lower, upper, confidence, draws)
+    return MixingEstimate((theta + float(energies.mean())) / 2.0, lower, upper, draws)
 
 
 def _mix(vectors: FloatArray, available: BoolArray, k: float) -> None:

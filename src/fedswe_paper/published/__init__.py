@@ -23,14 +23,9 @@ class Published:
     values: Mapping[str, Measured]  # "train" and "test" in %, "rounds" (infinite: never reached), or "value"
 
 
-def published(table: str) -> list[Published]:
-    """All rows of one table, in the paper's order."""
-    return list(_rows(table))
-
-
 def look_up(table: str, **keys: str | float) -> Published | None:
     """The row with these keys, where k counts for FedSWE only; None where the paper has no such row."""
-    rows = _rows(table)
+    rows = published(table)
     wanted = {name: _written(value) for name, value in keys.items()}
     if "k" in rows[0].keys and wanted.get("algorithm") != "fedswe":
         wanted["k"] = ""
@@ -42,7 +37,8 @@ def look_up(table: str, **keys: str | float) -> Published | None:
 
 
 @cache
-def _rows(table: str) -> tuple[Published, ...]:
+def published(table: str) -> tuple[Published, ...]:
+    """All rows of one table, in the paper's order."""
     require(table in TABLES, f"there is no {table} of the paper here: choose {', '.join(TABLES)}")
     text = (files(__package__) / f"{table}.csv").read_text(encoding="utf-8")
     return tuple(_row(cells) for cells in csv.DictReader(text.splitlines()))

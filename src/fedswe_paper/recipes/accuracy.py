@@ -131,7 +131,7 @@ def first_round(cell: PaperCell, measured: Measurements, target: float, output: 
     runs = measured.of(cell)
     if not runs:
         return None
-    curve = np.mean([run.curve(f"{output or cell.judged_by}_test_accuracy") for run in runs], axis=0)
+    curve = np.mean([run.curve(run.column(output)) for run in runs], axis=0)
     rounds = runs[0].history["round"]
     reached = rounds[(curve >= target / 100) & np.isin(rounds, [row["round"] for row in regular(runs[0])])]
     never = math.nan if any(run.diverged for run in runs) else math.inf

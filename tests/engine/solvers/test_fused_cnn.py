@@ -14,16 +14,21 @@ from torch import nn
 from fedswe.tasks.network import Network
 from fedswe.tasks.networks import NETWORKS
 
-SCRIPT = Path(__file__).with_name("fused_reference.py")
+ROOT = Path(__file__).parents[3]
 triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU; last measured result in benchmarks/")
 
 
-def errors(device, cases, **environment):
-    command = [sys.executable, str(SCRIPT), device, json.dumps(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+def found_by(module, *arguments, **environment):
+    """What a module of these tests prints, as JSON."""
+    command, env = [sys.executable, "-m", f"tests.engine.solvers.{module}", *arguments], {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def errors(device, cases, **environment):
+    return found_by("fused_reference", device, json.dumps(cases), **environment)
 
 
 SVHN, CIFAR10, CINIC10 = ([128, 10], 0.0), ([256, 64, 10], 0.0), ([512, 256, 10], 0.2)
@@ -41,15 +46,6 @@ SVHN, CIFAR10, CINIC10 = ([128, 10], 0.0), ([256, 64, 10], 0.0), ([512, 256, 10]
 def test_kernels_equal_autograd_in_the_interpreter(cases):
     """float32 arithmetic: an index wrong anywhere, or another unit left out, would be an error of order one."""
     assert max(errors("cpu", cases, TRITON_INTERPRET="1")) < 1e-4
-
-
-def found_by(module, *arguments, **environment):
-    """What a module of these tests prints, as JSON."""
-    command, env = [sys.executable, "-m", f"tests.engine.solvers.{module}", *arguments], {**os.environ, **environment}
-    root = SCRIPT.parents[3]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=root, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @triton
