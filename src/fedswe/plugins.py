@@ -1,4 +1,4 @@
-"""Plug-ins: classes and functions of users, imported from the module or file that a name begins with.
+"""Plug-ins: classes and functions of users, imported from the module or file that a name begins with; their failures.
 
 ``package.module:Class`` and ``./file.py:Class`` (relative to the current directory) name any class or function.
 """
@@ -19,6 +19,8 @@ from fedswe.errors import FedsweError, first_line, located, require, suggestion
 
 _FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
+TRACEBACK = "FEDSWE_TRACEBACK"  # environment variable: show the whole traceback of a failure too
+_ALLOCATION = ("can't allocate memory", "out of memory", "not enough memory")  # torch, on a CPU and on a GPU
 _DIGESTS: dict[type[Any], str] = {}  # of source files as they were when this process first used them: what runs
 
 
@@ -98,11 +100,6 @@ def _import_file(path: Path, place: str) -> ModuleType:
     return module
 
 
-def own_names() -> list[str]:
-    """The classes that are not built in and were found by name in this process."""
-    return [name for name, _ in NAME_USED.values()]
-
-
 def place_of(cls: type[Any]) -> str:
     """The file or module that a class was found in, as the user named it."""
     name, file = NAME_USED.get(cls, ("", None))
@@ -117,3 +114,20 @@ def source_digest(cls: type[Any]) -> str:
         except (OSError, TypeError):
             _DIGESTS[cls] = "unknown"  # it was not read from a file
     return _DIGESTS[cls]
+
+
+def explained(error: Exception) -> FedsweError | None:
+    """A failure that is the user's to mend, as one line: in their own classes, too little memory; None for others."""
+    if isinstance(error, FedsweError):
+        return error
+    if isinstance(error, MemoryError) or any(text in str(error) for text in _ALLOCATION):
+        return FedsweError(
+            f"not enough memory ({first_line(error)}): lower task.clients, local.batch_size or local.steps, "
+            "choose a smaller model, or give fewer --jobs"
+        )
+    more = "" if os.environ.get(TRACEBACK) else f"; {TRACEBACK}=1 shows the whole traceback"
+    if place := located(error):
+        return FedsweError(f"{place}{more}")
+    if names := [name for name, _ in NAME_USED.values()]:  # what was found by name in this process
+        return FedsweError(f"{first_line(error)}: check what the methods of {' and '.join(names)} return{more}")
+    return None

@@ -26,6 +26,6 @@ def test_examples(code, example, monkeypatch, capsys, tmp_path):
 
 def test_a_fault_of_this_package_has_a_traceback(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "_checks", dict.popitem)  # raises in a file of the package
-    monkeypatch.setattr("fedswe.failures.own_names", list)  # other tests of this process have used classes of their own
+    monkeypatch.setattr("fedswe.plugins.NAME_USED", {})  # other tests of this process have used classes of their own
     with pytest.raises(TypeError):  # which Python prints, and ends with code 1
         fedswe(monkeypatch, capsys, "doctor")

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from fedswe.errors import FedsweWarning
-from fedswe.failures import TRACEBACK, explained
+from fedswe.plugins import TRACEBACK, explained
 
 
 def main() -> None:

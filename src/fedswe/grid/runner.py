@@ -31,9 +31,9 @@ from joblib.externals.loky import get_reusable_executor
 from fedswe.core import in_memory
 from fedswe.errors import FedsweError, FedsweWarning, TrackerWarning, first_line, needed, require, warn
 from fedswe.experiment.configuration import dump, load_text
-from fedswe.failures import TRACEBACK, explained
 from fedswe.grid.stack import divide, rounds_of, run_stack
 from fedswe.grid.store import Cell, Store
+from fedswe.plugins import TRACEBACK, explained
 from fedswe.tracking import check_trackers
 
 _STOP = (signal.SIGINT, signal.SIGTERM)
