@@ -9,12 +9,11 @@ import pytest
 
 from fedswe.grid.runner import Executor, run_cells
 from fedswe_paper.cell import BOUNDED
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import Measurements, arrival
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.fair import tried, tuned
 from fedswe_paper.results import CampaignStore
 from fedswe_paper.selection import Selection
-from fedswe_paper.statistics import arrival
 from tests.paper.handmade import FULL, Story, as_printed, told, world
 from tests.paper.test_store import kept, put
 
