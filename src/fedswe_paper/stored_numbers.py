@@ -104,8 +104,8 @@ class Line:
         """The paper's row."""
         cell, steady = self.cell, {} if table == "table7" else {"dynamics": self.cell.dynamics}
         found = look_up(table, dataset=cell.dataset, algorithm=cell.algorithm, k=cell.k, **steady, **by)
-        require(found is not None, f"{table} of the paper has no number for {cell.name} {by or ''}")
-        assert found is not None
+        if found is None:
+            raise FedsweError(f"{table} of the paper has no number for {cell.name} {by or ''}")
         return found
 
 
