@@ -17,13 +17,12 @@ from fedswe.results.files import write_whole
 from fedswe_paper.cell import Dynamics
 from fedswe_paper.exact import exact_findings
 from fedswe_paper.margin import ENOUGH, STATUSES, Finding, Margin, Status, combined, pooled
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import Measurements, accuracy, swing
 from fedswe_paper.predicates import MODELS, PREDICATES, Place
 from fedswe_paper.publish import folder_of
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import remarks, seeds_named
 from fedswe_paper.selection import DATASETS, Selection
-from fedswe_paper.statistics import accuracy, swing
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ import numpy as np
 
 from fedswe.results.table import quantile
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.measurements import Measurements, common_length
+from fedswe_paper.measurements import Measurements, Statistic, common_length
 from fedswe_paper.results import FinishedRun
-from fedswe_paper.statistics import Statistic
 
 ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is that of its rows, or of others
 

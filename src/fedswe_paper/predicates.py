@@ -15,12 +15,21 @@ from typing import Any
 
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.margin import Finding, Margin, Numbers, Unit, alike, at_least, both, every, margin
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import (
+    Measurements,
+    Statistic,
+    accuracy,
+    arrival,
+    growth,
+    last_error,
+    other_swings,
+    peak,
+    swing,
+)  # fmt: skip
 from fedswe_paper.recipes.accuracy import first_round, targets_of
 from fedswe_paper.recipes.labels import label, seeds_named
 from fedswe_paper.recipes.periodic import BASELINES, sweep
 from fedswe_paper.selection import AIDED, ROWS, Selection
-from fedswe_paper.statistics import Statistic, accuracy, arrival, growth, last_error, other_swings, peak, swing
 
 MODELS = {"client_mean": "client mean", "server": "server model"}  # in words
 GROUPS = {

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pandas as pd
+
 from fedswe.plotting import Chart
 from fedswe.results.files import cannot_write, write_whole
 from fedswe_paper.cell import PaperCell
@@ -50,7 +52,8 @@ def publish(recipe: Recipe, selection: Selection, measured: Measurements, out: P
         page += [f"![{recipe.title}]({file}.png)", ""]
     if report.tables:
         page += [table.to_markdown() for table in report.tables]
-        write_whole(folder / f"{recipe.name}.csv", _joined([table.to_csv() for table in report.tables]))
+        rows = pd.concat([table.rows() for table in report.tables])
+        write_whole(folder / f"{recipe.name}.csv", rows.to_csv(index=False))
     page += [f"- {note}" for note in report.notes]
     command = f"fedswe reproduce {recipe.name} --scale {selection.scale_name} --profile {selection.profile}"
     command += f" --dataset {','.join(selection.datasets)}" if selection.datasets else ""
@@ -67,9 +70,3 @@ def folder_of(selection: Selection, out: Path) -> Path:
     except OSError as error:
         raise cannot_write(folder, error) from None
     return folder
-
-
-def _joined(sheets: list[str]) -> str:
-    """Tables one after another under one head where they have the same."""
-    head = sheets[0].partition("\n")[0] + "\n"
-    return "".join([sheets[0], *(sheet.removeprefix(head) for sheet in sheets[1:])])

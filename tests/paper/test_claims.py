@@ -13,13 +13,12 @@ from fedswe.results.table import CONFIDENCE, quantile
 from fedswe_paper import exact
 from fedswe_paper.claims import CLAIMS, RULE, judge, publish_claims
 from fedswe_paper.margin import ENOUGH, Numbers, margin, pooled
-from fedswe_paper.measurements import CHANCE, Measurements
+from fedswe_paper.measurements import CHANCE, Measurements, accuracy, arrival, peak, swing
 from fedswe_paper.published import look_up
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.accuracy import first_round
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import Selection
-from fedswe_paper.statistics import accuracy, arrival, peak, swing
 from tests.paper.handmade import FULL, Story, as_printed, told, verdict_on, world
 
 EXACT = {claim.id for claim in CLAIMS if set(claim.recipes) <= {"fig2", "fig4", "fig5", "fig15", "speedup"}}

@@ -20,7 +20,8 @@ from fedswe_paper.results import CampaignStore, load_runs
 from fedswe_paper.selection import Selection
 from tests.cli.command import fedswe
 from tests.paper.handmade import FULL, Story
-from tests.paper.test_store import holder, put
+from tests.paper.test_store import put
+from tests.results.test_locks import claimed_by_child
 
 CI = Selection("ci", "released")
 ROOT = Path(__file__).parents[2]
@@ -98,7 +99,7 @@ def test_status_counts_finished_running_and_left(cli, tmp_path):
     store = CampaignStore(tmp_path)
     put(store, CI.cell("digits", "sine", ("fedavg", 0.0)), Story(50.0))
     held = replace(CI.cell("digits", "sine", ("mifa", 0.0)), seed=3)
-    child = holder(store, held)
+    child = claimed_by_child(store.lock_file(held.grid_cell()))
     try:
         words = "reproduce", "slowdown-table", "--scale", "ci", "--out", tmp_path, "--status"
         code, out, _ = cli(*words)
@@ -134,16 +135,6 @@ def test_another_data_set_has_pages_of_its_own_and_the_scales_own_has_not(cli, t
         assert cli(*words, "--report")[0] == 0
         page = tmp_path / dataset / folder / "slowdown-table.md"
         assert (f"--profile released --dataset {dataset}`" in page.read_text()) == (dataset != "digits")
-
-
-def test_cells_measured_with_other_settings_are_refused(cli, tmp_path):
-    put(CampaignStore(tmp_path), CI.cell("digits", "sine", ("fedavg", 0.0)), Story(50.0))
-    (path,) = tmp_path.glob("cells/*/*.toml")
-    path.write_text(path.read_text().replace("batch_size = 16", "batch_size = 99"))
-    code, _, err = cli("reproduce", "slowdown-table", "--scale", "ci", "--out", tmp_path, "--jobs", "1")
-    assert code == 2
-    assert "measured with other settings (batch_size = 99 there, batch_size = 16 now): delete it" in err
-    assert err.count("\n") == 1
 
 
 def test_runs_with_bounded_gradients_are_kept_apart(cli, tmp_path):

@@ -234,18 +234,6 @@ def test_a_killed_grid_resumes(tmp_path, whole):
     assert left_over(store) == []
 
 
-def test_processes_of_a_killed_grid_end_with_it(tmp_path):
-    """Else they would go on unseen, and hold their cells."""
-    store = CampaignStore(tmp_path)
-    running = process(*WORDS, "--rounds", "100000", "--out", tmp_path, "--jobs", "2", **QUIET)
-    cells = cells_of(algorithms=("fedswe", "fedavg", "mifa"), rounds=100_000)
-    wait_for(lambda: len(store.running(cells)) == len(cells))
-    os.kill(running.pid, signal.SIGKILL)
-    wait_for(lambda: store.running(cells) == [], seconds=20)
-    running.communicate()  # its pipes are closed only when no process holds them
-    assert finished(store) == {}
-
-
 def rounds_begun(history):
     """Whether there is an evaluation besides that of round 0: a stack that is stopped before has nothing to save."""
     return history.exists() and len(history.read_text().splitlines()) > 2

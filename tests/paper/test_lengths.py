@@ -7,10 +7,9 @@ import pytest
 
 from fedswe_paper.claims import judge, publish_claims
 from fedswe_paper.margin import pooled
-from fedswe_paper.measurements import Measurements
+from fedswe_paper.measurements import Measurements, accuracy
 from fedswe_paper.predicates import Place
 from fedswe_paper.recipes import RECIPES
-from fedswe_paper.statistics import accuracy
 from tests.paper.handmade import FULL, SEEDS, Story, as_printed, told, verdict_on
 
 TURNS = ("svhn", "periodic-static")

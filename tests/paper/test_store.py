@@ -1,9 +1,7 @@
-"""The results directory of a reproduction: what counts as finished, damage, and claims that end with their process."""
+"""The results directory of a reproduction: what counts as finished, and damage."""
 
 import csv
 import io
-import os
-import signal
 
 import pytest
 
@@ -164,31 +162,3 @@ def test_a_damaged_history_says_what_to_delete(store, damage):
     path.write_text(damage(path.read_text()))
     with pytest.raises(FedsweError, match="is damaged: delete both"):
         kept(store.path, "ci-released")
-
-
-def holder(store, cell):
-    """A process that claims the cell and keeps it until it dies."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with store.claim(cell.grid_cell()) as free:
-            os.write(write, b"y" if free else b"n")
-            signal.pause()
-    assert os.read(read, 1) == b"y"
-    os.close(read)
-    os.close(write)
-    return child
-
-
-def test_a_claim_excludes_others_and_ends_with_its_process(store):
-    child = holder(store, CELL)
-    try:
-        with store.claim(CELL.grid_cell()) as free:
-            assert not free
-        assert [cell.name for cell in store.running([CELL.grid_cell()])] == [CELL.grid_cell().name]
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    assert store.running([CELL.grid_cell()]) == []
-    with store.claim(CELL.grid_cell()) as free:
-        assert free

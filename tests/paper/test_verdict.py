@@ -8,7 +8,7 @@ import pytest
 from fedswe.results.table import quantile
 from fedswe_paper.claims import Verdict
 from fedswe_paper.margin import Finding, Margin, Spread, at_least, both, combined, every, exact, margin
-from fedswe_paper.statistics import Statistic
+from fedswe_paper.measurements import Statistic
 
 YES, NO, OPEN, LOST = "holds", "does not hold", "undecided", "diverged, undecided"
 

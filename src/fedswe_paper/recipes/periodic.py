@@ -204,40 +204,36 @@ def _by_k(
 def against_k(panels: Sequence[Panel], clients: int) -> Chart:
     """Points with error bars over k, and a dotted line at k = m.
 
-    An arrow at the top is a k that never reached y. A cross there is a k with a run that diverged (NaN): the line has a
-    gap there.
+    An arrow at the top is a k that never reached y, a cross one with a run that diverged (NaN); there the line has a
+    gap.
     """
     styles = line_styles(series.label for panel in panels for series in panel.series)
 
     def plot(axes: Axes, panel: Panel) -> None:
+        shown = False
         for series in panel.series:
-            order = np.argsort(series.x)
-            k, at, color = np.asarray(series.x, dtype=np.float64)[order], spread(series), styles[series.label]["color"]
-            mean, high = at.mean[order], at.high[order]
-            never, lost = np.isinf(mean), np.isnan(mean)
-            drawn = ~never  # matplotlib leaves gaps at NaN
-            if np.isfinite(mean).any():
-                axes.errorbar(
-                    k[drawn], mean[drawn], high[drawn] - mean[drawn],
-                    fmt="o-", color=color, markersize=4, linewidth=1.3, elinewidth=0.9, capsize=2, label=series.label,
-                )  # fmt: skip
-            for of, marker, size, text in ((never, "^", 7, "never"), (lost, "x", 6, "diverged")):
+            k, at, color = np.asarray(series.x, dtype=np.float64), spread(series), styles[series.label]["color"]
+            finite = np.isfinite(at.mean)
+            mean, high = (np.where(finite, values, np.nan) for values in (at.mean, at.high))
+            axes.errorbar(
+                k, mean, high - mean, fmt="o-", color=color, markersize=4, linewidth=1.3, elinewidth=0.9, capsize=2,
+                label=series.label if finite.any() else None,
+            )  # fmt: skip
+            for of, marker, y, text in (
+                (np.isinf(at.mean), "^", 0.97, "never"),
+                (np.isnan(at.mean), "x", 0.96, "diverged"),
+            ):
                 if of.any():
-                    axes.plot(
-                        k[of], np.full(of.sum(), 0.9 + size / 100), marker, color=color, markersize=size,
-                        transform=axes.get_xaxis_transform(), label=f"{series.label}: {text}",
-                    )  # fmt: skip
-        if not any(np.isfinite(spread(series).mean).any() for series in panel.series):
+                    label, top = f"{series.label}: {text}", axes.get_xaxis_transform()
+                    axes.plot(k[of], np.full(of.sum(), y), marker, color=color, transform=top, label=label)
+            shown |= bool(finite.any())
+        if not shown:
             axes.set_yticks([])
             message(axes, "never reached for any k")
         axes.axvline(clients, color=GREY, linewidth=0.8, linestyle=":")
-        axes.annotate(
-            "k = m", (clients, 0), xycoords=("data", "axes fraction"), xytext=(2, 3), textcoords="offset points",
-            color=GREY, fontsize=7,
-        )  # fmt: skip
+        axes.text(clients, 0.01, " k = m", color=GREY, fontsize=7, transform=axes.get_xaxis_transform())
         count_axis(axes, zero=True)
-        highest = max(k for series in panel.series for k in series.x)
-        axes.set_xlim(-0.15, 1.3 * max(highest, clients))  # k = 0 clear of the frame
+        axes.set_xlim(-0.15, 1.3 * max([clients, *(k for series in panel.series for k in series.x)]))  # k = 0 is clear
 
     return chart(panels, plot)
 
