@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from fedswe.core import keys
-from fedswe.errors import FedsweError, first_line, located
+from fedswe.errors import FedsweError, users_code
 from fedswe.tasks.data_set import Array, DataSet, chunks, labels, placed, resident, samples
 from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
@@ -135,7 +135,9 @@ class LoadedSamples:
         if client in self._kept:
             self._kept.move_to_end(client)
             return self._kept[client]
-        loaded = samples(self._loaded(client), f"client {client}", self._like)
+        with users_code(f"client {client}: its samples cannot be loaded"):
+            given = self._load(client)
+        loaded = samples(given, f"client {client}", self._like)
         self._like = self._like or (loaded[0][:1].copy(), loaded[1][:1].copy())
         found = self._placed(loaded)
         if self.classes:
@@ -145,15 +147,6 @@ class LoadedSamples:
         while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
             self._bytes -= _size(self._kept.popitem(last=False)[1])
         return found
-
-    def _loaded(self, client: int) -> object:
-        try:
-            return self._load(client)
-        except FedsweError:
-            raise
-        except Exception as error:  # of a user's function
-            reason = located(error) or first_line(error)
-            raise FedsweError(f"client {client}: its samples cannot be loaded ({reason})") from None
 
     def _placed(self, loaded: tuple[Array, Array]) -> Samples:
         dtype, device = self._setting.dtype, self._setting.device
