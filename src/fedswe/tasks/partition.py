@@ -28,6 +28,14 @@ class Parts:
     drawn: Floats | None = None
     realised: Floats | None = None
 
+    @classmethod
+    def of(cls, parts: list[Indices], labels: Labels | None, classes: int, drawn: Floats | None = None) -> Parts:
+        """With the realised shares, and as drawn the same where none are."""
+        if labels is None:
+            return cls(parts)
+        realised = realised_shares(labels, parts, max(classes, int(labels.max()) + 1))
+        return cls(parts, realised if drawn is None else drawn, realised)
+
     @property
     def sizes(self) -> Indices:
         """The number of samples of each client."""
@@ -68,10 +76,7 @@ def divide(
         drawn = dirichlet_shares(rng, alpha, clients, classes) if owners is None else grouped_shares(rng, alpha, owners)
         parts = [given[part] for part in partition(labels[given], drawn, owners)]
         _refuse_empty(parts, labels[given], clients)
-    if labels is None:
-        return Parts(parts)
-    realised = realised_shares(labels, parts, max(classes, int(labels.max()) + 1))
-    return Parts(parts, realised if drawn is None else drawn, realised)
+    return Parts.of(parts, labels, classes, drawn)
 
 
 def _random_parts(given: Indices, shares: Floats, rng: Rng) -> list[Indices]:
