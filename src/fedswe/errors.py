@@ -6,7 +6,8 @@ import os
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -90,6 +91,17 @@ def located(error: BaseException) -> str | None:
     *owner, function = code.co_qualname.replace(".<locals>", "").split(".")
     inside = "" if function == "<module>" else f" (in {function}{f' of {owner[-1]}' if owner else ''})"
     return f"{_shown(code.co_filename)}:{line}: {first_line(error)}{inside}"
+
+
+@contextmanager
+def users_code(problem: str, hint: str = "") -> Iterator[None]:
+    """What a user's code raises is one line: the problem, where in the user's file if it is known, and a hint."""
+    try:
+        yield
+    except FedsweError:
+        raise
+    except Exception as error:
+        raise FedsweError(f"{problem} ({located(error) or first_line(error)}){hint}") from None
 
 
 def is_installed(file: str) -> bool:

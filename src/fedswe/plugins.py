@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-from fedswe.errors import FedsweError, first_line, located, require, suggestion
+from fedswe.errors import FedsweError, first_line, located, require, suggestion, users_code
 
 _FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
@@ -64,12 +64,8 @@ def called(what: str, name: str, *arguments: object) -> Any:
     require(
         takes in (0, len(arguments)), f"{what} {name}: it must take {len(arguments)} arguments or none, not {takes}"
     )
-    try:
+    with users_code(f"{what} {name} cannot be made"):
         return found(*arguments[:takes])
-    except FedsweError:
-        raise
-    except Exception as error:  # a user's function may raise anything
-        raise FedsweError(f"{what} {name} cannot be made ({first_line(error)})") from None
 
 
 def _import_module(name: str) -> ModuleType:

@@ -12,7 +12,7 @@ import fedswe
 from fedswe.algorithms import F3AST, MIFA, FedAvg, FedAvgKnown, FedPBC, FedSWE
 from fedswe.availability import Always, Intervals, Markov, Mask, Sine
 from fedswe.clock import Rounds, Seconds
-from fedswe.clock.timed import COLUMNS
+from fedswe.clock.seconds import COLUMNS
 from fedswe.core.local import Local
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.experiment.configuration import dump, load, load_text

@@ -12,8 +12,8 @@ from fedswe.availability.mask import Rows
 from fedswe.availability.model import Population
 from fedswe.availability.sessions import sessions_of
 from fedswe.clock.model import Work
+from fedswe.clock.seconds import Seconds, Timed
 from fedswe.clock.speeds import Speeds
-from fedswe.clock.timed import Rules, Timed
 from fedswe.errors import FedsweError
 
 BYTES = 12  # of download and upload: with 12/k bytes per second they take k seconds
@@ -103,7 +103,7 @@ def rule(draw):
     early = draw(st.booleans())
     deadline = draw(st.sampled_from([0, 1, 5, 9])) if early else draw(st.sampled_from([1, 5, 9]))
     pause = draw(st.sampled_from([0, 1, 4]))
-    return Rules(
+    return Seconds(
         deadline=deadline,
         min_clients=draw(st.integers(1 if early and not pause else 0, 3)),
         min_reports=draw(st.sampled_from([0, 1, 2, 0.25, 0.5, 0.9])) if early else 0,
@@ -157,7 +157,7 @@ def test_on_slots(rows, seconds, rules, slot):
         assert_rounds(timeline, expected, 25, 3)
 
 
-ALL = Rules(deadline=0, min_clients=1, min_reports=0, early=True, pause=0, limit=0)
+ALL = Seconds(deadline=0, min_clients=1, min_reports=0, early=True, pause=0, limit=0)
 
 
 def one_client(until, seconds):
@@ -191,7 +191,7 @@ def test_what_a_client_had_done_when_it_left(until, column, sent):
 
 def test_a_share_of_the_selected_is_rounded_up():
     def needed(share, selected):
-        return Rules(0, 1, share, True, 0, 0).needed(selected)
+        return Seconds(0, 1, share, True, 0, 0).needed(selected)
 
     assert [needed(0.8, n) for n in (0, 1, 2, 4, 5, 10)] == [0, 1, 2, 4, 4, 8]
     assert needed(0.07, 100) == 7

@@ -161,7 +161,7 @@ def headline(row: Row) -> str:
         if found:
             texts = (f"{name.replace('_', ' ')} {form.format(value)}" for name, value in found.items())
             return "  ".join(texts).replace("%", " %")
-    from fedswe.clock.timed import COLUMNS
+    from fedswe.clock.seconds import COLUMNS
 
     return "  ".join(f"{key} {value:.4g}" for key, value in row.items() if key not in (*_NOT_SCORES, *COLUMNS))
 

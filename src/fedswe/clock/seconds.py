@@ -1,18 +1,20 @@
-"""Rounds that last until enough reports have arrived or a deadline has passed."""
+"""Rounds that last until enough reports have arrived or a deadline has passed: who drops out when, and what is lost."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
-from fedswe.availability.schedule import Schedule
-from fedswe.availability.sessions import sessions_of
-from fedswe.clock.model import Clock, Timeline, Work
+from fedswe.availability.schedule import Bools, Floats, Schedule
+from fedswe.availability.sessions import Sessions, sessions_of
+from fedswe.clock.model import Clock, Ids, Timeline, Work
 from fedswe.clock.speeds import Speeds
-from fedswe.clock.timed import Rules, Timed
 from fedswe.core.value import Natural, NonNegative, Positive
 from fedswe.errors import require
 
@@ -69,5 +71,138 @@ class Seconds(Clock):
         speeds = Speeds.drawn(m, seed, step, self.download, self.upload, self.network_sigma)
         if self.speed_file:
             speeds = speeds.with_file(self.speed_file, sessions.devices)
-        rules = Rules(self.deadline, self.min_clients, self.min_reports, self.early, self.pause, self.limit)
-        return Timed(sessions, schedule, speeds, work(), rules)
+        return Timed(sessions, schedule, speeds, work(), self)
+
+    def needed(self, selected: int) -> int:
+        """With how many reports a round of so many selected clients is closed."""
+        share = 0 < self.min_reports < 1
+        # 0.07 * 100 is a little above 7 in binary.
+        wanted = math.ceil(self.min_reports * selected - 1e-9) if share else int(self.min_reports) or selected
+        return min(wanted, selected)
+
+    def closing(self, opened: float, arrivals: Floats, ends: Floats) -> float:
+        """When a round is closed: `arrivals` of reports, `ends` when each selected client has reported or left."""
+        deadline = opened + self.deadline if self.deadline else math.inf
+        if not self.early:
+            return deadline
+        needed = self.needed(len(ends))
+        enough = float(np.sort(arrivals)[needed - 1]) if 0 < needed <= len(arrivals) else math.inf
+        return min(deadline, enough, float(ends.max(initial=opened)))
+
+
+_LONGEST = 1e9  # seconds that a round may take: about 30 years
+
+# Columns of the history, since the beginning of the run. Every selected client reported, dropped out or was late.
+COLUMNS = (
+    "simulated_seconds",  # when the last round was closed
+    "total_selected",
+    "total_reported",
+    "total_dropped_before",  # left before the download was complete
+    "total_dropped_during",  # left during local training
+    "total_dropped_after",  # left before the upload was complete
+    "total_late",  # still at work when the round was closed
+    "work_seconds",  # of all selected clients, from opening the round until they reported, left or were late
+    "wasted_seconds",  # of that, those of clients that did not report
+    "bytes_sent",  # to clients and by clients, also in vain
+)
+
+
+class Timed(Timeline):
+    """One run in simulated seconds; time 0 is the beginning of round 0 of the availability."""
+
+    def __init__(self, sessions: Sessions, schedule: Schedule, speeds: Speeds, work: Work, rules: Seconds) -> None:
+        self._sessions, self._schedule, self._work, self._rules = sessions, schedule, work, rules
+        self._speeds = speeds
+        self._everybody = np.arange(sessions.m)
+        self._totals = dict.fromkeys(COLUMNS, 0.0)
+        everybody_replied = np.ones(sessions.m, dtype=bool)
+        with np.errstate(over="ignore"):
+            slowest = float(self._phases(0.0, self._everybody, everybody_replied)[-1].max(initial=0.0))
+        require(
+            slowest <= _LONGEST,
+            f"a client would need {slowest:.3g} s for one round, over {_LONGEST:g}: check clock.step_seconds, "
+            "clock.download and clock.upload, or clock.speed_file",
+        )
+        # Whether sessions can be looked at for so long, asked once before the first round.
+        sessions.until(0.0, min(slowest, rules.deadline or slowest), self._everybody[:0])
+        self._open(0.0)
+        require(not self.over, f"no round can be opened: {self.over}")
+
+    def available(self, t: int) -> Bools:
+        return np.asarray(self._sessions.until(self._opened, self._opened, self._everybody) > self._opened)
+
+    def prob(self, t: int) -> Floats:
+        return self._schedule.prob(self._sessions.round_at(self._opened))
+
+    def reporting(self, t: int, selected: Ids, replied: Bools) -> Ids:
+        opened = self._opened
+        received, loaded, trained, arrival = self._phases(opened, selected, replied)
+        horizon = opened + self._rules.deadline if self._rules.deadline else float(arrival.max(initial=opened))
+        left = self._sessions.until(opened, horizon, selected)
+        stays = arrival <= left  # a session does not contain its end, and an upload does not need it
+        closed = self._rules.closing(opened, arrival[stays], np.where(stays, arrival, left))
+        reported = stays & (arrival <= closed)
+        dropped = ~stays & (left <= closed)
+        stopped = np.where(reported, arrival, np.where(dropped, left, closed))
+        busy = stopped - opened
+        sent = received * _done(opened, loaded, stopped) + self._work.up * _done(trained, arrival, stopped)
+        found = {
+            "total_selected": len(selected),
+            "total_reported": reported.sum(),
+            "total_dropped_before": (dropped & (left < loaded)).sum(),
+            "total_dropped_during": (dropped & (left >= loaded) & (left < trained)).sum(),
+            "total_dropped_after": (dropped & (left >= trained)).sum(),
+            "total_late": (~reported & ~dropped).sum(),
+            "work_seconds": busy.sum(),
+            "wasted_seconds": busy[~reported].sum(),
+            "bytes_sent": np.rint(sent).sum(),
+        }
+        self._totals = {name: self._totals[name] + float(found[name]) for name in found}
+        self._totals |= {"simulated_seconds": closed}
+        return selected[reported]
+
+    def advance(self) -> None:
+        self._open(self._totals["simulated_seconds"] + self._rules.pause)
+
+    def _phases(self, opened: float, clients: Ids, replied: Bools) -> tuple[Floats, Floats, Floats, Floats]:
+        """The bytes that each client downloads, and when it has them, has trained, and its report arrives."""
+        work, speeds = self._work, self._speeds
+        received = work.down + np.where(replied[clients], float(work.reply), 0.0)
+        loaded = opened + _seconds(received, speeds.download[clients])
+        trained = loaded + work.steps * speeds.step_seconds[clients]
+        return received, loaded, trained, trained + _seconds(work.up, speeds.upload[clients])
+
+    def _open(self, now: float) -> None:
+        """Wait until the next round can be opened, or find that there is none."""
+        rules, end = self._rules, self._sessions.end
+        self._opened = self._sessions.opening(now, rules.min_clients)
+        self.over = self.shortened = ""
+        if math.isinf(self._opened) and not 0 < rules.limit <= min(end, now):
+            few = f"from second {now:.10g} on, fewer than clock.min_clients = {rules.min_clients} clients are available"
+            ends = f"the availability is known until second {end:.10g} (availability.wrap=true repeats a log)"
+            self.over = self.shortened = few if now < end else ends
+        elif rules.limit and self._opened >= rules.limit:
+            self.over = f"clock.limit = {rules.limit:g} s has passed"
+
+    def columns(self) -> dict[str, float]:
+        return {name: self._totals[name] for name in COLUMNS}
+
+    def state(self) -> Floats:
+        return np.array([self._totals[name] for name in COLUMNS])
+
+    def load(self, state: Floats, t: int) -> None:
+        self._totals = dict(zip(COLUMNS, map(float, state), strict=True))
+        if t:
+            self.advance()
+
+
+def _seconds(size: npt.ArrayLike, speed: Floats) -> Floats:
+    """How long so many bytes take; no time where the speed is 0, which stands for no limit."""
+    return np.asarray(np.divide(size, speed, out=np.zeros(len(speed)), where=speed > 0))
+
+
+def _done(begin: Floats | float, end: Floats, stopped: Floats) -> Floats:
+    """The share of a transfer that was done when it stopped."""
+    length = end - begin
+    share = np.divide(stopped - begin, length, out=np.where(stopped >= end, 1.0, 0.0), where=length > 0)
+    return np.asarray(np.clip(share, 0.0, 1.0))

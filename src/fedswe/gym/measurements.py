@@ -63,29 +63,25 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
     history, models, found = directory.history(), directory.models(), client_facts(experiment)
     curve, last = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0], history.last
     timed = "simulated_seconds" in last
-    notes: dict[str, Any] = {name: str(cell.notes[name]) for name in ("rule", "settings", "source", "arithmetic")}
+    common: dict[str, Any] = {name: str(cell.notes[name]) for name in ("rule", "settings", "source", "arithmetic")} | {
+        "rate": experiment.local.lr,
+        "seed": experiment.seed,
+        "reports": int(last["total_reported"]) if timed else found.reports(experiment.algorithm.seats()),
+        "rounds": tuple(int(row["round"]) for row in curve),
+    }
+    if timed:
+        common["seconds"] = tuple(row["simulated_seconds"] for row in curve)
+        common["wasted"] = last["wasted_seconds"] / last["work_seconds"] if last["work_seconds"] else math.nan
     rows = []
     for output, x in models.vectors.items():
         held_out, test = (
             history.tail_mean(f"{output}_{part}_accuracy", experiment.evaluate.tail) for part in ("held_out", "test")
         )
         lost = bool(divergence(history, f"{output}_", models.vectors)) or not math.isfinite(held_out + test)
-        rows.append(
-            Measured(
-                rate=experiment.local.lr,
-                seed=experiment.seed,
-                output=output,
-                held_out=held_out,
-                test=test,
-                diverged=lost,
-                **notes | found.summary(None if lost else accuracy_by_client(found.problem, x)),
-                reports=int(last["total_reported"]) if timed else found.reports(experiment.algorithm.seats()),
-                curve=tuple(round(row[f"{output}_test_accuracy"], 4) for row in curve),
-                rounds=tuple(int(row["round"]) for row in curve),
-                seconds=tuple(row["simulated_seconds"] for row in curve) if timed else (),
-                wasted=last["wasted_seconds"] / last["work_seconds"] if timed and last["work_seconds"] else math.nan,
-            )
-        )
+        of_clients = found.summary(None if lost else accuracy_by_client(found.problem, x))
+        accuracies = tuple(round(row[f"{output}_test_accuracy"], 4) for row in curve)
+        own = {"output": output, "held_out": held_out, "test": test, "diverged": lost, "curve": accuracies}
+        rows.append(Measured(**common | own | of_clients))
     return rows
 
 
@@ -166,11 +162,8 @@ class GymStore(Store):
 
 @lru_cache(maxsize=256)
 def _table(file: Path, changed: int, setting: str) -> dict[str, list[Measured]]:
-    found: dict[str, list[Measured]] = {}
-    texts = _texts(file, changed)
-    for row in from_texts(texts[setting], file) if setting in texts else ():
-        found.setdefault(row.rule, []).append(row)
-    return found
+    rows = from_texts(_texts(file, changed).get(setting, pd.DataFrame()), file)
+    return {rule: [row for row in rows if row.rule == rule] for rule in dict.fromkeys(row.rule for row in rows)}
 
 
 @lru_cache(maxsize=4)

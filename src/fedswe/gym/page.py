@@ -47,7 +47,7 @@ def _standings(rows: Sequence[Standing]) -> list[str]:
     cells = []
     for row in rows:
         size, worst = row.rule.footprint, row.worst
-        shown = (_interval(worst[1]), worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
+        shown = (worst[1].text(2), worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
         cells.append([_name(row.rule), *shown, *(in_d(count, FOOTPRINT_D) for count in (size.client, size.up))])
     return _table(["rule", "worst regret", "in", "mean regret", "kept at a client", "sent to the server"], cells)
 
@@ -75,8 +75,8 @@ def _setting(result: SettingResult) -> list[str]:
         size, reports, correlation = e.rule.footprint, e.mean_of("reports"), e.mean_of("correlation")
         cells.append([
             _name(e.rule),
-            _interval(Interval.of(e.test), 1),
-            _interval(result.regret(e), 1),
+            Interval.of(e.test).text(1),
+            result.regret(e).text(1),
             e.output.replace("_", " "),
             f"{e.rate:g}{' (edge)' if e.edge else ''}",
             str(e.trials),
@@ -111,11 +111,6 @@ def _name(rule: Rule) -> str:
 
 def _percent(value: float) -> str:
     return "" if math.isnan(value) else f"{100 * value:.1f}"
-
-
-def _interval(value: Interval, digits: int = 2) -> str:
-    half = "" if math.isnan(value.half) else f" ± {value.half:.{digits}f}"
-    return f"{value.mean:.{digits}f}{half}"
 
 
 def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]) -> dict[str, Any]:

@@ -62,9 +62,10 @@ class Setting:
         return f"{self.task}-{self.availability}"
 
     @property
-    def recorded(self) -> bool:
-        """Whether its availability is a trace: then it needs the file of the trace."""
-        return self.availability in trace_files()
+    def trace(self) -> Path | None:
+        """Where the trace of its availability is looked for, if that is recorded."""
+        file = _AVAILABILITIES[self.availability]["availability"].get("file", "")
+        return trace_folder() / file if file else None
 
     @property
     def timed(self) -> bool:
@@ -76,11 +77,11 @@ class Setting:
 
         Empty if the trace is not there: the digest cannot be known.
         """
+        if self in missing_traces([self]):
+            return ""
         table = self.table(outputs)
-        if self.recorded:
-            if not Path(table["availability"]["file"]).is_file():
-                return ""
-            table["availability"]["file"] = _content(table["availability"]["file"])
+        if self.trace:
+            table["availability"]["file"] = _content(self.trace)
         return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 
     def table(self, outputs: tuple[str, ...]) -> dict[str, Any]:
@@ -91,8 +92,8 @@ class Setting:
         for part in (_COMMON, of_scale, _AVAILABILITIES[self.availability], lengths):
             for section, values in part.items():
                 table[section] = {**table.get(section, {}), **values}
-        if self.recorded:
-            table["availability"]["file"] = str(trace_files()[self.availability])
+        if self.trace:
+            table["availability"]["file"] = str(self.trace)
         return {"rounds": scale.rounds, **table}
 
     def experiment(self, rule: Table, rate: float, seed: int, outputs: tuple[str, ...]) -> Experiment:
@@ -103,37 +104,28 @@ class Setting:
 
 
 @cache
-def _content(file: str) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+def _content(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def trace_folder() -> Path:
     return Path(os.environ.get(TRACES) or "traces")
 
 
-def trace_files() -> dict[str, Path]:
-    """The recorded traces by name, where they are looked for."""
-    tables = {name: table["availability"] for name, table in _AVAILABILITIES.items()}
-    return {name: trace_folder() / table["file"] for name, table in tables.items() if "file" in table}
-
-
 def missing_traces(settings: list[Setting]) -> list[Setting]:
     """The settings whose trace is not there."""
-    return [s for s in settings if s.recorded and not trace_files()[s.availability].is_file()]
+    return [s for s in settings if s.trace and not s.trace.is_file()]
 
 
 def settings_of(scale: Scale, tasks: tuple[str, ...] = (), availabilities: tuple[str, ...] = ()) -> list[Setting]:
     """All settings of a scale, or those of some tasks and availabilities."""
-    for what, words, known in (
-        ("task", tasks, list(scale.tasks)),
-        ("availability", availabilities, list(scale.availabilities)),
-    ):
+    for what, words, known in (("task", tasks, scale.tasks), ("availability", availabilities, scale.availabilities)):
         for word in words:
-            hint = suggestion(word, known)
+            hint = suggestion(word, list(known))
             require(word in known, f"unknown {what} {word!r} of the gym at scale {scale.name}: {hint}")
     return [
         Setting(scale, task, availability)
         for task in scale.tasks
         for availability in scale.availabilities
-        if (not tasks or task in tasks) and (not availabilities or availability in availabilities)
+        if task in (tasks or scale.tasks) and availability in (availabilities or scale.availabilities)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pandas as pd
@@ -71,7 +70,7 @@ def _standing(row: Standing) -> dict[str, str]:
     return {
         "rule": row.rule.label + (" (knows p)" if row.rule.aided else ""),
         "worst in": worst[0] if worst else row.problem,
-        "worst regret": _interval(worst[1]) if worst else "",
+        "worst regret": worst[1].text(1) if worst else "",
         "mean regret": f"{row.mean:.2f}" if worst else "",
         "kept at a client": in_d(size.client, FOOTPRINT_D),
         "sent to the server": in_d(size.up, FOOTPRINT_D),
@@ -83,8 +82,8 @@ def _setting(result: SettingResult) -> list[dict[str, str]]:
         {
             "rule": e.rule.label,
             "served model": e.output.replace("_", " "),
-            "test accuracy": _interval(Interval.of(e.test)),
-            "regret": _interval(result.regret(e)),
+            "test accuracy": Interval.of(e.test).text(1),
+            "regret": result.regret(e).text(1),
             "rate": f"{e.rate:g}{' (edge)' * e.edge}",
         }
         for e in sorted(result.chosen.values(), key=lambda e: -sum(e.test))
@@ -94,10 +93,6 @@ def _setting(result: SettingResult) -> list[dict[str, str]]:
 def _series(found: Entry) -> Series:
     same = [row for row in found.rows if row.rounds == found.rows[0].rounds]
     return Series(found.rule.label, list(found.rows[0].rounds), [[100 * value for value in row.curve] for row in same])
-
-
-def _interval(value: Interval) -> str:
-    return f"{value.mean:.1f}" + ("" if math.isnan(value.half) else f" ± {value.half:.1f}")
 
 
 # a reproduction ----------------------------------------------------------------------------------------------

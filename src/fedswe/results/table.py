@@ -145,6 +145,9 @@ class Interval:
             return cls(mean, math.nan)
         return cls(mean, float(quantile(n - 1) * np.std(values, ddof=1) / math.sqrt(n)))
 
+    def text(self, digits: int) -> str:
+        return f"{self.mean:.{digits}f}" + ("" if math.isnan(self.half) else f" ± {self.half:.{digits}f}")
+
 
 def difference(finals: pd.DataFrame, label: str, other: str) -> Interval:
     """The mean of label - other with its 95 % interval: seed by seed if both have the same seeds, and else by Welch's.

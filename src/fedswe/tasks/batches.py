@@ -26,7 +26,7 @@ class Augment:
         return Augment(*(torch.cat([pad(getattr(p, n)) for p in parts]) for n in ("shift_y", "shift_x", "flip")))
 
     def __getitem__(self, at: Any) -> Augment:
-        return Augment(self.shift_y[at], self.shift_x[at], self.flip[at])
+        return Augment(*(part[at] for part in vars(self).values()))
 
     def apply(self, images: torch.Tensor, border: torch.Tensor | None = None) -> torch.Tensor:
         """Images [..., C, H, W]: pixel (y, x) comes from (y + shift_y, x' + shift_x), x' mirrored where flipped.
@@ -94,9 +94,7 @@ class Batch:
 
     def client(self, i: int) -> Batch:
         """The batch of one of the n clients."""
-        return Batch(
-            self.index[i], self.weight[i], _at(self.augment, i), _at(self.dropout, i), _at(self.clients, i)
-        )  # fmt: skip
+        return Batch(*(_at(part, i) for part in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -127,9 +125,7 @@ class Batches:
         )
 
     def __getitem__(self, at: slice) -> Batches:
-        return Batches(
-            self.index[at], self.weight[at], _at(self.augment, at), _at(self.dropout, at), _at(self.clients, at)
-        )  # fmt: skip
+        return Batches(*(_at(part, at) for part in vars(self).values()))
 
     def __iter__(self) -> Iterator[Batch]:
         for step in range(self.index.shape[1]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from fedswe.core import keys
-from fedswe.errors import FedsweError, first_line, located
+from fedswe.errors import FedsweError, users_code
 from fedswe.tasks.data_set import Array, DataSet, chunks, labels, placed, resident, samples
 from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
@@ -34,42 +33,10 @@ class Scored:
     pieces: Callable[[], Iterator[Samples]]
 
 
-class ClientSamples(ABC):
-    m: int
-    shape: tuple[int, ...]  # of the inputs of one sample; empty if not known yet
-
-    @abstractmethod
-    def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-        """How many samples these clients have."""
-
-    @abstractmethod
-    def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """What finds the samples at these positions [n, ...] of n clients."""
-
-    @abstractmethod
-    def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
-        """The samples [n, B] of n clients, or [B] of one."""
-
-    @abstractmethod
-    def all_of(self, client: int) -> Samples:
-        """All samples of one client."""
-
-    @abstractmethod
-    def scored(self) -> Sequence[Scored]: ...
-
-    @abstractmethod
-    def calibration(self, least: int) -> list[torch.Tensor]:
-        """Batches of at least so many inputs, from which running statistics are computed: of the test set if there is
-        one, without its targets, because a server has nothing else; empty if there are none here."""
-
-    largest_size: int  # of all clients; 0 if not known
-    keeps_clients: bool  # whether `gather` needs the clients
-
-
-class PooledSamples(ClientSamples):
+class PooledSamples:
     """One data set on the device; client i has the samples with the indices parts[i]."""
 
-    keeps_clients = False
+    keeps_clients = False  # whether `gather` needs the clients
 
     def __init__(
         self,
@@ -89,17 +56,20 @@ class PooledSamples(ClientSamples):
         # The parts one after another: a table would be as wide as the largest.
         self._flat = torch.as_tensor(np.concatenate(parts), device=device)
         self._starts = torch.as_tensor(np.cumsum(self._sizes) - self._sizes, device=device)
-        self._kept_back = kept_back if kept_back is not None and len(kept_back) else None
+        self._kept_back = np.arange(0) if kept_back is None else kept_back
         self._groups = groups or {}
 
     def sizes(self, clients: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        """How many samples these clients have."""
         return np.asarray(self._sizes[clients])
 
     def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """What finds the samples at these positions [n, ...] of n clients."""
         starts = self._starts[clients].view(-1, *[1] * (position.ndim - 1))
         return self._flat[starts + position]
 
     def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
+        """The samples [n, B] of n clients, or [B] of one."""
         inputs, targets = self.data.x_train, self.data.y_train
         # index_select copies whole rows; indexing with [...] is four times slower here.
         found = inputs.index_select(0, index.flatten()).reshape(*index.shape, *inputs.shape[1:])
@@ -114,44 +84,33 @@ class PooledSamples(ClientSamples):
         part = self.part(client)
         return self.data.x_train[part], self.data.y_train[part]
 
-    def scored(self) -> Sequence[Scored]:
-        train, test = (self.data.x_train, self.data.y_train), (self.data.x_test, self.data.y_test)
-        held = self._kept_back
-        given = None if held is None else np.setdiff1d(np.arange(len(train[1])), held)
-        found = [Scored("train", "", self._pieces(train, given))]
-        if held is not None:
-            found.append(Scored("held_out", "", self._pieces(train, held)))
-        if len(test[1]):
-            found.append(Scored("test", "", self._pieces(test, None)))
+    def scored(self) -> list[Scored]:
+        data, held = self.data, self._kept_back
+        train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+        found: list[tuple[str, str, Samples, Indices | None]] = [
+            ("train", "", train, np.setdiff1d(np.arange(len(train[1])), held) if len(held) else None),
+            ("held_out", "", train, held),
+            ("test", "", test, None),
+        ]
         for group, (in_train, in_test) in self._groups.items():
-            found.append(Scored("train", group, self._pieces(train, in_train)))
-            if len(in_test):
-                found.append(Scored("test", group, self._pieces(test, in_test)))
-        return [scored for scored in found if self._scores_train or scored.name != "train"]
-
-    def _pieces(self, samples: Samples, which: Indices | None) -> Callable[[], Iterator[Samples]]:
-        """The samples with these indices, or all, piece by piece."""
-        inputs, targets = samples
-        rows = None if which is None else torch.as_tensor(which, device=inputs.device)
-        size = len(targets) if rows is None else len(rows)
-
-        def pieces() -> Iterator[Samples]:
-            for part in chunks(size, inputs.device):
-                these = part if rows is None else rows[part]
-                yield inputs[these], targets[these]
-
-        return pieces
+            found += [("train", group, train, in_train), ("test", group, test, in_test)]
+        return [
+            Scored(name, group, partial(_pieces, of, None if rows is None else torch.as_tensor(rows).to(of[1].device)))
+            for name, group, of, rows in found
+            if len(of[1] if rows is None else rows) and (self._scores_train or name != "train")
+        ]
 
     def calibration(self, least: int) -> list[torch.Tensor]:
+        """Batches of at least so many inputs, from which running statistics are computed: of the test set if there is
+        one, without its targets, because a server has nothing else; empty if there are none here."""
         return _some_of(self.data.x_test if len(self.data.x_test) >= least else self.data.x_train, least)
 
 
-class LoadedSamples(ClientSamples):
+class LoadedSamples:
     """Samples that a function loads client by client; as many clients are kept as fit into memory."""
 
     keeps_clients = True
-    largest_size = 0
-    shape: tuple[int, ...] = ()
+    largest_size = 0  # not known
 
     def __init__(
         self,
@@ -159,7 +118,7 @@ class LoadedSamples(ClientSamples):
         load: Callable[[int], object],
         test: tuple[Array, Array] | None,
         setting: Setting,
-        groups: Mapping[str, Indices],  # clients by name of their group
+        groups: dict[str, Indices],  # clients by name of their group
         scores_train: bool,
     ) -> None:
         self.m, self._load, self._setting = m, load, setting
@@ -176,7 +135,9 @@ class LoadedSamples(ClientSamples):
         if client in self._kept:
             self._kept.move_to_end(client)
             return self._kept[client]
-        loaded = samples(self._loaded(client), f"client {client}", self._like)
+        with users_code(f"client {client}: its samples cannot be loaded"):
+            given = self._load(client)
+        loaded = samples(given, f"client {client}", self._like)
         self._like = self._like or (loaded[0][:1].copy(), loaded[1][:1].copy())
         found = self._placed(loaded)
         if self.classes:
@@ -186,15 +147,6 @@ class LoadedSamples(ClientSamples):
         while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
             self._bytes -= _size(self._kept.popitem(last=False)[1])
         return found
-
-    def _loaded(self, client: int) -> object:
-        try:
-            return self._load(client)
-        except FedsweError:
-            raise
-        except Exception as error:  # of a user's function
-            reason = located(error) or first_line(error)
-            raise FedsweError(f"client {client}: its samples cannot be loaded ({reason})") from None
 
     def _placed(self, loaded: tuple[Array, Array]) -> Samples:
         dtype, device = self._setting.dtype, self._setting.device
@@ -214,22 +166,25 @@ class LoadedSamples(ClientSamples):
         found = [self.gather(i, client) for i, client in zip(index, clients, strict=True)]
         return torch.stack([x for x, _ in found]), torch.stack([y for _, y in found])
 
-    def scored(self) -> Sequence[Scored]:
-        found = [Scored("train", "", partial(self._pieces, range(self.m)))]
-        if self.test is not None:
-            found.append(Scored("test", "", partial(_cut, self.test)))
-        found += [Scored("train", group, partial(self._pieces, who)) for group, who in self._groups.items()]
-        return [scored for scored in found if self._scores_train or scored.name != "train"]
+    def scored(self) -> list[Scored]:
+        everybody = {"": np.arange(self.m)}
+        train = [Scored("train", name, partial(self._pieces, who)) for name, who in (everybody | self._groups).items()]
+        test = [] if self.test is None else [Scored("test", "", partial(_pieces, self.test))]
+        train = train if self._scores_train else []
+        return [*train[:1], *test, *train[1:]]
 
-    def _pieces(self, clients: Sequence[int] | Indices) -> Iterator[Samples]:
+    def _pieces(self, clients: Indices) -> Iterator[Samples]:
         for client in clients:
-            yield from _cut(self.all_of(int(client)))
+            yield from _pieces(self.all_of(int(client)))
 
     def calibration(self, least: int) -> list[torch.Tensor]:
         if self.test is not None and len(self.test[0]) >= least:
             return _some_of(self.test[0], least)
         each = max(1, _CALIBRATION // self.m)
         return _some_of(torch.cat([self.all_of(i)[0][:each] for i in range(min(self.m, _CALIBRATION))]), least)
+
+
+ClientSamples = PooledSamples | LoadedSamples
 
 
 def refuse_labels(targets: torch.Tensor, classes: int, where: Callable[[int], str]) -> None:
@@ -241,9 +196,12 @@ def refuse_labels(targets: torch.Tensor, classes: int, where: Callable[[int], st
         )
 
 
-def _cut(samples: Samples) -> Iterator[Samples]:
+def _pieces(samples: Samples, rows: torch.Tensor | None = None) -> Iterator[Samples]:
+    """The samples with these indices, or all, piece by piece."""
     inputs, targets = samples
-    return ((inputs[part], targets[part]) for part in chunks(len(targets), inputs.device))
+    for part in chunks(len(targets if rows is None else rows), inputs.device):
+        these = part if rows is None else rows[part]
+        yield inputs[these], targets[these]
 
 
 def _size(samples: Samples) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import FedsweError, first_line, require
+from fedswe.errors import FedsweError, require, users_code
 
 if TYPE_CHECKING:
     import torch
@@ -142,19 +142,15 @@ def samples(given: Any, where: str, like: tuple[Array, Array] | None = None) -> 
 def _stacked(dataset: Any, where: str) -> tuple[Array, Array]:
     """All samples of a torch Dataset; transforms with random results are applied once."""
     require(len(dataset), f"{where} has no samples: leave it out")
-    try:
+    with users_code(f"{where}: its samples cannot be read as (input, target)"):  # np.stack says where shapes differ
         inputs, targets = zip(*(dataset[i] for i in range(len(dataset))), strict=True)
         return np.stack([np.asarray(x) for x in inputs]), np.stack([np.asarray(y) for y in targets])
-    except Exception as error:  # of a user's class; np.stack says so where shapes differ
-        raise FedsweError(f"{where}: its samples cannot be read as (input, target) ({first_line(error)})") from None
 
 
 def _array(values: Any, where: str) -> Array:
     values = values.detach().cpu() if hasattr(values, "detach") else values
-    try:
+    with users_code(f"{where} are not an array of numbers"):
         array = np.asarray(values)
-    except (TypeError, ValueError) as error:
-        raise FedsweError(f"{where} are not an array of numbers ({first_line(error)})") from None
     if array.dtype == object:  # such as the nullable columns of data frames
         with suppress(TypeError, ValueError):
             array = np.array(array.tolist())

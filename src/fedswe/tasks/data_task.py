@@ -15,7 +15,7 @@ from fedswe.core.in_memory import digest
 from fedswe.core.value import Count, Positive
 from fedswe.errors import require
 from fedswe.tasks.data_set import Array, DataSet, resident, samples
-from fedswe.tasks.partition import Indices, Partition, Parts, clients_by_group, divide, realised_shares
+from fedswe.tasks.partition import Indices, Partition, Parts, clients_by_group, divide
 from fedswe.tasks.problem import Problem, Setting, Task
 
 if TYPE_CHECKING:
@@ -145,26 +145,23 @@ class DataTask(Task):
         from fedswe.tasks.network import initial_network
         from fedswe.tasks.supervised_problem import SupervisedProblem
 
-        content = self.content
-        objective, scores_train = content.objective, content.train_scores
+        content, objective = self.content, self.content.objective
         network = initial_network(content.module, setting.seed)
         network.to(setting.device, setting.dtype)
         x = network.initial().to(device=setting.device, dtype=setting.dtype)
-        if content.load is not None:
-            loaded = LoadedSamples(self.clients, content.load, content.test, setting, content.groups, scores_train)
-            train, test = loaded.all_of(0), loaded.test
-        else:
-            assert content.data is not None
-            data = resident(content.data, setting.dtype, setting.device)
-            train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
-        classes = check(network, objective, x, train, content.whose, test)
-        if content.load is not None:
-            loaded.classes = classes
+        if content.data is None:
+            assert content.load is not None
+            loaded = LoadedSamples(
+                self.clients, content.load, content.test, setting, content.groups, content.train_scores
+            )
+            loaded.classes = check(network, objective, x, loaded.all_of(0), content.whose, loaded.test)
             return SupervisedProblem(loaded, network, objective, setting)
-        assert content.data is not None
-        divided = self._divided(content.data, setting, classes > 0)
+        data = resident(content.data, setting.dtype, setting.device)
+        train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+        labelled = check(network, objective, x, train, content.whose, test) > 0
+        divided = self._divided(content.data, setting, labelled)
         groups = self._groups(divided)
-        pooled = PooledSamples(content.data, divided.parts, setting, groups=groups, scores_train=scores_train)
+        pooled = PooledSamples(content.data, divided.parts, setting, None, groups, content.train_scores)
         problem = SupervisedProblem(pooled, network, objective, setting)
         problem.refuse_small(np.arange(self.clients))
         problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
@@ -172,19 +169,13 @@ class DataTask(Task):
 
     def _divided(self, data: DataSet, setting: Setting, labelled: bool) -> Parts:
         labels = data.y_train.astype(np.int64) if labelled and data.y_train.ndim == 1 else None
-        classes = 0 if labels is None else data.classes
-        if self.partition != "given":
-            rng = setting.legacy or keys.generator(setting.seed, "partition")
-            everything = np.arange(len(data.y_train))
-            return divide(everything, labels, self.clients, self.partition, self.alpha, self.shards, rng, classes)
-        owners = cast(Array, self.content.owners)
-        order = np.argsort(owners, kind="stable")
-        sizes = np.bincount(owners, minlength=self.clients)
-        parts = np.split(order, np.cumsum(sizes)[:-1])
-        if labels is None:
-            return Parts(parts)
-        shares = realised_shares(labels, parts, classes)
-        return Parts(parts, shares, shares)
+        classes, owners = 0 if labels is None else data.classes, self.content.owners
+        if self.partition == "given":
+            ends = np.cumsum(np.bincount(cast(Array, owners), minlength=self.clients))
+            return Parts.of(np.split(np.argsort(cast(Array, owners), kind="stable"), ends[:-1]), labels, classes)
+        rng = setting.legacy or keys.generator(setting.seed, "partition")
+        everything = np.arange(len(data.y_train))
+        return divide(everything, labels, self.clients, self.partition, self.alpha, self.shards, rng, classes)
 
     def _groups(self, divided: Parts) -> dict[str, tuple[Indices, Indices]]:
         """The training and test samples of each group."""

@@ -11,6 +11,7 @@ import numpy as np
 from fedswe.core import keys
 from fedswe.core.value import Count, Natural
 from fedswe.datasets import DATASETS, Images, load
+from fedswe.datasets.catalogue import Dataset
 from fedswe.datasets.readers import Pixels
 from fedswe.errors import require
 from fedswe.tasks.classification import ClassificationTask, model_field
@@ -26,10 +27,15 @@ class ImageTask(ClassificationTask):
     samples: Natural = 0  # use at most so many training and so many test images, the same for every seed; 0 = all
     pool: Count = 1  # replace squares of pool x pool pixels by their mean: smaller images
 
-    dataset: ClassVar[str]
+    dataset: ClassVar[Dataset]
+
+    def __init_subclass__(cls, dataset: str = "") -> None:
+        super().__init_subclass__()
+        if dataset:
+            cls.dataset, cls.title = DATASETS[dataset], DATASETS[dataset].title
 
     def load(self) -> DataSet:
-        known = DATASETS[self.dataset]
+        known = self.dataset
         images = load(known, known.folder(self.root))
         return _labelled(images, known.mean, known.std, self.samples, self.pool)
 
@@ -60,43 +66,31 @@ def _pooled(pixels: Pixels, pool: int) -> Pixels:
 
 
 @dataclass(frozen=True)
-class Svhn(ImageTask):
+class Svhn(ImageTask, dataset="svhn"):
     """House numbers: official train and test files (not extra), crops, no flips."""
 
     model: str = model_field("svhn_cnn")
     crop: Natural = 4
 
-    dataset: ClassVar[str] = "svhn"
-    title: ClassVar[str] = DATASETS["svhn"].title
-
 
 @dataclass(frozen=True)
-class Cifar10(ImageTask):
+class Cifar10(ImageTask, dataset="cifar10"):
     """Small photographs, crops and flips."""
 
     model: str = model_field("cifar10_cnn")
     crop: Natural = 4
     flip: bool = True
 
-    dataset: ClassVar[str] = "cifar10"
-    title: ClassVar[str] = DATASETS["cifar10"].title
-
 
 @dataclass(frozen=True)
-class Cinic10(ImageTask):
+class Cinic10(ImageTask, dataset="cinic10"):
     """CIFAR-10 extended with ImageNet; train and test (not valid), crops and flips, dropout in the network."""
 
     model: str = model_field("cinic10_cnn")
     crop: Natural = 4
     flip: bool = True
 
-    dataset: ClassVar[str] = "cinic10"
-    title: ClassVar[str] = DATASETS["cinic10"].title
-
 
 @dataclass(frozen=True)
-class FashionMnist(ImageTask):
+class FashionMnist(ImageTask, dataset="fashion_mnist"):
     """Articles of clothing: a lighter real data set, for softmax, mlp and cnn."""
-
-    dataset: ClassVar[str] = "fashion_mnist"
-    title: ClassVar[str] = DATASETS["fashion_mnist"].title

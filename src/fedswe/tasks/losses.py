@@ -25,6 +25,8 @@ LOSSES: dict[str, Function] = {
     "huber": F.huber_loss,
     "bce": F.binary_cross_entropy_with_logits,
 }
+_OF_NUMBERS = ("mse", "l1", "huber")
+_QUANTITIES = (nn.MSELoss, nn.L1Loss, nn.HuberLoss, nn.SmoothL1Loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +41,12 @@ class Objective:
     @classmethod
     def of(cls, loss: str | Function, metrics: Sequence[str] | Mapping[str, Function] | None = None) -> Objective:
         """From what a user gives; by default the cross-entropy comes with the accuracy."""
-        plain = is_cross_entropy(loss)
-        named = metrics_named(["accuracy"] if plain else []) if metrics is None else metrics_named(metrics)
-        return cls(per_sample(loss), is_regression(loss), named, plain)
+        plain = loss in ("cross_entropy", F.cross_entropy)
+        if isinstance(loss, nn.CrossEntropyLoss):
+            plain = loss.weight is None and loss.ignore_index == -100 and loss.label_smoothing == 0
+        regression = isinstance(loss, _QUANTITIES) or loss in (*_OF_NUMBERS, *(LOSSES[name] for name in _OF_NUMBERS))
+        named = metrics_named((["accuracy"] if plain else []) if metrics is None else metrics)
+        return cls(per_sample(loss), regression, named, plain)
 
     def labels(self, targets: torch.Tensor) -> bool:
         """Whether targets are the numbers of classes."""
@@ -64,21 +69,6 @@ class Objective:
             leaf = outputs.detach().transpose(1, 2).requires_grad_()
             losses = self.loss(leaf.flatten(0, 1), targets.flatten(0, 1))
             return torch.autograd.grad((losses * weight.flatten()).sum(), leaf)[0].transpose(1, 2)
-
-
-_OF_NUMBERS = ("mse", "l1", "huber")
-
-
-def is_cross_entropy(loss: object) -> bool:
-    """Whether a loss is the plain cross-entropy, of which the gradient is known in closed form."""
-    if isinstance(loss, nn.CrossEntropyLoss):
-        return loss.weight is None and loss.ignore_index == -100 and loss.label_smoothing == 0
-    return loss in ("cross_entropy", F.cross_entropy)
-
-
-def is_regression(loss: object) -> bool:
-    modules = (nn.MSELoss, nn.L1Loss, nn.HuberLoss, nn.SmoothL1Loss)
-    return isinstance(loss, modules) or loss in (*_OF_NUMBERS, *(LOSSES[name] for name in _OF_NUMBERS))
 
 
 def per_sample(loss: str | Function) -> Function:
@@ -160,17 +150,15 @@ def metrics_named(given: Sequence[Any] | Mapping[str, Any]) -> dict[str, Functio
     """
     if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise FedsweError(f"metrics must be a list of names or a dict of functions: write [{given!r}]")
-    if not isinstance(given, Mapping):
-        parts = [item if isinstance(item, Mapping) else {str(item): item} for item in given]
-        given = {name: function for part in parts for name, function in part.items()}
-    for name, function in given.items():
+    entries = [given] if isinstance(given, Mapping) else given
+    found = {}
+    for name, function in (item for e in entries for item in (e if isinstance(e, Mapping) else {str(e): e}).items()):
         require(
             isinstance(name, str) and name.isidentifier() and name != "loss",
             f"metrics: {name!r} cannot be the name of a column: use letters, digits and _, and not loss",
         )
-        known = not isinstance(function, str) or function in METRICS
-        require(known, f"unknown metric {function!r}: {suggestion(str(function), list(METRICS))}, or give a function")
-    found = {name: METRICS[function] if isinstance(function, str) else function for name, function in given.items()}
-    for name, function in found.items():
-        require(callable(function), f"metrics: {name} must be a function of outputs and targets, not {function!r}")
+        known = f"unknown metric {function!r}: {suggestion(str(function), list(METRICS))}, or give a function"
+        require(not isinstance(function, str) or function in METRICS, known)
+        found[name] = METRICS[function] if isinstance(function, str) else function
+        require(callable(found[name]), f"metrics: {name} must be a function of outputs and targets, not {function!r}")
     return found

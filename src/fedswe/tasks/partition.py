@@ -14,6 +14,7 @@ from fedswe.core import keys
 from fedswe.errors import FedsweError, require
 
 Indices = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.integer]
 Owners = npt.NDArray[np.bool_]  # [clients, classes]: which classes a client may hold
 Partition = Literal["dirichlet", "two_groups", "shards", "uneven", "iid"]
 Rng = np.random.Generator | np.random.RandomState
@@ -27,6 +28,14 @@ class Parts:
     drawn: Floats | None = None
     realised: Floats | None = None
 
+    @classmethod
+    def of(cls, parts: list[Indices], labels: Labels | None, classes: int, drawn: Floats | None = None) -> Parts:
+        """With the realised shares, and as drawn the same where none are."""
+        if labels is None:
+            return cls(parts)
+        realised = realised_shares(labels, parts, max(classes, int(labels.max()) + 1))
+        return cls(parts, realised if drawn is None else drawn, realised)
+
     @property
     def sizes(self) -> Indices:
         """The number of samples of each client."""
@@ -35,7 +44,7 @@ class Parts:
 
 def divide(
     given: Indices,
-    labels: npt.NDArray[np.integer] | None,  # of all samples; None where targets are not classes
+    labels: Labels | None,  # of all samples; None where targets are not classes
     clients: int,
     kind: Partition,
     alpha: float,
@@ -52,46 +61,42 @@ def divide(
     iid          random samples, as many for each client
     """
     require(clients <= len(given), f"there are {len(given)} training samples for {clients} clients: lower task.clients")
-    if labels is None:
-        require(
-            kind in ("uneven", "iid"),
-            f'partition = "{kind}" needs targets that are class labels: use "uneven" or "iid", or give client ids',
+    if kind in ("uneven", "iid"):
+        shares = np.full(clients, 1 / clients) if kind == "iid" else dirichlet_shares(rng, alpha, 1, clients)[0]
+        parts, drawn = _random_parts(given, shares, rng), None
+    elif labels is None:
+        raise FedsweError(
+            f'partition = "{kind}" needs targets that are class labels: use "uneven" or "iid", or give client ids'
         )
-        return Parts(_sized(given, _sizes(len(given), clients, kind, alpha, rng), rng))
-    classes = max(classes, int(labels.max()) + 1)
-    if kind in ("dirichlet", "two_groups"):
+    elif kind == "shards":
+        parts, drawn = _sorted_pieces(given, labels[given], clients, shards, rng), None
+    else:
+        classes = max(classes, int(labels.max()) + 1)
         owners = two_groups(clients, classes) if kind == "two_groups" else None
         drawn = dirichlet_shares(rng, alpha, clients, classes) if owners is None else grouped_shares(rng, alpha, owners)
         parts = [given[part] for part in partition(labels[given], drawn, owners)]
         _refuse_empty(parts, labels[given], clients)
-        return Parts(parts, drawn, realised_shares(labels, parts, classes))
-    if kind == "shards":
-        require(
-            clients * shards <= len(given),
-            f"there are {len(given)} training samples for {clients} clients with {shards} shards each: lower either",
-        )
-        pieces = np.array_split(given[np.argsort(labels[given], kind="stable")], clients * shards)
-        dealt = rng.permutation(clients * shards).reshape(clients, shards)
-        parts = [np.sort(np.concatenate([pieces[i] for i in row])) for row in dealt]
-    else:
-        parts = _sized(given, _sizes(len(given), clients, kind, alpha, rng), rng)
-    shares = realised_shares(labels, parts, classes)
-    return Parts(parts, shares, shares)
+    return Parts.of(parts, labels, classes, drawn)
 
 
-def _sizes(samples: int, clients: int, kind: Partition, alpha: float, rng: Rng) -> npt.NDArray[np.int64]:
-    """How many samples each client gets: the same for all, or by a draw from Dirichlet(alpha), at least one."""
-    shares = np.full(clients, 1 / clients) if kind == "iid" else dirichlet_shares(rng, alpha, 1, clients)[0]
-    bounds = np.round((samples - clients) * np.cumsum(shares)).astype(np.int64)
-    bounds[-1] = samples - clients
-    return 1 + np.diff(bounds, prepend=0)
+def _random_parts(given: Indices, shares: Floats, rng: Rng) -> list[Indices]:
+    """Random samples, as many for each client as its share says, at least one."""
+    ends = np.round((len(given) - len(shares)) * np.cumsum(shares)).astype(np.int64) + np.arange(1, len(shares) + 1)
+    return [np.sort(part) for part in np.split(rng.permutation(given), ends[:-1])]
 
 
-def _sized(given: Indices, sizes: npt.NDArray[np.int64], rng: Rng) -> list[Indices]:
-    return [np.sort(part) for part in np.split(rng.permutation(given), np.cumsum(sizes)[:-1])]
+def _sorted_pieces(given: Indices, labels: Labels, clients: int, shards: int, rng: Rng) -> list[Indices]:
+    """Random pieces of the samples sorted by their labels, the same number for each client."""
+    require(
+        clients * shards <= len(given),
+        f"there are {len(given)} training samples for {clients} clients with {shards} shards each: lower either",
+    )
+    pieces = np.array_split(given[np.argsort(labels, kind="stable")], clients * shards)
+    dealt = rng.permutation(clients * shards).reshape(clients, shards)
+    return [np.sort(np.concatenate([pieces[i] for i in row])) for row in dealt]
 
 
-def _refuse_empty(parts: list[Indices], labels: npt.NDArray[np.integer], clients: int) -> None:
+def _refuse_empty(parts: list[Indices], labels: Labels, clients: int) -> None:
     empty = [i for i, part in enumerate(parts) if not len(part)]
     if empty:
         # Equal shares (large alpha) give every client a sample only of classes with a sample for each client. Where no
@@ -135,7 +140,7 @@ def grouped_shares(rng: Rng, alpha: float, owners: Owners) -> Floats:
     return shares
 
 
-def partition(labels: npt.NDArray[np.integer], shares: Floats, owners: Owners | None = None) -> list[Indices]:
+def partition(labels: Labels, shares: Floats, owners: Owners | None = None) -> list[Indices]:
     """Cut each class, in data-set order, among the clients in proportion to their shares of it.
 
     Boundaries are round(N_c * cumulative share); every sample is used exactly once, and clients differ in size.
@@ -155,7 +160,7 @@ def partition(labels: npt.NDArray[np.integer], shares: Floats, owners: Owners | 
     return [np.sort(np.concatenate(piece)) for piece in pieces]
 
 
-def realised_shares(labels: npt.NDArray[np.integer], parts: list[Indices], classes: int) -> Floats:
+def realised_shares(labels: Labels, parts: list[Indices], classes: int) -> Floats:
     """The label distribution of what each client got."""
     counts = np.stack([np.bincount(labels[part], minlength=classes) for part in parts])
     return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), 1))

@@ -98,9 +98,7 @@ class SupervisedProblem(Problem):
             position = torch.where((size > batch_size)[:, None, None], shuffled, position)
         index = self.samples.index(clients, position)
         weight = inside.to(self.start.dtype) / batch[:, None]
-        changes = None
-        if self._augmentation:
-            changes = self._augmentation.draw(named("augmentation"), steps, width)
+        changes = self._augmentation.draw(named("augmentation"), steps, width) if self._augmentation else None
         dropout = keys.grid(named("dropout"), 1, steps)[:, 0] if self.network.drops else None
         return Batches(index, weight, changes, dropout, on_host if self.samples.keeps_clients else None)
 
