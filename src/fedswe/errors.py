@@ -94,8 +94,8 @@ def located(error: BaseException) -> str | None:
 
 
 @contextmanager
-def users_code(problem: str, hint: str = "") -> Iterator[None]:
-    """What a user's code raises is one line: the problem, where in the user's file if it is known, and a hint."""
+def explained(problem: str, hint: str = "") -> Iterator[None]:
+    """Whatever a user's code or file raises is one line: the problem, where it arose in the user's code, and a hint."""
     try:
         yield
     except FedsweError:

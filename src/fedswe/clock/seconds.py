@@ -111,13 +111,11 @@ class Timed(Timeline):
     """One run in simulated seconds; time 0 is the beginning of round 0 of the availability."""
 
     def __init__(self, sessions: Sessions, schedule: Schedule, speeds: Speeds, work: Work, rules: Seconds) -> None:
-        self._sessions, self._schedule, self._work, self._rules = sessions, schedule, work, rules
-        self._speeds = speeds
+        self._sessions, self._schedule, self._speeds, self._work, self._rules = sessions, schedule, speeds, work, rules
         self._everybody = np.arange(sessions.m)
         self._totals = dict.fromkeys(COLUMNS, 0.0)
-        everybody_replied = np.ones(sessions.m, dtype=bool)
         with np.errstate(over="ignore"):
-            slowest = float(self._phases(0.0, self._everybody, everybody_replied)[-1].max(initial=0.0))
+            slowest = float(self._phases(0.0, self._everybody, np.ones(sessions.m, dtype=bool))[-1].max(initial=0.0))
         require(
             slowest <= _LONGEST,
             f"a client would need {slowest:.3g} s for one round, over {_LONGEST:g}: check clock.step_seconds, "

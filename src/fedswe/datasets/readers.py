@@ -9,7 +9,7 @@ import pickle
 import struct
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import FedsweError, needed, require
+from fedswe.errors import FedsweError, explained, needed, require
 
 Pixels = npt.NDArray[np.uint8]
 Split = tuple[Pixels, Pixels]  # images [N, channels, height, width] and labels [N]
@@ -47,16 +47,9 @@ def _split(pixels: Pixels, labels: Pixels, where: Path) -> Split:
     return np.ascontiguousarray(pixels), labels
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path) -> AbstractContextManager[None]:
     """Whatever a damaged file makes a parser raise is one line that names the file."""
-    try:
-        yield
-    except FedsweError:
-        raise
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise FedsweError(f"{path} cannot be read ({reason}): it is truncated or damaged, fetch it again") from None
+    return explained(f"{path} cannot be read", ": it is truncated or damaged, fetch it again")
 
 
 def _members(place: Path, *patterns: str) -> Iterator[tuple[Path, bytes]]:

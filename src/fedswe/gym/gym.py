@@ -64,12 +64,10 @@ class Gym:
 
     def trials(self, setting: Setting, rule: Rule) -> Trials:
         """The rates that have been run with every seed, with the rule as it is now."""
-        rows = [row for row in self.table(setting).get(rule.label, []) if row.source == rule.source]
-        found: dict[float, list[Measured]] = {rate: [] for rate in sorted({row.rate for row in rows})}
-        for row in rows:
-            if row.seed in self.scale.seeds:
-                found[row.rate].append(row)
-        return {rate: rows for rate, rows in found.items() if {row.seed for row in rows} == set(self.scale.seeds)}
+        seeds, known = set(self.scale.seeds), self.table(setting).get(rule.label, [])
+        rows = [row for row in known if row.source == rule.source and row.seed in seeds]
+        found = {rate: [row for row in rows if row.rate == rate] for rate in sorted({row.rate for row in rows})}
+        return {rate: of for rate, of in found.items() if {row.seed for row in of} == seeds}
 
     @property
     def _arithmetic(self) -> str:
@@ -149,16 +147,13 @@ def at_edge(trials: Trials) -> set[float]:
 
     Where every rate diverged, a smaller one is wanted.
     """
-    best = {_best(scores) for scores in _held_out(trials).values()}
+    best = {best_rate(trials, output) for output in _held_out(trials)}
     return {min(trials) if rate is None else rate for rate in best} & {min(trials), max(trials)}
 
 
 def best_rate(trials: Trials, output: str) -> float | None:
     """The rate with the best held-out accuracy, smaller ones first; None if every one diverged."""
-    return _best(_held_out(trials)[output])
-
-
-def _best(scores: Mapping[float, float]) -> float | None:
+    scores = _held_out(trials)[output]
     best = max(scores, key=scores.__getitem__)
     return best if scores[best] > -math.inf else None
 

@@ -83,11 +83,7 @@ class SettingResult:
     @cached_property
     def chosen(self) -> dict[str, Entry]:
         """Every rule at its own best served model."""
-        return {
-            rule: max(entries.values(), key=lambda found: found.held_out)
-            for rule, entries in self.by_output.items()
-            if entries
-        }
+        return {rule: max(of.values(), key=lambda e: e.held_out) for rule, of in self.by_output.items() if of}
 
     @cached_property
     def best(self) -> Entry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch.nn import functional as F
@@ -94,18 +94,15 @@ class Batch:
 
     def client(self, i: int) -> Batch:
         """The batch of one of the n clients."""
-        return Batch(*(_at(part, i) for part in vars(self).values()))
+        return self[i]
+
+    def __getitem__(self, at: int | slice) -> Self:
+        """Of some of the clients."""
+        return type(self)(*(_at(part, at) for part in vars(self).values()))
 
 
-@dataclass(frozen=True)
-class Batches:
+class Batches(Batch):
     """The batches of a round, kept together: [n, steps, B], weight [n, B], dropout [n, steps]."""
-
-    index: torch.Tensor
-    weight: torch.Tensor
-    augment: Augment | None
-    dropout: torch.Tensor | None
-    clients: torch.Tensor | None = None
 
     @staticmethod
     def joined(drawn: list[Batches]) -> Batches:
@@ -123,9 +120,6 @@ class Batches:
             Augment.joined(changes, pad) if changes else None,
             torch.cat(dropout) if dropout else None,
         )
-
-    def __getitem__(self, at: slice) -> Batches:
-        return Batches(*(_at(part, at) for part in vars(self).values()))
 
     def __iter__(self) -> Iterator[Batch]:
         for step in range(self.index.shape[1]):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from fedswe.core import keys
-from fedswe.errors import FedsweError, users_code
+from fedswe.errors import FedsweError, explained
 from fedswe.tasks.data_set import Array, DataSet, chunks, labels, placed, resident, samples
 from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
@@ -135,7 +135,7 @@ class LoadedSamples:
         if client in self._kept:
             self._kept.move_to_end(client)
             return self._kept[client]
-        with users_code(f"client {client}: its samples cannot be loaded"):
+        with explained(f"client {client}: its samples cannot be loaded"):
             given = self._load(client)
         loaded = samples(given, f"client {client}", self._like)
         self._like = self._like or (loaded[0][:1].copy(), loaded[1][:1].copy())
@@ -143,9 +143,9 @@ class LoadedSamples:
         if self.classes:
             refuse_labels(found[1], self.classes, lambda sample: f"client {client}")
         self._kept[client] = found
-        self._bytes += _size(found)
+        self._bytes += sum(tensor.nbytes for tensor in found)
         while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
-            self._bytes -= _size(self._kept.popitem(last=False)[1])
+            self._bytes -= sum(tensor.nbytes for tensor in self._kept.popitem(last=False)[1])
         return found
 
     def _placed(self, loaded: tuple[Array, Array]) -> Samples:
@@ -202,10 +202,6 @@ def _pieces(samples: Samples, rows: torch.Tensor | None = None) -> Iterator[Samp
     for part in chunks(len(targets if rows is None else rows), inputs.device):
         these = part if rows is None else rows[part]
         yield inputs[these], targets[these]
-
-
-def _size(samples: Samples) -> int:
-    return sum(tensor.nbytes for tensor in samples)
 
 
 def _some_of(inputs: torch.Tensor, least: int) -> list[torch.Tensor]:

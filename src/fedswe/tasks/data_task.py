@@ -70,8 +70,19 @@ def from_data(
             number or clients is not None or isinstance(train, list),
             "give clients: how many, or an array with the client of each sample",
         )
-        data, owners, ids = _pooled(train, clients, number)
-        data_test, test_owners = _tested(test, data, len(ids))
+        if isinstance(train, list):
+            require(clients in (None, len(train)), f"train is a list of {len(train)} clients: leave out clients")
+            require(train, "train is an empty list: give (inputs, targets) for each client")
+        data, owners = _joined(train, "the training data", "client")
+        if number or isinstance(train, list):
+            ids = range(cast(int, clients) if owners is None else len(train))
+        else:
+            owners, ids = _owners(clients, len(data[1]))
+        data_test, test_owners = (data[0][:0], data[1][:0]), None
+        if test is not None:
+            many = len(test) if isinstance(test, list) else len(ids)
+            require(many == len(ids), f"test is a list of {many} for {len(ids)} clients: give one for each or all")
+            data_test, test_owners = _joined(test, "the test set", "the test set of client", data)
         content = Content(model, objective, DataSet(*data, *data_test), owners, test_owners)
     given = content.load is not None or content.owners is not None
     require(groups is None or given, "groups needs given clients: a list, or an array of client ids")
@@ -187,34 +198,16 @@ class DataTask(Task):
         return found
 
 
-def _pooled(train: Any, clients: Any, number: bool) -> tuple[tuple[Array, Array], Array | None, Sequence[Any]]:
-    """All training samples, whose each of them is, if that is given, and the ids of the clients."""
-    if isinstance(train, list):
-        require(clients in (None, len(train)), f"train is a list of {len(train)} clients: leave out clients")
-        require(train, "train is an empty list: give (inputs, targets) for each client")
-        data, owners = _joined(train, "client")
-        return data, owners, range(len(train))
-    x, y = (values.copy() for values in samples(train, "the training data"))  # the script may change its own
-    return ((x, y), None, range(clients)) if number else ((x, y), *_owners(clients, len(y)))
-
-
-def _tested(test: Any, train: tuple[Array, Array], clients: int) -> tuple[tuple[Array, Array], Array | None]:
-    """All test samples, and whose each of them is, if that is given."""
-    if test is None:
-        return (train[0][:0], train[1][:0]), None
-    if isinstance(test, list):
-        require(len(test) == clients, f"test is a list of {len(test)} for {clients} clients: give one for each or all")
-        return _joined(test, "the test set of client", train)
-    x, y = samples(test, "the test set", train)
-    return (x.copy(), y.copy()), None
-
-
-def _joined(given: list[Any], whose: str, like: tuple[Array, Array] | None = None) -> tuple[tuple[Array, Array], Array]:
-    """The samples of all clients one after another, and whose each of them is."""
-    each = []
+def _joined(
+    given: Any, where: str, whose: str, like: tuple[Array, Array] | None = None
+) -> tuple[tuple[Array, Array], Array | None]:
+    """All samples, and whose each of them is, if they are given client by client."""
+    if not isinstance(given, list):
+        x, y = samples(given, where, like)
+        return (x.copy(), y.copy()), None  # the script may change its own
+    each: list[tuple[Array, Array]] = []
     for i, part in enumerate(given):
-        each.append(samples(part, f"{whose} {i}", like))
-        like = like or each[0]
+        each.append(samples(part, f"{whose} {i}", like or next(iter(each), None)))
     x, y = (np.concatenate(arrays) for arrays in zip(*each, strict=True))
     return (x, y), np.repeat(np.arange(len(each)), [len(targets) for _, targets in each])
 

@@ -51,8 +51,7 @@ def _labelled(images: Images, mean: tuple[float, ...], std: tuple[float, ...], s
             kept = np.sort(keys.generator(0, f"subset of {name}").permutation(len(y))[:samples])
             x, y = x[kept], y[kept]
         sets.append((_pooled(x, pool), y.astype(np.int64)))
-    train, test = sets
-    return DataSet(*train, *test, mean, std)
+    return DataSet(*sets[0], *sets[1], mean, std)
 
 
 def _pooled(pixels: Pixels, pool: int) -> Pixels:

@@ -98,17 +98,19 @@ class Task(Value, ABC):
     @staticmethod
     def from_function(function: Callable[..., Task]) -> type[Task]:
         """The task that a function returns, as a class with the function's parameters."""
-        defaults = {p.name: p for p in inspect.signature(function).parameters.values()}
-        keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in defaults.items():
+        types, found, keyword = get_type_hints(function), [], inspect.Parameter.POSITIONAL_OR_KEYWORD
+        for name, parameter in inspect.signature(function).parameters.items():
+            value = parameter.default
             require(
-                parameter.kind in keyword and parameter.default is not inspect.Parameter.empty,
+                parameter.kind in (keyword, inspect.Parameter.KEYWORD_ONLY) and value is not inspect.Parameter.empty,
                 f"{function.__name__}: give its parameter {name} a name and a default value",
             )
-        types = get_type_hints(function)
+            copied = isinstance(value, list | dict)  # for every task
+            default: Any = field(default_factory=partial(copy, value)) if copied else field(default=value)
+            found.append((name, types.get(name, type(value)), default))
         return make_dataclass(
             function.__name__,
-            [(name, types.get(name, type(p.default)), _default(p.default)) for name, p in defaults.items()],
+            found,
             bases=(FunctionTask,),
             namespace={
                 "function": staticmethod(function),
@@ -137,8 +139,3 @@ def _made(task: FunctionTask) -> Task:
     name, kind = type(task).__name__, type(made).__name__
     require(isinstance(made, Task), f"{name}() must return a task, such as from_data(...), not {kind}")
     return made
-
-
-def _default(value: Any) -> Any:
-    """A list or a dict is copied for every task."""
-    return field(default_factory=partial(copy, value)) if isinstance(value, list | dict) else field(default=value)

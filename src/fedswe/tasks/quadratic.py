@@ -57,9 +57,9 @@ class Quadratic(Task):
             with warnings.catch_warnings(action="ignore"):  # of an empty file, which is refused below
                 given = np.loadtxt(self.centers_file, delimiter=",", ndmin=2) if self.centers_file else self.centers
                 centers = np.array([[0.0], [100.0]] if given is None else given, dtype=np.float64)
-        except (OSError, ValueError) as error:
-            if isinstance(error, OSError):
-                raise FedsweError(f"task.centers_file: {error}") from None
+        except OSError as error:
+            raise FedsweError(f"task.centers_file: {error}") from None
+        except ValueError:
             raise FedsweError(f"{where} must be rows of numbers of equal length, one per client") from None
         centers = centers[:, None] if centers.ndim == 1 else centers
         require(centers.size, "task.centers is empty: give one row per client")

@@ -48,6 +48,8 @@ class SupervisedProblem(Problem):
         self.border = torch.tensor(border, dtype=setting.dtype, device=setting.device)
         self.start = network.initial().to(device=setting.device, dtype=setting.dtype)
         network.to(setting.device, setting.dtype)
+        self._scored = samples.scored()
+        self._convolves = any(isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d) for part in network.module.modules())
 
     @property
     def data(self) -> Resident | None:
@@ -160,10 +162,6 @@ class SupervisedProblem(Problem):
         """Convolutions with weights of their own are 5 to 7 times slower stacked than in turn on a CPU."""
         return self.network.vmaps and not (self._convolves and self.start.device.type == "cpu")
 
-    @cached_property
-    def _convolves(self) -> bool:
-        return any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in self.network.module.modules())
-
     def _mapped_gradients(self, x: Vector, batch: Batch, precision: Precision) -> Vector:
         inputs, targets = self._inputs(batch)
         mapped = vmap(grad(self._loss), in_dims=(0, 0, 0, 0, None if batch.dropout is None else 0))
@@ -234,10 +232,6 @@ class SupervisedProblem(Problem):
             return self.network.logits(x, inputs, statistics)
         # What convolutions make of 128 images stays in the cache: twice as fast, and the same bits.
         return torch.cat([self.network.logits(x, piece, statistics) for piece in torch.split(inputs, 128)])
-
-    @cached_property
-    def _scored(self) -> list[Scored]:
-        return list(self.samples.scored())
 
     def _statistics(self, x: Vector) -> Statistics:
         """The running statistics of BatchNorm layers for a model."""
