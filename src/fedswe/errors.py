@@ -94,7 +94,7 @@ def located(error: BaseException) -> str | None:
 
 
 @contextmanager
-def explained(problem: str, hint: str = "") -> Iterator[None]:
+def mistakes_as(problem: str, hint: str = "") -> Iterator[None]:
     """Whatever a user's code or file raises is one line: the problem, where it arose in the user's code, and a hint."""
     try:
         yield

@@ -103,7 +103,7 @@ def draw_comparison(directory: Path) -> None:
 
 
 def _curves(runs: Sequence[MeasuredRun], table: pd.DataFrame, score: str, x: Abscissa, width: float) -> Chart:
-    panels, facts = panels_of(table, score, *abscissa(x, runs)), facts_of(runs)
+    panels, facts = panels_of(of_score(table, score), score, *abscissa(x, runs)), facts_of(runs)
     facts += " Bytes count both directions." * (x == "bytes")
     facts += f" The {'times' if x == 'simulated' else x} are means over seeds." * (x != "rounds")
     if any(np.isinf(np.asarray(series.seeds)[:, -1]).any() for panel in panels for series in panel.series):
@@ -384,13 +384,13 @@ def _names(configs: pd.DataFrame) -> list[str]:
 
 
 # what is drawn -----------------------------------------------------------------------------------------------
-def panels_of(table: pd.DataFrame, score: str, at: pd.Series[float], x_name: str) -> list[Panel]:
-    """The curves of a score, a panel per model, at the evaluated rounds that all seeds have.
+def panels_of(rows: pd.DataFrame, score: str, at: pd.Series[float], x_name: str) -> list[Panel]:
+    """The curves of a score with these rows, a panel per model, at the evaluated rounds that all seeds have.
 
     Losses of different orders of magnitude have a logarithmic axis.
     """
-    rows, panels = of_score(table, score).join(at, on=["run", "round"]), []
-    for model, of in rows.groupby("model", sort=False):
+    panels = []
+    for model, of in rows.join(at, on=["run", "round"]).groupby("model", sort=False):
         series = []
         for name, part in of.groupby("name", sort=False):
             seeds = part.pivot(index="seed", columns="round", values="value").dropna(axis="columns")

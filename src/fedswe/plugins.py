@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-from fedswe.errors import FedsweError, explained, first_line, located, require, suggestion
+from fedswe.errors import FedsweError, first_line, located, mistakes_as, require, suggestion
 
 _FILE_MODULE = "_fedswe_file_"  # begins the module name of a file that was given by its path
 NAME_USED: dict[type[Any], tuple[str, Path | None]] = {}  # the name by which a class was found last, and its file
@@ -64,7 +64,7 @@ def called(what: str, name: str, *arguments: object) -> Any:
     require(
         takes in (0, len(arguments)), f"{what} {name}: it must take {len(arguments)} arguments or none, not {takes}"
     )
-    with explained(f"{what} {name} cannot be made"):
+    with mistakes_as(f"{what} {name} cannot be made"):
         return found(*arguments[:takes])
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import FedsweError, explained, needed, require
+from fedswe.errors import FedsweError, mistakes_as, needed, require
 
 Pixels = npt.NDArray[np.uint8]
 Split = tuple[Pixels, Pixels]  # images [N, channels, height, width] and labels [N]
@@ -49,7 +49,7 @@ def _split(pixels: Pixels, labels: Pixels, where: Path) -> Split:
 
 def _reading(path: Path) -> AbstractContextManager[None]:
     """Whatever a damaged file makes a parser raise is one line that names the file."""
-    return explained(f"{path} cannot be read", ": it is truncated or damaged, fetch it again")
+    return mistakes_as(f"{path} cannot be read", ": it is truncated or damaged, fetch it again")
 
 
 def _members(place: Path, *patterns: str) -> Iterator[tuple[Path, bytes]]:

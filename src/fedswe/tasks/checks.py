@@ -11,7 +11,7 @@ import torch
 from torch.func import grad, vmap
 
 from fedswe.core.records import Vector
-from fedswe.errors import explained, first_line, require, warn
+from fedswe.errors import first_line, mistakes_as, require, warn
 from fedswe.tasks.client_samples import Samples, refuse_labels
 from fedswe.tasks.data_set import MOST_CLASSES
 from fedswe.tasks.losses import Objective
@@ -49,7 +49,7 @@ def _check_fit(network: Network, objective: Objective, x: Vector, samples: Sampl
     where, n, classes = whose(0), len(inputs), 0
     tokens = "; integers stay integers: convert them with .float() unless they are tokens"
     hint = "" if inputs.is_floating_point() else tokens
-    with torch.no_grad(), explained(f"{where}: the model does not accept inputs of {_form(inputs)}", hint):
+    with torch.no_grad(), mistakes_as(f"{where}: the model does not accept inputs of {_form(inputs)}", hint):
         outputs = network.logits(x, inputs)
     require(
         isinstance(outputs, torch.Tensor) and outputs.ndim and len(outputs) == n,
@@ -69,7 +69,7 @@ def _check_fit(network: Network, objective: Objective, x: Vector, samples: Sampl
     leaf = outputs.detach().requires_grad_()
     column = outputs.shape == (*targets.shape, 1)
     hint = f": give targets of shape [N, {', '.join(map(str, outputs.shape[1:]))}]" if column else ""
-    with explained(f"{where}: the loss does not accept {both}", hint):
+    with mistakes_as(f"{where}: the loss does not accept {both}", hint):
         losses = objective.loss(leaf, targets)
     require(
         isinstance(losses, torch.Tensor) and losses.shape == (n,),
@@ -86,7 +86,7 @@ def _check_fit(network: Network, objective: Objective, x: Vector, samples: Sampl
     require(losses.requires_grad, f"{where}: the loss does not depend on the outputs of the model")
     require(bool(torch.isfinite(losses).all()), f"{where}: the loss of the initial model is NaN or infinite")
     for name, metric in objective.metrics.items():
-        with torch.no_grad(), explained(f"{where}: the metric {name} does not accept {both}"):
+        with torch.no_grad(), mistakes_as(f"{where}: the metric {name} does not accept {both}"):
             shape = torch.as_tensor(metric(outputs, targets)).shape
         require(
             not shape or shape[0] == math.prod(shape) == n,
@@ -109,7 +109,7 @@ def _probe(network: Network, objective: Objective, x: Vector, samples: Samples) 
     known = len(inputs) > 1
     if not known:  # too few for BatchNorm
         inputs, targets = torch.cat([inputs] * 2), torch.cat([targets] * 2)
-    with explained(f"the model cannot be trained on {len(inputs)} samples"):
+    with mistakes_as(f"the model cannot be trained on {len(inputs)} samples"):
         first, calls = outputs(inputs, 0)
         second, _ = outputs(inputs, 1)
     network.drops = calls > 0

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from fedswe.core import keys
 from fedswe.core.value import Count, Natural, Positive
-from fedswe.errors import explained, require, suggestion
+from fedswe.errors import mistakes_as, require, suggestion
 from fedswe.plugins import called
 from fedswe.tasks.data_set import MOST_CLASSES, Array, DataSet, samples
 from fedswe.tasks.partition import Partition, divide, held_out
@@ -146,7 +146,7 @@ class Npz(ClassificationTask):
 def _npz(file: str, _modified: int, _size: int) -> DataSet:
     """Read, check and standardise; kept while the file stays as it is."""
     names = ("x_train", "y_train", "x_test", "y_test")
-    reading = explained(f"{file} cannot be read as .npz", ": is it complete, and made by numpy.savez?")
+    reading = mistakes_as(f"{file} cannot be read as .npz", ": is it complete, and made by numpy.savez?")
     with reading, open(file, "rb") as handle, np.load(handle, allow_pickle=False) as stored:  # closed also if damaged
         missing = [name for name in names if name not in stored]
         arrays = [stored[name] for name in names if name in stored]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from fedswe.core import keys
-from fedswe.errors import FedsweError, explained
+from fedswe.errors import FedsweError, mistakes_as
 from fedswe.tasks.data_set import Array, DataSet, chunks, labels, placed, resident, samples
 from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
@@ -135,7 +135,7 @@ class LoadedSamples:
         if client in self._kept:
             self._kept.move_to_end(client)
             return self._kept[client]
-        with explained(f"client {client}: its samples cannot be loaded"):
+        with mistakes_as(f"client {client}: its samples cannot be loaded"):
             given = self._load(client)
         loaded = samples(given, f"client {client}", self._like)
         self._like = self._like or (loaded[0][:1].copy(), loaded[1][:1].copy())

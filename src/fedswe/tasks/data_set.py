@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import FedsweError, explained, require
+from fedswe.errors import FedsweError, mistakes_as, require
 
 if TYPE_CHECKING:
     import torch
@@ -142,14 +142,14 @@ def samples(given: Any, where: str, like: tuple[Array, Array] | None = None) -> 
 def _stacked(dataset: Any, where: str) -> tuple[Array, Array]:
     """All samples of a torch Dataset; transforms with random results are applied once."""
     require(len(dataset), f"{where} has no samples: leave it out")
-    with explained(f"{where}: its samples cannot be read as (input, target)"):  # np.stack says where shapes differ
+    with mistakes_as(f"{where}: its samples cannot be read as (input, target)"):  # np.stack says where shapes differ
         inputs, targets = zip(*(dataset[i] for i in range(len(dataset))), strict=True)
         return np.stack([np.asarray(x) for x in inputs]), np.stack([np.asarray(y) for y in targets])
 
 
 def _array(values: Any, where: str) -> Array:
     values = values.detach().cpu() if hasattr(values, "detach") else values
-    with explained(f"{where} are not an array of numbers"):
+    with mistakes_as(f"{where} are not an array of numbers"):
         array = np.asarray(values)
     if array.dtype == object:  # such as the nullable columns of data frames
         with suppress(TypeError, ValueError):

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from fedswe.core import keys
 from fedswe.core.in_memory import digest
 from fedswe.core.records import Vector
-from fedswe.errors import explained, require
+from fedswe.errors import mistakes_as, require
 
 OutputGradient = Callable[[torch.Tensor], torch.Tensor]  # of n clients' weighted losses: [n, units, B] to the same
 Statistics = dict[str, torch.Tensor]  # running means and variances of normalisation layers, by name
@@ -179,7 +179,7 @@ class Network:
 
 def initial_network(make: Callable[[], object], seed: int) -> Network:
     """The network of a function, with the initial parameters of a seed."""
-    with torch.random.fork_rng(devices=[]), explained("the model cannot be made"):
+    with torch.random.fork_rng(devices=[]), mistakes_as("the model cannot be made"):
         torch.manual_seed(keys.stream_key(seed, "initial model"))
         module = make()
     require(isinstance(module, nn.Module), f"the model must be a torch.nn.Module, not {type(module).__name__}")
