@@ -29,6 +29,7 @@ def run(tmp_path_factory):
         ("onnx", "onnx", ["export", "{run}", "--format", "onnx"]),
         ("flwr", "flower", ["flower", "status", "federation.db"]),
         ("tensorboard", "tensorboard", ["run", *QUICK, "track=tensorboard"]),
+        ("pyarrow", "paper", ["gym", "--scale", "ci", "--rules", "fedavg", "--tasks", "digits", "--out", "gym"]),
     ],
 )
 def test_a_missing_extra_is_one_line(module, extra, words, run, tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import typer
 
 from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, precision_named
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.errors import require, suggestion, warn
+from fedswe.errors import needed, require, suggestion, warn
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
     from fedswe.gym.gym import Gym
@@ -61,6 +61,7 @@ def gym_command(
         found, settings, rules_named([*(chosen or known), *own]), out, device=device,
         precision=precision_named(precision, device), track=_words(track),
     )  # fmt: skip
+    needed("pyarrow", "paper")  # before the runs, whose measurements it writes
     if not report:
         from fedswe.grid.runner import Executor
 
