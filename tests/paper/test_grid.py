@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 
@@ -26,7 +27,10 @@ def cells_of(**asked):
 
 def finished(store):
     """Name -> its history, also of those that a report has put into the file of their scale."""
-    found = {path.stem: path.read_text() for path in (store.path / "cells" / "ci-released").glob("*.csv")}
+    found = {}
+    for path in (store.path / "cells" / "ci-released").glob("*.csv"):
+        with suppress(FileNotFoundError):  # a report has just moved it
+            found[path.stem] = path.read_text()
     merged = {run.cell.name: run.history.to_csv(digits=6) for run in load_runs(store.path, "ci-released")}
     return found | merged
 
