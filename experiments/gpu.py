@@ -1,10 +1,11 @@
-"""Run many jobs of `fedswe reproduce` on one GPU at a time, a process each, until a time limit.
+"""Run many commands on one GPU at a time, a process each, until a time limit.
 
     python experiments/gpu.py OUT --processes 8 --seconds 1500 < jobs
 
-A job is a line with arguments of `fedswe reproduce`; # begins a comment. They start in this order. Processes of one GPU
-take turns on it unless NVIDIA's MPS is there, which this starts. At the limit all are asked to stop and save: the same
-command continues them. All share OUT, and finished runs are not repeated.
+A job is a line with arguments of `fedswe`, of reproduce or gym: `reproduce main-table --seeds 7`; # begins a comment. They
+start in this order. Processes of one GPU take turns on it unless NVIDIA's MPS is there, which this starts. At the limit
+all are asked to stop and save: the same command continues them. All share OUT, and finished runs are not repeated. If
+the first three jobs that end have failed, nothing more is started.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ def main() -> None:
     running: dict[int, subprocess.Popen[bytes]] = {}
     started, failed = 0, 0
     while (started < len(jobs) or running) and time.monotonic() < end:
+        if failed == started - len(running) >= 3:  # all that ended: it is not the jobs that are wrong
+            jobs = jobs[:started]
         for job in [job for job, process in running.items() if process.poll() is not None]:
             code = running.pop(job).returncode
             failed += code != 0
             print(f"job {job + 1} of {len(jobs)} ended with {code}: {shlex.join(jobs[job])}", flush=True)
         while started < len(jobs) and len(running) < options.processes:
-            command = [sys.executable, "-m", "fedswe", "reproduce", *jobs[started]]
+            command = [sys.executable, "-m", "fedswe", *jobs[started]]
             command += ["--device", options.device, "--out", str(options.out)]
             with open(options.out / f"job{started + 1}.log", "wb") as log:
                 running[started] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)

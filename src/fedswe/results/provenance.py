@@ -13,17 +13,18 @@ from pathlib import Path
 
 import torch
 
+import fedswe
+
 
 def provenance(recorded: Mapping[str, object] | None = None, threads: int = 0) -> dict[str, object]:
     """What run.json says; `recorded` are the digests of the user's own files, `threads` those of the run."""
-    packages = ("fedswe", "torch", "numpy")
     gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_initialized() else {}  # type: ignore[no-untyped-call]
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "commit": commit(),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in packages},
+        "packages": {"fedswe": fedswe.__version__, "torch": version("torch"), "numpy": version("numpy")},
         **(recorded or {}),
         "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu},
         "threads": threads or torch.get_num_threads(),
