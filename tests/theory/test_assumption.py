@@ -9,7 +9,6 @@ from fedswe.errors import FedsweError
 from fedswe.theory.assumption import (
     chernoff_lower,
     chernoff_upper,
-    delta_max,
     delta_profile,
     profile_limits,
     realised_staleness,
@@ -43,7 +42,6 @@ def test_delta_agrees_with_its_definition():
     for period in range(1, 14):
         assert window_delta(prob, period) == pytest.approx(direct_delta(prob, period))
         assert profile[period - 1] == pytest.approx(direct_delta(prob, period))
-    assert delta_max(prob) == prob.max()
 
 
 def test_alternating_groups_have_period_two():

@@ -12,6 +12,7 @@ every m. Expectations are over availability, noise and the optima; no sampling.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -233,8 +234,5 @@ def rounds_needed(target: float, *, clients: int, steps: int, p: float, k: float
         enough *= 2
         if enough > MOST_ROUNDS:
             return math.inf
-    short = enough // 2
-    while enough - short > 1:
-        middle = (short + enough) // 2
-        short, enough = (short, middle) if reached(middle) else (middle, enough)
-    return enough
+    candidates = range(enough // 2 + 1, enough)
+    return candidates.start + bisect_left(candidates, True, key=reached)
