@@ -66,7 +66,7 @@ def assumption_report(scenario: Scenario, deltas: Sequence[float], period: int |
         f"delta(P), the smallest {what} of any client in any window of P rounds": values["windows"],
         "the shortest window with that delta": values["smallest_periods"],
     }
-    return Report(values, figure_of(panel), (4.6, 3.0), tables, [note])
+    return Report(values, figure_of(panel), _SIZE, tables, [note])
 
 
 # staleness ---------------------------------------------------------------------------------------------------
