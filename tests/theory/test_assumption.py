@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedswe.errors import FedsweError
 from fedswe.theory.assumption import (
     chernoff_lower,
     chernoff_upper,
@@ -163,8 +162,3 @@ def test_full_availability_is_fair_and_fresh():
     stats = SimpleNamespace(**trace_statistics(np.ones((7, 3))))
     assert (stats.jain_index, stats.tau_max, stats.tau_avg, stats.mean_staleness) == (1.0, 1, 1.0, 1.0)
     assert stats.longest_gap.tolist() == [1, 1, 1]
-
-
-def test_a_trace_without_anybody_is_refused():
-    with pytest.raises(FedsweError, match="no client is available in the whole trace"):
-        SimpleNamespace(**trace_statistics(np.zeros((4, 2))))

@@ -167,19 +167,9 @@ def test_counterexample_with_interpolation() -> None:
 def test_third_term_of_the_corollary() -> None:
     steps, rounds, delta, clients, k, period, noise, zeta, r = 3, 700, 0.1, 5, 2.0, 4, 0.7, 1.3, 0.6
     bound = corollary_bound(
-        steps=steps,
-        rounds=rounds,
-        initial_gap=1,
-        smoothness=2,
-        sigma_squared=noise,
-        zeta=zeta,
-        delta=delta,
-        delta_max=1,
-        period=period,
-        clients=clients,
-        k=k,
-        rho=r,
-    )
+        steps=steps, rounds=rounds, initial_gap=1, smoothness=2, sigma_squared=noise, zeta=zeta, delta=delta,
+        delta_max=1, period=period, clients=clients, k=k, rho=r,
+    )  # fmt: skip
     printed = (clients + k) / clients * steps * clients * period / rounds * (noise + zeta**2)
     printed *= ((period - 1) ** 2 * delta**2 + 1) * (1 + 1 / (1 - r) ** 2)
     assert bound.mixing == pytest.approx(10 * printed)
@@ -660,12 +650,6 @@ def test_without_the_repeated_round_the_window_is_shorter() -> None:
     quoted("1, 0.444, 0.250")
 
 
-def test_the_hypothesis_holds_in_the_examples_of_the_paper() -> None:
-    for p in (0.1, 0.5, 0.9):
-        assert np.all(np.diff([rho_homogeneous(10, p, k) for k in range(51)]) < 0)
-    assert np.all(np.diff([rho(TWO_GROUPS, k) for k in range(0, 51, 5)]) < 0)
-
-
 def test_definitions() -> None:
     residues = {t % 3 for t in range(30)}
     assert 3 not in residues
@@ -744,13 +728,9 @@ def test_availability_that_depends_on_the_noise() -> None:
 
 
 def exact_errors(
-    trace: Sequence[Sequence[int]],
-    noise: Sequence[Sequence[int]],
-    optima: tuple[int, ...],
-    start: int,
-    k: int,
+    trace: Sequence[Sequence[int]], noise: Sequence[Sequence[int]], optima: tuple[int, ...], start: int, k: int,
     rate: Fraction,
-) -> list[dict[str, Fraction]]:
+) -> list[dict[str, Fraction]]:  # fmt: skip
     """Algorithm 1 on F_i = (x-u_i)^2/2 with s = 1, without rounding: the errors of the analysis before every round."""
     clients, total = len(optima), len(optima) + k
     server, x, last = Fraction(start), [Fraction(start)] * clients, [-1] * clients
