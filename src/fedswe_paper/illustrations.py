@@ -145,9 +145,9 @@ def alternating_runs() -> list[dict[str, Any]]:
     step, optima = visit_step(_RATE, 1), np.array([100.0, -100.0])
     trace, runs = np.tile(np.eye(2), (_ROUNDS // 2, 1)), []
     for k in (0, 1):
-        run = fedswe_trajectory(trace, optima, step, k, start=0.0)
+        server, clients = fedswe_trajectory(trace, optima, step, k, start=0.0)
         cycle = float(fedswe_trace_limit(trace[:2], step, k).server[0] @ optima)
-        runs.append({"k": k, "server": run.server, "clients": run.clients.T, "cycle": (cycle, -cycle)})
+        runs.append({"k": k, "server": server, "clients": clients.T, "cycle": (cycle, -cycle)})
     return runs
 
 

@@ -41,12 +41,6 @@ def some_probabilities(rng: np.random.Generator, rounds: int, clients: int) -> F
 
 
 # FedAvg ---------------------------------------------------------------------------------------------------
-def test_reference_values_of_two_clients() -> None:
-    optima = np.array([0.0, 100.0])
-    for prob, active, everyone in (((0.1, 0.9), 93.96, 90.00), ((1.0, 0.2), 10.0, 16.67)):
-        for step in (0.01, 0.5, 1.3):  # stationary: no step changes the limit
-            assert fedavg_active_limit([prob], step).server @ optima == pytest.approx(active, abs=0.005)
-            assert fedavg_all_limit([prob], step).server @ optima == pytest.approx(everyone, abs=0.005)
 
 
 def test_two_clients_in_closed_form() -> None:

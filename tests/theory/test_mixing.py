@@ -172,7 +172,6 @@ def test_two_groups_over_a_window_of_twenty():
         prob = two_groups(p, p)
         for k, value in zip((0, 1, 2, 5, 10, 50), values, strict=True):
             assert rho(prob, k) == pytest.approx(value, abs=6e-5)
-            assert second_eigenvalue(enumerated_gram(prob, k), k) == pytest.approx(value, abs=6e-5)
 
 
 def test_the_order_of_w_and_its_transpose_matters():
@@ -182,8 +181,6 @@ def test_the_order_of_w_and_its_transpose_matters():
     other = dense_second_eigenvalue(prob, 1, transpose_first=True)
     assert rho(prob[::-1], 1) == pytest.approx(other)
     assert abs(other - rho(prob, 1)) > 0.01
-    assert rho(two_groups(0.1, 0.5), 1) == pytest.approx(0.6955, abs=6e-5)
-    assert rho(two_groups(0.1, 0.5)[::-1], 1) == pytest.approx(0.7451, abs=6e-5)
 
 
 def test_rho_bounds_the_consensus_error_of_the_lemma_with_equality_at_its_eigenvector():
@@ -211,20 +208,6 @@ def test_rho_decreases_in_k_on_the_paper_examples_and_tends_to_the_limit():
 def test_the_limit_is_not_zero():
     assert rho_limit(np.full((1, 4), 0.3)) == pytest.approx(0.7)
     assert rho_limit([[0.5, 1.0], [0.2, 0.0]]) == pytest.approx(0.4)
-
-
-def test_rho_is_not_always_monotone_in_k():
-    # Four rounds of pairs reach the exact average without interpolation; the server's model disturbs it.
-    pairs = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
-    assert window_product(pairs, 0) == pytest.approx(np.full((4, 4), 1 / 4))
-    assert rho(pairs, 0) == pytest.approx(0, abs=1e-10)
-    assert rho(pairs, 1) > 0.005
-    assert rho(pairs, 1) == pytest.approx(dense_pairs(pairs))
-
-
-def dense_pairs(pairs):
-    product = window_product(pairs, 1)
-    return np.linalg.eigvalsh(product @ product.T)[-2]
 
 
 def test_an_absent_client_never_mixes():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fedswe.algorithms.asynchronous import Asynchronous
+from fedswe.algorithms.latest_updates import LatestUpdates, Server
+from fedswe.algorithms.local_models import LocalModels
 from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Vector
 
@@ -17,17 +18,8 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Server:
-    x: Vector
-    mean: Vector  # (1/m) sum of all latest updates
-
-
-@dataclass(frozen=True)
-class Cached(Asynchronous):
-    """What ACE and CA2FL share: each client keeps its latest update, the server their mean."""
-
-    def server_init(self, x0: Vector) -> Server:
-        return Server(x0, mean=x0.new_zeros(x0.shape))
+class Cached(LatestUpdates, LocalModels):
+    """What ACE and CA2FL share: each client keeps its own model and its latest update."""
 
     def client_init(self, x0: Vector) -> Client:
         return Client(x0, update=x0.new_zeros(x0.shape))

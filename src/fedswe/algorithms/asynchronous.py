@@ -1,36 +1,21 @@
-"""Asynchronous algorithms in rounds: a client trains from the model it received after its last report."""
+"""Asynchronous algorithms in rounds: what arrives late has less weight.
+
+An asynchronous client downloads a model, trains, and uploads what it found when it can; the server goes on. In rounds:
+an available client trains from the model it received after its last report (x^0 before the first), sends what it found,
+and receives the new model. The training is done in the round of the report, not while the client is away: it depends
+only on its start and on the client's samples, so that the result is that of a client that trained before, and absent
+clients run no code.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from fedswe.core.algorithm import Algorithm, ClientView, Job, ServerView
-from fedswe.core.records import Model, Nothing, Scalar, Vector
+from fedswe.algorithms.local_models import LocalModels
+from fedswe.core.algorithm import ClientView, ServerView
+from fedswe.core.records import Scalar, Vector
 from fedswe.core.value import NonNegative
-
-
-@dataclass(frozen=True)
-class Asynchronous(Algorithm):
-    """An asynchronous client downloads a model, trains, and uploads what it found when it can; the server goes on.
-
-    In rounds: an available client trains from the model it received after its last report (x^0 before the first), sends
-    what it found, and receives the new model. The training is done in the round of the report, not while the client is
-    away: it depends only on its start and on the client's samples, so that the result is that of a client that trained
-    before, and absent clients run no code.
-    """
-
-    def downlink(self, s: Any, at: ServerView) -> Any:
-        return Nothing()
-
-    def plan(self, c: Any, d: Any, at: ClientView) -> Job:
-        return Job(c.x)
-
-    def finish(self, s: Any, count: int, at: ServerView) -> tuple[Any, Any]:
-        return s, Model(s.x)
-
-    def settle(self, c: Any, r: Any, at: ClientView) -> Any:
-        return replace(c, x=r.x)
 
 
 @dataclass(frozen=True)
@@ -47,7 +32,7 @@ class VersionedModel:
 
 
 @dataclass(frozen=True)
-class StalenessWeighted(Asynchronous):
+class StalenessWeighted(LocalModels):
     """What FedAsync and FedBuff share: a weight that falls with staleness, the server's steps since the download."""
 
     weighting: Literal["constant", "polynomial", "hinge"] = "polynomial"  # of staleness u: 1, (1 + u)^-power, or hinge

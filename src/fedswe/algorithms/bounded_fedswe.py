@@ -76,7 +76,3 @@ class BoundedFedSWE(FedSWEVariant):
             more = self.bound_rate * (total.above / count - (1 - self.quantile))
             s = replace(s, bound=(s.bound * more.exp()).clamp(min=1.0))
         return super().merge(s, total, count, at)
-
-    def finish(self, s: Any, count: int, at: ServerView) -> tuple[Any, Model | Nothing]:
-        reply = super().finish(s, count, at)[1]
-        return s, Model(s.x) if isinstance(reply, Model) else reply

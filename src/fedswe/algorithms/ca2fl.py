@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedswe.algorithms.ace import Cached, Server
+from fedswe.algorithms.ace import Cached
+from fedswe.algorithms.latest_updates import Server
 from fedswe.core.algorithm import ServerView, Update
 from fedswe.core.records import Model
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.algorithms.fedavg import Averaging
+from fedswe.core.algorithm import ClientView, Done, Job
 from fedswe.core.records import Model, Scalar, Vector
 
 
@@ -15,7 +16,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class DebiasedFedAvg(Algorithm):
+class DebiasedFedAvg(Averaging):
     """Weight each client by the inverse of its empirical frequency, this round included.
 
         x = x + lr (1/m) sum_A (end_i - x) / f_i;   f_i = (reports of i in rounds 0..t) / (t + 1)
@@ -27,7 +28,6 @@ class DebiasedFedAvg(Algorithm):
     and its average; here the number varies, and the sum is divided by m.
     """
 
-    members_change: ClassVar[bool] = True
     title: ClassVar[str] = "Debiased FedAvg: inverse empirical frequencies"
     citation: ClassVar[str] = (
         "Sun, Zhang, Xu, Joshi, Sharma, Wei. Debiasing Federated Learning with Correlated Client "
@@ -40,6 +40,3 @@ class DebiasedFedAvg(Algorithm):
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Model]:
         visits = c.visits + 1
         return Client(visits), Model((at.t + 1) / visits * (done.end - job.start))
-
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
-        return Update(s, s.x, total.x if count else None, over=at.m)

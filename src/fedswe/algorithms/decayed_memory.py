@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fedswe.algorithms.fedau import Client as Intervals
@@ -13,11 +13,9 @@ from fedswe.core.value import Count, Decay, NonNegative
 
 
 @dataclass(frozen=True)
-class Client:
+class Client(Intervals):
     update: Vector  # u_i U_i, the client's last contribution
     weight: Scalar  # u_i, its weight when it was sent; 0 before the first
-    last: Scalar  # the round of it, -1 before the first
-    intervals: Scalar  # how many participation intervals were recorded up to then
 
 
 @dataclass(frozen=True)
@@ -70,12 +68,12 @@ class DecayedMemory(Algorithm):
         return Client(update=x0.new_zeros(x0.shape), weight=none.intervals, last=none.last, intervals=none.intervals)
 
     def report(self, c: Client, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Client, Change]:
-        after, omega = mean_interval(Intervals(c.last, c.intervals), at, self.cutoff)
+        after, omega = mean_interval(c, at, self.cutoff)
         weight = (self.decay + (1 - self.decay) * omega) ** self.power
         update = weight * (done.end - job.start)
         left = self.decay ** (at.t - c.last)  # of the entry that the server still counts
         change = Change(update - left * c.update, weight - left * c.weight)
-        return Client(update, weight, after.last, after.intervals), change
+        return replace(after, update=update, weight=weight), change
 
     def merge(self, s: Server, total: Change, count: int, at: ServerView) -> Update:
         update, weight = self.decay * s.update + total.update, self.decay * s.weight + total.weight

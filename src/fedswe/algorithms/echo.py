@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.algorithms.fedavg import Averaging
+from fedswe.core.algorithm import ClientView, Done, Job
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.errors import require
 
@@ -16,7 +17,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Echo(Algorithm):
+class Echo(Averaging):
     """FedSWE's factor without its local models: clients train from the server's model.
 
         x = x + lr (1/m) sum_A min(t - tau_i, cap) (end_i - x)
@@ -29,7 +30,6 @@ class Echo(Algorithm):
     cap: float = 0.0  # bound of the factor t - tau_i; 0 = off
 
     home: ClassVar[Literal["client", "server"]] = "client"
-    members_change: ClassVar[bool] = True
     title: ClassVar[str] = "Echo: FedAvg with its progress times the rounds missed"
     citation: ClassVar[str] = "None: a control for FedSWE, whose factor it has (Xiang et al., JMLR 27, 2026)."
 
@@ -45,6 +45,3 @@ class Echo(Algorithm):
         if self.cap:
             missed = missed.clamp(max=self.cap)
         return Client(last=at.t), Model(missed * (done.end - job.start))
-
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
-        return Update(s, s.x, total.x if count else None, over=at.m)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.algorithms.fedavg import Averaging
+from fedswe.core.algorithm import ClientView, Done, Job
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.core.value import Natural, Share
 
@@ -17,7 +18,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class F3AST(Algorithm):
+class F3AST(Averaging):
     """Exponential averages of participation; at most `budget` available clients train, the lowest averages first.
 
         r_i = (1 - beta) r_i + beta 1{i in S}         S: the `budget` available clients with smallest r_i
@@ -30,7 +31,6 @@ class F3AST(Algorithm):
     budget: Natural = 10  # K_t; 0 = every available client trains
     initial_rate: Share = 1.0  # r_i before the first round; the original code starts at 1/m
 
-    members_change: ClassVar[bool] = True
     title: ClassVar[str] = "F3AST: fast federated learning under intermittent availability"
     citation: ClassVar[str] = (
         "Ribero, Vikalo, de Veciana. Federated Learning under Intermittent Client Availability and "
@@ -45,9 +45,6 @@ class F3AST(Algorithm):
         # The average decays in every round in which the client is not selected: (1 - beta)^gap covers all of them.
         rate = c.rate * (1 - self.beta) ** (at.t - c.last) + self.beta
         return Client(rate, last=at.t), Model((done.end - job.start) / rate)
-
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
-        return Update(s, s.x, total.x if count else None, over=at.m)
 
     def seats(self) -> int:
         return self.budget

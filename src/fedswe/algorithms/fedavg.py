@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
-from fedswe.core.records import Model, Nothing, Vector
+from fedswe.core.records import Model
 
 
 @dataclass(frozen=True)
 class Averaging(Algorithm):
-    """Train from the server's model, send the progress; the three rules differ in how progress is weighted."""
+    """Step along the sum of the progress of the clients that report, divided by m; other rules weigh or divide it."""
 
-    home: ClassVar[Literal["client", "server"]] = "client"  # there is no client state
     members_change: ClassVar[bool] = True
 
-    def report(self, c: Nothing, d: Model, job: Job, done: Done, at: ClientView) -> tuple[Nothing, Model]:
-        return c, Model(self.weigh(done.end - job.start, at))
+    def report(self, c: Any, d: Any, job: Job, done: Done, at: ClientView) -> tuple[Any, Model]:
+        return c, Model(done.end - job.start)
 
-    def weigh(self, progress: Vector, at: ClientView) -> Vector:
-        return progress
-
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Any, total: Model, count: int, at: ServerView) -> Update:
         return Update(s, s.x, total.x if count else None, over=self.divisor(count, at))
 
-    @abstractmethod
     def divisor(self, count: int, at: ServerView) -> int:
-        """What the sum of the progress is divided by."""
+        return at.m
 
 
 @dataclass(frozen=True)
@@ -46,6 +40,7 @@ class FedAvg(Averaging):
         FedAdagrad   fedavg:chain=[adagrad]
     """
 
+    home: ClassVar[Literal["client", "server"]] = "client"  # there is no client state
     title: ClassVar[str] = "FedAvg over active clients"
     citation: ClassVar[str] = (
         "McMahan, Moore, Ramage, Hampson, Aguera y Arcas. Communication-Efficient Learning of Deep Networks "
@@ -63,11 +58,9 @@ class FedAvgAll(Averaging):
     x = x + lr (1/m) sum_A (end_i - x)
     """
 
+    home: ClassVar[Literal["client", "server"]] = "client"  # there is no client state
     title: ClassVar[str] = "FedAvg over all clients"
     citation: ClassVar[str] = FedAvg.citation
-
-    def divisor(self, count: int, at: ServerView) -> int:
-        return at.m
 
 
 @dataclass(frozen=True)
@@ -86,5 +79,5 @@ class FedAvgKnown(FedAvgAll):
     )
     needs_probabilities: ClassVar[bool] = True
 
-    def weigh(self, progress: Vector, at: ClientView) -> Vector:
-        return progress / at.p
+    def report(self, c: Any, d: Any, job: Job, done: Done, at: ClientView) -> tuple[Any, Model]:
+        return c, Model((done.end - job.start) / at.p)

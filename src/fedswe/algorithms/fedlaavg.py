@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.algorithms.latest_updates import LatestUpdates, Server
+from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.core.value import Natural
 
@@ -17,13 +18,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Server:
-    x: Vector
-    mean: Vector  # (1/m) sum of all latest updates
-
-
-@dataclass(frozen=True)
-class FedLaAvg(Algorithm):
+class FedLaAvg(LatestUpdates):
     """Every round, step along the mean of the latest updates of all clients.
 
         U_i = (end_i - x) / eta_l for i in S;   x = x + lr eta_l (1/m) sum_{all i} U_i    also without reports
@@ -41,9 +36,6 @@ class FedLaAvg(Algorithm):
         "Yan, Niu, Ding, Zheng, Wu, Chen, Tang, Wu. Distributed Non-Convex Optimization with Sublinear Speedup under "
         "Intermittent Client Availability. arXiv 2002.07399, 2020; INFORMS Journal on Computing, ijoc.2022.0057."
     )
-
-    def server_init(self, x0: Vector) -> Server:
-        return Server(x0, mean=x0.new_zeros(x0.shape))
 
     def client_init(self, x0: Vector) -> Client:
         return Client(update=x0.new_zeros(x0.shape), last=-x0.new_ones((*x0.shape[:-1], 1)))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.algorithms.local_models import LocalModels
+from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Vector
 from fedswe.errors import require
 
 
 @dataclass(frozen=True)
-class FedPBC(Algorithm):
+class FedPBC(LocalModels):
     """Every client trains in every round from its own model; only the available ones are averaged and answered.
 
         x_i = x_i + lr (end_i - x_i) for all i;   x = (1/|A|) sum_A x_i;   x_i = x for i in A
@@ -36,21 +37,9 @@ class FedPBC(Algorithm):
     def client_init(self, x0: Vector) -> Model:
         return Model(x0)
 
-    def downlink(self, s: Model, at: ServerView) -> Nothing:
-        return Nothing()
-
-    def plan(self, c: Model, d: Nothing, at: ClientView) -> Job:
-        return Job(c.x)
-
     def report(self, c: Model, d: Nothing, job: Job, done: Done, at: ClientView) -> tuple[Model, Model]:
         trained = Model(job.start + self.lr * (done.end - job.start))
         return trained, trained
 
     def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
         return Update(s, total.x / count if count else s.x)
-
-    def finish(self, s: Model, count: int, at: ServerView) -> tuple[Model, Model | Nothing]:
-        return s, s if count else Nothing()
-
-    def settle(self, c: Model, r: Model | Nothing, at: ClientView) -> Model:
-        return r if isinstance(r, Model) else c

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from fedswe.algorithms.fedau import Client, mean_interval, no_intervals
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.algorithms.latest_updates import LatestUpdates, Server
+from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.core.value import Count, Probability
 
@@ -18,10 +19,8 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class CountedMemory:
+class CountedMemory(Client):
     h: Vector  # h_i, the client's last update
-    last: Scalar  # the client's last round of participation, -1 before the first
-    intervals: Scalar  # how many intervals were recorded up to then
 
 
 @dataclass(frozen=True)
@@ -31,19 +30,10 @@ class Innovation:
 
 
 @dataclass(frozen=True)
-class Server:
-    x: Vector
-    mean: Vector  # (1/m) sum of all h_i
-
-
-@dataclass(frozen=True)
-class Stale(Algorithm):
+class Stale(LatestUpdates):
     """The step of FedStale; the two algorithms differ in what they use for 1/p_i."""
 
     beta: Probability = 0.5  # weight of stale updates: 0 is FedAvg with weights 1/p_i, 1 is FedVARP with them
-
-    def server_init(self, x0: Vector) -> Server:
-        return Server(x0, mean=x0.new_zeros(x0.shape))
 
     @abstractmethod
     def weighed(self, c: Any, at: ClientView) -> tuple[Any, Scalar]:
@@ -106,5 +96,4 @@ class FedStale(Stale):
         return CountedMemory(h=x0.new_zeros(x0.shape), last=none.last, intervals=none.intervals)
 
     def weighed(self, c: CountedMemory, at: ClientView) -> tuple[CountedMemory, Scalar]:
-        after, omega = mean_interval(Client(c.last, c.intervals), at, self.cutoff)
-        return replace(c, last=after.last, intervals=after.intervals), omega
+        return mean_interval(c, at, self.cutoff)

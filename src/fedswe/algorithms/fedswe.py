@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.algorithms.local_models import LocalModels
+from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Scalar, Vector
 from fedswe.core.value import NonNegative
 
@@ -25,7 +26,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class FedSWE(Algorithm):
+class FedSWE(LocalModels):
     """Clients train from their own last model and multiply their progress by the rounds they missed.
 
         x_i+ = x_i - lr (t - tau_i) G_i           adaptive innovation echoing   (Algorithm 1)
@@ -49,12 +50,6 @@ class FedSWE(Algorithm):
     def client_init(self, x0: Vector) -> Client:
         return Client(x0, last=-x0.new_ones((*x0.shape[:-1], 1)))
 
-    def downlink(self, s: Model, at: ServerView) -> Nothing:
-        return Nothing()  # the client starts from its own model: only the round index is sent
-
-    def plan(self, c: Client, d: Nothing, at: ClientView) -> Job:
-        return Job(c.x)
-
     def report(self, c: Client, d: Nothing, job: Job, done: Done, at: ClientView) -> tuple[Client, Model | Split]:
         progress = (at.t - c.last) * (done.end - job.start)
         after = replace(c, last=at.t)
@@ -70,12 +65,6 @@ class FedSWE(Algorithm):
             return Update(s, (total.x + self.k * s.x) / weight)
         step = self.mean_progress(total.progress, count) if count else None
         return Update(s, (total.start + self.k * s.x) / weight, step)
-
-    def finish(self, s: Model, count: int, at: ServerView) -> tuple[Model, Model | Nothing]:
-        return s, s if count + self.k > 0 else Nothing()
-
-    def settle(self, c: Client, r: Model | Nothing, at: ClientView) -> Client:
-        return replace(c, x=r.x) if isinstance(r, Model) else c
 
     @property
     def splits(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
+from fedswe.algorithms.latest_updates import LatestUpdates, Server
+from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Vector
 
 
@@ -15,13 +16,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Server:
-    x: Vector
-    mean: Vector  # (1/m) sum of all y_i
-
-
-@dataclass(frozen=True)
-class FedVARP(Algorithm):
+class FedVARP(LatestUpdates):
     """Reduce the variance of partial participation with a memory of updates.
 
         v = mean(y) + (1/|A|) sum_A (end_i - x - y_i);   x = x + lr v;   y_i = end_i - x for i in A
@@ -41,9 +36,6 @@ class FedVARP(Algorithm):
         "Jhunjhunwala, Sharma, Nagarkatti, Joshi. FedVARP: Tackling the Variance Due to Partial Client "
         "Participation in Federated Learning. UAI 2022."
     )
-
-    def server_init(self, x0: Vector) -> Server:
-        return Server(x0, mean=x0.new_zeros(x0.shape))
 
     def client_init(self, x0: Vector) -> Client:
         return Client(y=x0.new_zeros(x0.shape))

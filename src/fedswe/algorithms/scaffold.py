@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fedswe.algorithms.gfedavg import amplified
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Nothing, Scalar, Vector
 from fedswe.core.value import Count, Positive
@@ -149,5 +148,5 @@ class AmplifiedScaffold(Algorithm):
     def finish(self, s: WindowServer, count: int, at: ServerView) -> tuple[WindowServer, Nothing]:
         if (at.t + 1) % self.period:
             return s, Nothing()
-        x = amplified(s.x, s.anchor, self.amplification)
+        x = s.anchor + self.amplification * (s.x - s.anchor)
         return WindowServer(x, s.c + s.pending, anchor=x, pending=x.new_zeros(x.shape)), Nothing()

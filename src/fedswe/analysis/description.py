@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -188,10 +188,12 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
         given.name: overview,
         "delta, the smallest share of a window in which a client that is ever available is there": windows,
     }
-    violated = violations(found, values["never_in_a_round"], given.probabilities, log)
+    violated = list(violations(found, given.probabilities, log))
     values |= {"windows": windows, "by_hour": None if log is None else log.by_hour}
     values |= {"violations": [asdict(one) for one in violated], "remarks": remarks(found)}
-    sentences = [one.sentence() for one in violated] or ["no assumption that was checked is clearly violated"]
+    sentences = [
+        f"violated: {one.assumption}. Measured: {one.measured}. Concerns: {one.methods}." for one in violated
+    ] or ["no assumption that was checked is clearly violated"]
     notes = [*given.notes, *sentences, *values["remarks"]]
     return Report(values, figure_of(*_panels(found, share, log)), (6.9, 5.0), tables, notes)
 
@@ -261,19 +263,23 @@ class Violation:
     measured: str
     methods: str
 
-    def sentence(self) -> str:
-        return f"violated: {self.assumption}. Measured: {self.measured}. Concerns: {self.methods}."
 
-
-def violations(
-    found: Statistics, never: int, probabilities: Floats | None, log: LogStatistics | None
-) -> list[Violation]:
-    """`never` clients are in no round. `probabilities` [rounds, m] are those of a model with independent rounds."""
-    every = [_never(found, never), _unequal(found)]
-    more = [_changing(probabilities)] if probabilities is not None else [
-        _dependent(found), _daily(found, log), _together(found)
-    ]  # fmt: skip
-    return [one for one in (*every, *more) if one is not None]
+def violations(found: Statistics, probabilities: Floats | None, log: LogStatistics | None) -> Iterator[Violation]:
+    """`probabilities` [rounds, m] are those of a model with independent rounds."""
+    never = int((found.share == 0).sum())
+    if never:
+        yield Violation(
+            "every client is available now and then",
+            f"{never} of {found.clients} clients are available in no round",
+            "all methods: they learn nothing from these clients, whose data are part of the average that is minimised",
+        )
+    yield from _unequal(found)
+    if probabilities is not None:
+        yield from _changing(probabilities)
+    else:
+        yield from _dependent(found)
+        yield from _daily(found, log)
+        yield from _together(found)
 
 
 def remarks(found: Statistics) -> list[str]:
@@ -297,64 +303,51 @@ def _effective_rounds(found: Statistics) -> float:
     return found.rounds * (1 - kept) / (1 + kept)
 
 
-def _never(found: Statistics, never: int) -> Violation | None:
-    if not never:
-        return None
-    return Violation(
-        "every client is available now and then",
-        f"{never} of {found.clients} clients are available in no round",
-        "all methods: they learn nothing from these clients, whose data are part of the average that is minimised",
-    )
-
-
-def _unequal(found: Statistics) -> Violation | None:
+def _unequal(found: Statistics) -> Iterator[Violation]:
     share = found.share[np.isfinite(found.share)]
     mean = float(share.mean())
     # The variance of the shares of equal clients, and how far it strays.
     noise = mean * (1 - mean) / _effective_rounds(found) * (1 + _SURE * math.sqrt(2 / max(1, len(share) - 1)))
-    if found.fedavg_distance <= _UNEQUAL or float(share.var()) <= noise:
-        return None
-    return Violation(
-        "clients are available equally often",
-        f"FedAvg weighs {found.clients} clients like {found.effective_clients:.1f} equal ones; the distance of its "
-        f"weights from equal ones is {found.fedavg_distance:.2f}",
-        "FedAvg and gFedAvg over active clients, which minimise another average than that over all clients",
-    )
+    if found.fedavg_distance > _UNEQUAL and float(share.var()) > noise:
+        yield Violation(
+            "clients are available equally often",
+            f"FedAvg weighs {found.clients} clients like {found.effective_clients:.1f} equal ones; the distance of its "
+            f"weights from equal ones is {found.fedavg_distance:.2f}",
+            "FedAvg and gFedAvg over active clients, which minimise another average than that over all clients",
+        )
 
 
-def _changing(probabilities: Floats) -> Violation | None:
+def _changing(probabilities: Floats) -> Iterator[Violation]:
     over_time = probabilities.mean(axis=1)
     own = probabilities.max(axis=0) > _VARIES * probabilities.min(axis=0)
-    if not own.any():
-        return None
-    return Violation(
-        "probabilities do not change over time",
-        f"those of {int(own.sum())} clients do; their mean over clients goes from {over_time.min():.2f} to "
-        f"{over_time.max():.2f}",
-        "FedAU and F3AST, which estimate one probability per client",
-    )
+    if own.any():
+        yield Violation(
+            "probabilities do not change over time",
+            f"those of {int(own.sum())} clients do; their mean over clients goes from {over_time.min():.2f} to "
+            f"{over_time.max():.2f}",
+            "FedAU and F3AST, which estimate one probability per client",
+        )
 
 
-def _dependent(found: Statistics) -> Violation | None:
+def _dependent(found: Statistics) -> Iterator[Violation]:
     noise = _SURE / math.sqrt(found.clients * found.rounds)
-    seen = {lag: r for lag, r in zip(found.lags, found.correlation.tolist(), strict=True) if math.isfinite(r)}
-    strong = {lag: r for lag, r in seen.items() if abs(r) > max(_CORRELATED, noise)}
-    if not strong:
-        return None
-    lag, value = max(strong.items(), key=lambda item: abs(item[1]))
-    after = "in the next round" if lag == 1 else f"{lag} rounds later"
-    return Violation(
-        "rounds are independent, with constant probabilities",
-        f"a client's availability correlates with its own {after} by {value:.2f}",
-        "FedAU, F3AST and FedAvg with known p, which take it so; FedSWE's analysis, if rounds depend on each other and "
-        "not only on the time",
-    )
+    pairs = zip(found.lags, found.correlation.tolist(), strict=True)
+    strong = [(lag, r) for lag, r in pairs if abs(r) > max(_CORRELATED, noise)]
+    if strong:
+        lag, value = max(strong, key=lambda pair: abs(pair[1]))
+        after = "in the next round" if lag == 1 else f"{lag} rounds later"
+        yield Violation(
+            "rounds are independent, with constant probabilities",
+            f"a client's availability correlates with its own {after} by {value:.2f}",
+            "FedAU, F3AST and FedAvg with known p, which take it so; FedSWE's analysis, if rounds depend on each other "
+            "and not only on the time",
+        )
 
 
-def _daily(found: Statistics, log: LogStatistics | None) -> Violation | None:
+def _daily(found: Statistics, log: LogStatistics | None) -> Iterator[Violation]:
     """By the means of each hour on each day, so that the days tell how sure it is."""
     if log is None or (log.end - log.start) < _DAYS * DAY:
-        return None
+        return
     middle = log.start + (np.arange(found.rounds) + 0.5) * (log.end - log.start) / found.rounds
     day = np.floor((middle - log.start) / DAY).astype(int)
     hour = np.floor(middle % DAY / 3600).astype(int)
@@ -364,32 +357,30 @@ def _daily(found: Statistics, log: LogStatistics | None) -> Violation | None:
     np.add.at(total, (day[known], hour[known]), found.population[known])
     whole = count.all(axis=1)
     if whole.sum() < _DAYS:
-        return None
+        return
     means = total[whole] / count[whole]
     by_hour = means.mean(axis=0)
     # Analysis of variance: the hours' means against the days within an hour; 3 is beyond the 99.9 % level.
     ratio = len(means) * float(by_hour.var(ddof=1)) / max(float(means.var(axis=0, ddof=1).mean()), 1e-12)
     low, high = float(by_hour.min()), float(by_hour.max())
-    if high <= _VARIES * low or ratio <= _DAILY_RATIO:
-        return None
-    return Violation(
-        "availability does not depend on the time of day",
-        f"the share of available clients goes from {low:.3f} to {high:.3f} over the hours of a day",
-        "FedAU, F3AST and FedAvg with one p per client",
-    )
+    if high > _VARIES * low and ratio > _DAILY_RATIO:
+        yield Violation(
+            "availability does not depend on the time of day",
+            f"the share of available clients goes from {low:.3f} to {high:.3f} over the hours of a day",
+            "FedAU, F3AST and FedAvg with one p per client",
+        )
 
 
-def _together(found: Statistics) -> Violation | None:
-    share = found.share
-    if not math.isfinite(found.pairwise) or found.pairwise <= _TOGETHER:
-        return None
-    variances = share * (1 - share)
+def _together(found: Statistics) -> Iterator[Violation]:
+    if not found.pairwise > _TOGETHER:  # or not known
+        return
+    variances = found.share * (1 - found.share)
     between = float(np.sqrt(variances).sum() ** 2 - variances.sum())
     error = math.sqrt(2 / _effective_rounds(found)) * float(variances.sum()) / between
-    if found.pairwise <= _SURE * error:
-        return None
-    return Violation(
-        "clients come and go independently of each other",
-        f"mean correlation of two clients {found.pairwise:.3f}",
-        "FedSWE's analysis, unless only their probabilities change together; all methods have rounds with few clients",
-    )
+    if found.pairwise > _SURE * error:
+        yield Violation(
+            "clients come and go independently of each other",
+            f"mean correlation of two clients {found.pairwise:.3f}",
+            "FedSWE's analysis, unless only their probabilities change together; all methods have rounds with few "
+            "clients",
+        )

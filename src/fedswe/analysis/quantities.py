@@ -15,7 +15,7 @@ from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
 from fedswe.errors import FedsweError, require
 from fedswe.theory import assumption, mixing, rates, staleness
-from fedswe.theory.assumption import IntArray, delta_max, window_delta
+from fedswe.theory.assumption import IntArray, window_delta
 
 _COPIES = 100  # of simulated chains
 _RAREST = 5  # clients listed one by one
@@ -50,10 +50,7 @@ def assumption_report(scenario: Scenario, deltas: Sequence[float], period: int |
         what, band, prob = "mean probability", None, scenario.prob
         for row in rows:
             row["client"] = int(assumption.window_means(prob, row["period"]).min(axis=0).argmin())
-        values |= {
-            "delta": window_delta(prob, window),
-            "delta_max": assumption.delta_max(prob),
-        }  # refuses an empty window
+        values |= {"delta": window_delta(prob, window), "delta_max": float(prob.max())}  # refuses an empty window
         periods = [{"delta": d, "period": assumption.smallest_period(profile, d)} for d in deltas]
         here, most = short(values["delta"]), short(values["delta_max"])
         note = f"Assumption 1 holds with P = {window}, delta = {here}; delta_max = {most}"
@@ -69,7 +66,7 @@ def assumption_report(scenario: Scenario, deltas: Sequence[float], period: int |
         f"delta(P), the smallest {what} of any client in any window of P rounds": values["windows"],
         "the shortest window with that delta": values["smallest_periods"],
     }
-    return Report(values, figure_of(panel), (4.6, 3.0), tables, [note])
+    return Report(values, figure_of(panel), _SIZE, tables, [note])
 
 
 # staleness ---------------------------------------------------------------------------------------------------
@@ -122,8 +119,7 @@ def _staleness(
 
 def _of_probabilities(scenario: Scenario, levels: Sequence[float], window: int) -> Report:
     prob = scenario.prob
-    moments = staleness.staleness_moments(prob)
-    both = {"first": moments.first[:-1], "second": moments.second[:-1]}  # the rounds analysed, not the one after
+    first, second = (moment[:-1] for moment in staleness.staleness_moments(prob))  # without the round after the last
     bounds: tuple[float, float] | tuple[None, None] = (None, None)
     try:
         delta = window_delta(prob, window)
@@ -132,18 +128,18 @@ def _of_probabilities(scenario: Scenario, levels: Sequence[float], window: int) 
     except FedsweError as error:
         note = f"no bounds: {error}"
     rows = []
-    for (name, moment), bound in zip(both.items(), bounds, strict=True):
+    for name, moment, bound in zip(("first", "second"), (first, second), bounds, strict=True):
         t, client = np.argwhere(moment >= moment.max() * (1.0 - 1e-6))[0]  # the first that reaches it, to six digits
         rows.append(
             {"moment": name, "mean": float(moment.mean()), "largest": float(moment.max()), "client": int(client),
              "round": int(t), "bound": bound}
         )  # fmt: skip
-    mean = both["first"].mean(axis=0)
+    mean = first.mean(axis=0)
     order = np.argsort(mean)
     chosen = {"rarest": order[-1], "median": order[len(order) // 2], "most frequent": order[0]}
-    over_time = {f"{n} (client {i})": both["first"][:, i] for n, i in chosen.items()}
+    over_time = {f"{n} (client {i})": first[:, i] for n, i in chosen.items()}
     clients = {
-        "mean_probability": prob.mean(axis=0), "mean_staleness": mean, "largest_staleness": both["first"].max(axis=0)
+        "mean_probability": prob.mean(axis=0), "mean_staleness": mean, "largest_staleness": first.max(axis=0)
     }  # fmt: skip
     echoes = {"": staleness.echo_counts(prob).sum(axis=1)}
     title = "staleness t - tau_i(t), exact"
@@ -169,7 +165,7 @@ def _of_chains(scenario: Scenario, levels: Sequence[float]) -> Report:
     stale = assumption.realised_staleness(available.reshape(rounds, copies * m)).reshape(available.shape)
     independent = staleness.staleness_moments(scenario.prob)
     rows = []
-    for power, (name, coins) in enumerate({"first": independent.first, "second": independent.second}.items(), 1):
+    for power, name, coins in zip((1, 2), ("first", "second"), independent, strict=True):
         means = (stale.astype(np.float64) ** power).mean(axis=(0, 2))
         error = float(means.std(ddof=1) / np.sqrt(copies))
         rows.append(
@@ -181,7 +177,7 @@ def _of_chains(scenario: Scenario, levels: Sequence[float]) -> Report:
         f"staleness t - tau_i(t), {copies} simulated copies",
         frame(rows),
         {"chains": np.bincount(stale[available]), "coins": staleness.echo_counts(scenario.prob).sum(axis=1)},
-        {"chains, mean over clients": stale.mean(axis=(1, 2)), "coins": independent.first[:-1].mean(axis=1)},
+        {"chains, mean over clients": stale.mean(axis=(1, 2)), "coins": independent[0][:-1].mean(axis=1)},
         {"copies": copies},
         ["the paper's bounds assume independent rounds and are not evaluated"],
     )
@@ -303,16 +299,16 @@ def rates_report(
     `initial_gap` of a task."""
     experiment, window = scenario.experiment, scenario.window(period)
     steps, rounds, m = experiment.local.steps, experiment.rounds, scenario.m
-    delta, largest, smoothness = window_delta(scenario.table, window), delta_max(scenario.table), of_task["smoothness"]
+    delta, largest = window_delta(scenario.table, window), float(scenario.table.max())
     mixed = mixing_table(scenario, ks, window, draws, 0.95)
-    choice = rates.corollary_rates(rounds=rounds, steps=steps, smoothness=smoothness, delta=delta, clients=m)
+    choice = rates.corollary_rates(rounds=rounds, steps=steps, smoothness=of_task["smoothness"], delta=delta, clients=m)
     limits, terms = [], []
     for k, rho in zip(mixed["k"], mixed["rho"], strict=True):
         limits.append({"k": k, "rho": rho, "product": None, "local": None, "corollary_rounds": math.inf})
         terms.append({"k": k, "initial_gap": None, "noise": None, "mixing": None, "total": None})
         if rho < _MIXED:
             known: dict[str, Any] = {"rho": rho, "delta": delta, "period": window, "clients": m, "k": k, "steps": steps}
-            limits[-1] |= asdict(rates.theorem_rate_limits(**known, smoothness=smoothness, beta=beta))
+            limits[-1] |= asdict(rates.theorem_rate_limits(**known, smoothness=of_task["smoothness"], beta=beta))
             limits[-1]["corollary_rounds"] = float(rates.corollary_rounds(**known, beta=beta))
             bound = rates.corollary_bound(**known, **of_task, rounds=rounds, delta_max=largest)
             terms[-1] |= {**asdict(bound), "total": bound.total}

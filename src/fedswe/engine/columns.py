@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from fedswe.algorithms.fedswe import FedSWE
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.local import Local
@@ -93,7 +95,6 @@ class Auxiliary(Column):
 
 def auxiliary(engine: Engine, models: FloatArray) -> FloatArray:
     """z_i^t = x_i^t - eta_l eta_g s (t - tau_i(t) - 1) grad F_i(x_i^t) [m, d] of FedSWE, for a constant eta_l."""
-    import numpy as np
     import torch
 
     staleness = engine.t - engine.last
@@ -108,6 +109,4 @@ def auxiliary(engine: Engine, models: FloatArray) -> FloatArray:
 
 
 def _float64(x: torch.Tensor) -> FloatArray:
-    import numpy as np
-
     return np.asarray(x.detach().double().cpu().numpy())

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from fedswe.core.records import Vector, to_device
-
-Ids = npt.NDArray[np.int64]
+from fedswe.engine.work import Ids
 
 
 class SharedRows:
@@ -84,10 +82,6 @@ class SharedRows:
             weights = torch.as_tensor(counts[used] / counts.sum()).to(self.table)
             self._means[name] = weights @ self.table[torch.as_tensor(used, device=self.table.device)]
         return self._means[name]
-
-    def distinct(self) -> int:
-        """How many rows are in use."""
-        return int((self.uses > 0).sum())
 
     def state(self) -> dict[str, torch.Tensor]:
         top = int(np.flatnonzero(self.uses)[-1]) + 1

@@ -75,17 +75,13 @@ def _running_sums(table: FloatArray) -> FloatArray:
     return np.concatenate([np.zeros((1, table.shape[1])), np.cumsum(table, axis=0)])
 
 
-def _check_period(period: int, rounds: int) -> None:
-    require(
-        1 <= period <= rounds,
-        f"period {period} must be between 1 and the {rounds} rounds given: shorten it or give more rounds",
-    )
-
-
 def window_means(prob: npt.ArrayLike, period: int) -> FloatArray:
     """(1/P) Σ_{t=nP}^{(n+1)P-1} p_i^t for every complete window n aligned at round 0: shape [⌊T/P⌋, m]."""
     table = probability_matrix(prob)
-    _check_period(period, len(table))
+    require(
+        1 <= period <= len(table),
+        f"period {period} must be between 1 and the {len(table)} rounds given: shorten it or give more rounds",
+    )
     return _window_sums(_running_sums(table), period) / period
 
 
@@ -126,11 +122,6 @@ def smallest_period(profile: FloatArray, delta: float) -> int | None:
     check_delta(delta)
     feasible = np.flatnonzero(profile >= delta - ROUNDING)
     return int(feasible[0]) + 1 if feasible.size else None
-
-
-def delta_max(prob: npt.ArrayLike) -> float:
-    """δ_max = max over clients and rounds of p_i^t."""
-    return float(probability_matrix(prob).max())
 
 
 def chernoff_lower(mean: npt.ArrayLike, trials: npt.ArrayLike, alpha: npt.ArrayLike) -> FloatArray:

@@ -25,7 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe.theory.assumption import BoolArray, FloatArray, IntArray, availability_trace, check_k, probability_matrix
+from fedswe.theory.assumption import (
+    BoolArray,
+    FloatArray,
+    availability_trace,
+    check_k,
+    probability_matrix,
+    realised_staleness,
+)
 
 SQUARINGS = 40  # 2^40 periods decide whether a mean converges
 DIVERGED = 1e12
@@ -45,14 +52,6 @@ class TraceLimit(ExpectedLimit):
     """FedSWE's limit cycle under a repeated trace."""
 
     spectral_radius: float  # of the map of one period: the cycle attracts when it is below 1
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """Algorithm 1 on quadratics; entry t is the state before round t."""
-
-    server: FloatArray  # [T+1, ...]
-    clients: FloatArray  # [T+1, m, ...]
 
 
 def visit_step(local_lr: float, steps: int, lr: float = 1.0, curvature: float = 1.0) -> float:
@@ -89,21 +88,19 @@ def _fedavg_limit(prob: FloatArray, weights: FloatArray, step: float) -> Expecte
         step > 0 and abs(np.prod(kept)) < 1.0,
         f"FedAvg does not converge with step {step}: choose learning rates whose step lies in (0, 2)",
     )
-    before, server = np.empty_like(prob), np.empty_like(prob)
-    x = _periodic_start(kept[:, None], step * weights)
-    for t in range(len(prob)):
-        before[t] = x  # what a client available in round t receives
-        x = server[t] = kept[t] * x + step * weights[t]
-    return ExpectedLimit(server, _last_visit(prob) @ before)
+    before = _cycle(kept[:, None], step * weights)  # what a client available in round t receives
+    return ExpectedLimit(kept[:, None] * before + step * weights, _last_visit(prob) @ before)
 
 
-def _periodic_start(kept: FloatArray, gained: FloatArray) -> FloatArray:
-    """The v before round 0 that v ← kept[t]·v + gained[t] reproduces after one period."""
+def _cycle(kept: FloatArray, gained: FloatArray) -> FloatArray:
+    """The v before each round that v ← kept[t]·v + gained[t] reproduces after one period."""
     total = np.zeros_like(gained[0])
     for keep, gain in zip(kept, gained, strict=True):
         total = keep * total + gain
-    start: FloatArray = total / (1.0 - np.prod(kept, axis=0))
-    return start
+    cycle = [total / (1.0 - np.prod(kept, axis=0))]
+    for keep, gain in zip(kept[:-1], gained[:-1], strict=True):
+        cycle.append(keep * cycle[-1] + gain)
+    return np.stack(cycle)
 
 
 def _last_visit(prob: FloatArray) -> FloatArray:
@@ -141,14 +138,13 @@ def fedswe_limit(prob: npt.ArrayLike, step: float, k: float) -> ExpectedLimit:
     period, clients = table.shape
     require(step > 0, f"step {step} must be positive")
     _check_every_client(table)
-    echo = _periodic_start(1.0 - table, np.ones_like(table))  # E e_i at round 0, from e ← 1 + 1{i∉A} e
+    echo = _cycle(1.0 - table, np.ones_like(table))  # E e_i, from e ← 1 + 1{i∉A} e
     joint = joint_aggregation_weights(table, k)
     # Columns: the response to each entry of the state (X, A, B), then to each client's optimum.
     size = 2 * clients + 1
     response = np.hstack([np.eye(size), np.zeros((size, clients))])
-    expected_echo = echo
-    for p, pair in zip(table, joint, strict=True):
-        response, expected_echo = _fedswe_round(p, pair, step, response, expected_echo)
+    for t in range(period):
+        response = _fedswe_round(table[t], joint[t], step, response, echo[t])
     transition, source = response[:, :size], response[:, size:]
     require(
         _contracts(transition),
@@ -156,9 +152,8 @@ def fedswe_limit(prob: npt.ArrayLike, step: float, k: float) -> ExpectedLimit:
     )
     state = np.linalg.solve(np.eye(size) - transition, source)
     server, client_mean = np.empty_like(table), np.empty_like(table)
-    expected_echo = echo
     for t in range(period):
-        state, expected_echo = _fedswe_round(table[t], joint[t], step, state, expected_echo)
+        state = _fedswe_round(table[t], joint[t], step, state, echo[t])
         server[t], client_mean[t] = state[0], state[1 : clients + 1].mean(axis=0)
     return ExpectedLimit(server, client_mean)
 
@@ -172,25 +167,15 @@ def echo_gain(prob: npt.ArrayLike, step: float) -> float:
     table = probability_matrix(prob)
     require(step > 0, f"step {step} must be positive")
     _check_every_client(table)
-    first = _periodic_start(1.0 - table, np.ones_like(table))
     missed = 1.0 - table
-    gain = np.ones_like(table)
-    for t, miss in enumerate(missed):
-        gain[t] = 1.0 + 2.0 * miss * first  # e² ← 1 + 1{i∉A}(2e + e²)
-        first = 1.0 + miss * first
-    second = _periodic_start(missed, gain)
-    largest = 0.0
-    for t, miss in enumerate(missed):
-        visited = table[t] > 0.0
-        largest = max(largest, float((second[visited] / first[visited]).max(initial=0.0)))
-        first, second = 1.0 + miss * first, gain[t] + miss * second
-    return step * largest
+    first = _cycle(missed, np.ones_like(table))
+    second = _cycle(missed, 1.0 + 2.0 * missed * first)  # e² ← 1 + 1{i∉A}(2e + e²)
+    visited = table > 0.0
+    return step * float((second[visited] / first[visited]).max())
 
 
-def _fedswe_round(
-    prob: FloatArray, joint: FloatArray, step: float, state: FloatArray, echo: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """One round of (X, A, B) [2m+1, n] and E e [m]; the last m columns are the responses to the optima."""
+def _fedswe_round(prob: FloatArray, joint: FloatArray, step: float, state: FloatArray, echo: FloatArray) -> FloatArray:
+    """One round of (X, A, B) [2m+1, n] with E e [m]; the last m columns are the responses to the optima."""
     clients, p = len(prob), prob[:, None]
     x, a, b = state[:1], state[1 : clients + 1], state[clients + 1 :]
     echoed = a - step * b  # E[x_i + a e_i(u_i - x_i)], what a client would report
@@ -198,12 +183,11 @@ def _fedswe_round(
     weights = np.diagonal(joint)[None, :]
     server = weights @ echoed + (1.0 - weights.sum()) * x
     present = joint @ echoed + (p - joint.sum(axis=1, keepdims=True)) * x
-    new = np.vstack([server, (1.0 - p) * a + present, (1.0 - p) * (a + b) + present])
-    return new, 1.0 + (1.0 - prob) * echo
+    return np.vstack([server, (1.0 - p) * a + present, (1.0 - p) * (a + b) + present])
 
 
 def _contracts(transition: FloatArray) -> bool:
-    """Whether the powers of ``transition`` tend to 0, by repeated squaring."""
+    """Whether the powers of ``transition`` tend to 0, by repeated squaring: faster than its eigenvalues."""
     power = transition
     for _ in range(SQUARINGS):
         size = float(np.abs(power).sum(axis=1).max())
@@ -235,7 +219,8 @@ def fedswe_trace_limit(trace: npt.ArrayLike, step: float, k: float) -> TraceLimi
     period, clients = visits.shape
     same, earlier = np.zeros((period, period)), np.zeros((period, period))  # X_τ of this period, of the one before
     source = np.zeros((period, clients))
-    last, gap = _last_visits(visits)
+    gap = realised_staleness(np.concatenate([visits, visits]))[period:]  # rounds since the last visit of each client
+    last = (np.arange(period)[:, None] - gap) % period  # and which round that was, modulo the period
     for t, here in enumerate(visits):
         share = 1.0 / (here.sum() + k) if here.any() else 0.0
         held, echo = last[t, here], gap[t, here]
@@ -254,45 +239,33 @@ def fedswe_trace_limit(trace: npt.ArrayLike, step: float, k: float) -> TraceLimi
     return TraceLimit(server, client_mean, float(np.abs(np.linalg.eigvals(transition)).max()))
 
 
-def _last_visits(visits: BoolArray) -> tuple[IntArray, IntArray]:
-    """For every round and client the last visit before it: its round modulo P, and how long ago it was."""
-    last, gap = np.zeros(visits.shape, dtype=np.int64), np.zeros(visits.shape, dtype=np.int64)
-    period, clients = visits.shape
-    ago = np.zeros(clients, dtype=np.int64)
-    for t in range(2 * period):  # the first pass finds the visits of the period before
-        ago += 1
-        last[t % period], gap[t % period] = (t - ago) % period, ago
-        ago[visits[t % period]] = 0
-    return last, gap
-
-
 def fedswe_trajectory(
-    trace: npt.ArrayLike, centers: npt.ArrayLike, step: float, k: float, start: npt.ArrayLike
-) -> Trajectory:
-    """Algorithm 1 on F_i = ‖x - u_i‖²/2 over the rounds of ``trace`` [T, m]; optima [m] or [m, d]. Figure 5."""
+    trace: npt.ArrayLike, centers: npt.ArrayLike, step: float, k: float, start: float
+) -> tuple[FloatArray, FloatArray]:
+    """The models of server [T+1] and clients [T+1, m] before each round and at the end, by Algorithm 1. Figure 5.
+
+    F_i = (x - u_i)²/2 over the rounds of ``trace`` [T, m], with the optima ``centers`` [m].
+    """
     visits = availability_trace(trace)
     optima = np.asarray(centers, dtype=np.float64)
     require(
-        optima.ndim >= 1 and len(optima) == visits.shape[1],
+        optima.shape == visits.shape[1:],
         f"the trace has {visits.shape[1]} clients, the optima have shape {optima.shape}: give one per client",
     )
     require(math.isfinite(step) and step > 0.0, f"step {step} must be a positive number")
     check_k(k)
-    server = np.empty((len(visits) + 1, *optima.shape[1:]))
-    clients = np.empty((len(visits) + 1, *optima.shape))
-    server[0] = clients[0] = np.asarray(start, dtype=np.float64)
-    last = np.full(len(optima), -1)
+    server, clients = np.empty(len(visits) + 1), np.empty((len(visits) + 1, len(optima)))
+    server[0] = clients[0] = start
+    staleness = realised_staleness(visits)
     for t, here in enumerate(visits):
         server[t + 1], clients[t + 1] = server[t], clients[t]
         if not here.any():
             continue  # Algorithm 1 gives x^{t+1} = x^t for k > 0; for k = 0 its 0/0 is read the same way
-        held = clients[t, here]
-        echo = (t - last[here]).reshape(-1, *[1] * (optima.ndim - 1))
+        held, echo = clients[t, here], staleness[t, here]
         echoed = held + step * echo * (optima[here] - held)
-        server[t + 1] = (echoed.sum(axis=0) + k * server[t]) / (len(held) + k)
+        server[t + 1] = (echoed.sum() + k * server[t]) / (len(held) + k)
         clients[t + 1, here] = server[t + 1]
-        last[here] = t
-    return Trajectory(server, clients)
+    return server, clients
 
 
 def fedavg_bias_map(p1: npt.ArrayLike, p2: npt.ArrayLike, centers: tuple[float, float] = (0.0, 100.0)) -> FloatArray:
@@ -303,11 +276,9 @@ def fedavg_bias_map(p1: npt.ArrayLike, p2: npt.ArrayLike, centers: tuple[float, 
     """
     first, second = np.meshgrid(np.asarray(p1, np.float64), np.asarray(p2, np.float64), indexing="ij")
     weights = aggregation_weights(np.stack([first.ravel(), second.ravel()], axis=1))
-    total = weights.sum(axis=1)
-    output = np.full(len(weights), np.nan)
-    np.divide(weights @ np.asarray(centers), total, out=output, where=total > 0.0)
-    distance: FloatArray = np.abs(output - np.mean(centers)).reshape(first.shape)
-    return distance
+    with np.errstate(invalid="ignore"):  # 0/0
+        output = weights @ np.asarray(centers) / weights.sum(axis=1)
+    return np.asarray(np.abs(output - np.mean(centers)).reshape(first.shape))
 
 
 # How much of a round's aggregate belongs to each client, in expectation over the available clients. Everything is a

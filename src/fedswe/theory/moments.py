@@ -12,6 +12,7 @@ every m. Expectations are over availability, noise and the optima; no sampling.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,7 +172,7 @@ def _advance(problem: NoisyQuadratics, weights: _SetWeights, states: FloatArray)
     )
     new_cross = square_one[:, None] * _RECEIVED + here @ _PRESENT.T + away @ _ABSENT.T
     new_own = _visited(square_one, here, p * own) + (1 - p) * _ABSENT @ own @ _ABSENT.T
-    mixed = _outer(_RECEIVED, split @ _ABSENT.T) + p * (1 - p) * _PRESENT @ other @ _ABSENT.T
+    mixed = _RECEIVED[:, None] * (split @ _ABSENT.T)[:, None] + p * (1 - p) * _PRESENT @ other @ _ABSENT.T
     new_other = _visited(square_two, both, p**2 * other) + mixed + mixed.swapaxes(1, 2)
     new_other = new_other + (1 - p) ** 2 * _ABSENT @ other @ _ABSENT.T
     echo = np.stack([one + (1 - p) * first, one + (1 - p) * (2 * first + second), one], axis=-1)
@@ -181,15 +182,9 @@ def _advance(problem: NoisyQuadratics, weights: _SetWeights, states: FloatArray)
 
 def _visited(square: FloatArray, received: FloatArray, kept: FloatArray) -> FloatArray:
     """E[(g x⁺ + H Y_i)(g x⁺ + H Y_j)ᵀ] from E[x⁺²], E[x⁺ Y] and E[Y_i Y_jᵀ], each on the event that both visit."""
-    half = _outer(_RECEIVED, received @ _PRESENT.T)
+    half = _RECEIVED[:, None] * (received @ _PRESENT.T)[:, None]
     both = square[:, None, None] * np.outer(_RECEIVED, _RECEIVED)
-    result: FloatArray = both + half + half.swapaxes(1, 2) + _PRESENT @ kept @ _PRESENT.T
-    return result
-
-
-def _outer(left: FloatArray, rows: FloatArray) -> FloatArray:
-    result: FloatArray = left[:, None] * rows[:, None, :]
-    return result
+    return np.asarray(both + half + half.swapaxes(1, 2) + _PRESENT @ kept @ _PRESENT.T)
 
 
 def _unpack(states: FloatArray) -> tuple[FloatArray, ...]:
@@ -233,8 +228,5 @@ def rounds_needed(target: float, *, clients: int, steps: int, p: float, k: float
         enough *= 2
         if enough > MOST_ROUNDS:
             return math.inf
-    short = enough // 2
-    while enough - short > 1:
-        middle = (short + enough) // 2
-        short, enough = (short, middle) if reached(middle) else (middle, enough)
-    return enough
+    candidates = range(enough // 2 + 1, enough)
+    return candidates.start + bisect_left(candidates, True, key=reached)

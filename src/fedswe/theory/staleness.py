@@ -4,8 +4,6 @@
 multiplies the update of a client that reports in round t: its echo.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -16,16 +14,8 @@ from fedswe.theory.assumption import FloatArray, IntArray, check_delta, probabil
 NEGLIGIBLE = 1e-16
 
 
-@dataclass(frozen=True, eq=False)
-class StalenessMoments:
-    """Exact E[t - τ_i(t)] and E[(t - τ_i(t))²] for the rounds t = 0..T: shape [T+1, m]."""
-
-    first: FloatArray
-    second: FloatArray
-
-
-def staleness_moments(prob: npt.ArrayLike) -> StalenessMoments:
-    """Both moments for every round and client, O(Tm).
+def staleness_moments(prob: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """E[t - τ_i(t)] and E[(t - τ_i(t))²] for the rounds t = 0..T, exact: shape [T+1, m] each, O(Tm).
 
     With X_0 = 1 and X_{t+1} = 1 + 1{i∉A^t} X_t, and A^t independent of X_t:
     E[X_{t+1}] = 1 + (1-p)E[X_t] and E[X²_{t+1}] = 1 + (1-p)(2E[X_t] + E[X²_t]).
@@ -36,7 +26,7 @@ def staleness_moments(prob: npt.ArrayLike) -> StalenessMoments:
     for t, absent in enumerate(1.0 - table):
         first[t + 1] = 1.0 + absent * first[t]
         second[t + 1] = 1.0 + absent * (2.0 * first[t] + second[t])
-    return StalenessMoments(first, second)
+    return first, second
 
 
 def moment_bounds(period: int, delta: float) -> tuple[float, float]:
