@@ -47,11 +47,9 @@ def find(digest: str, made_by: str) -> Any:
 
 def packed(configuration: str) -> dict[str, bytes]:
     """The contents that configurations name, to be sent to another process of this user."""
-    named = set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)
-    if not named:
-        return {}
     import cloudpickle  # also what is defined in the main script, which a worker cannot import
 
+    named = set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)
     return {digest: cloudpickle.dumps(_HELD[digest]) for digest in named}
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import importlib.util
+import importlib.metadata
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -108,11 +107,8 @@ class Digits(ClassificationTask):
 @lru_cache(maxsize=1)
 def _digits() -> DataSet:
     # Read from the package's file: importing scikit-learn takes a second.
-    package = importlib.util.find_spec("sklearn")
-    assert package is not None
-    assert package.submodule_search_locations is not None
-    with gzip.open(Path(package.submodule_search_locations[0]) / "datasets" / "data" / "digits.csv.gz") as file:
-        table = np.loadtxt(file, delimiter=",")
+    file = importlib.metadata.distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")
+    table = np.loadtxt(str(file), delimiter=",")
     labels = table[:, -1].astype(np.int64)
     images = (table[:, :-1] / 16.0).reshape(-1, 1, 8, 8)
     order = keys.generator(0, "digits test set").permutation(len(labels))

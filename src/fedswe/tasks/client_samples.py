@@ -13,11 +13,13 @@ import torch
 
 from fedswe.core import keys
 from fedswe.errors import FedsweError, mistakes_as
-from fedswe.tasks.data_set import Array, DataSet, chunks, labels, placed, resident, samples
+from fedswe.tasks.data_set import Arrays, DataSet, chunks, labels, placed, resident, samples
 from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
 
 Samples = tuple[torch.Tensor, torch.Tensor]  # inputs [N, ...] and targets [N, ...]
+Load = Callable[[int], object]  # gives the samples of a client
+Whose = Callable[[int], str]  # says whose a sample is, for messages
 
 _KEPT_BYTES = 2**31  # of samples loaded client by client
 _CALIBRATION = 4096  # inputs at most that running statistics are computed from
@@ -113,19 +115,13 @@ class LoadedSamples:
     largest_size = 0  # not known
 
     def __init__(
-        self,
-        m: int,
-        load: Callable[[int], object],
-        test: tuple[Array, Array] | None,
-        setting: Setting,
-        groups: dict[str, Indices],  # clients by name of their group
-        scores_train: bool,
+        self, m: int, load: Load, test: Arrays | None, setting: Setting, groups: dict[str, Indices], scores_train: bool
     ) -> None:
         self.m, self._load, self._setting = m, load, setting
-        self._groups, self._scores_train = groups, scores_train
+        self._groups, self._scores_train = groups, scores_train  # clients by name of their group
         self._kept: OrderedDict[int, Samples] = OrderedDict()
         self._bytes = 0
-        self._like: tuple[Array, Array] | None = None  # a sample of the first client
+        self._like: Arrays | None = None  # a sample of the first client
         self.classes = 0  # labels must be less; 0: the targets are no labels
         self.shape = tuple(self.all_of(0)[0].shape[1:])
         self.test = None if test is None else self._placed(samples(test, "the test set", self._like))
@@ -148,7 +144,7 @@ class LoadedSamples:
             self._bytes -= sum(tensor.nbytes for tensor in self._kept.popitem(last=False)[1])
         return found
 
-    def _placed(self, loaded: tuple[Array, Array]) -> Samples:
+    def _placed(self, loaded: Arrays) -> Samples:
         dtype, device = self._setting.dtype, self._setting.device
         return placed(loaded[0], dtype, device), placed(labels(loaded[1]), dtype, device)
 
@@ -187,11 +183,11 @@ class LoadedSamples:
 ClientSamples = PooledSamples | LoadedSamples
 
 
-def refuse_labels(targets: torch.Tensor, classes: int, where: Callable[[int], str]) -> None:
-    """Refuse labels that are not from 0 to classes - 1; `where` says whose a sample is."""
+def refuse_labels(targets: torch.Tensor, classes: int, whose: Whose) -> None:
+    """Refuse labels that are not from 0 to classes - 1."""
     for place in torch.nonzero((targets < 0) | (targets >= classes))[:1].tolist():
         raise FedsweError(
-            f"{where(place[0])}: labels must be from 0 to {classes - 1}, found {int(targets[tuple(place)])} "
+            f"{whose(place[0])}: labels must be from 0 to {classes - 1}, found {int(targets[tuple(place)])} "
             "(quantities that are no labels must be floats)"
         )
 

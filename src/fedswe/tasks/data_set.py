@@ -20,6 +20,7 @@ AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: 
 MOST_CLASSES = 100_000  # a larger label is a mistake: each up to the largest has an output and a share
 
 Array = npt.NDArray[Any]
+Arrays = tuple[Array, Array]  # inputs [N, ...] and targets [N, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ def chunks(size: int, device: torch.device) -> Iterator[slice]:
 
 
 # from users --------------------------------------------------------------------------------------------------
-def samples(given: Any, where: str, like: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+def samples(given: Any, where: str, like: Arrays | None = None) -> Arrays:
     """(inputs, targets) as arrays, from arrays, tensors, data frames, or a torch Dataset.
 
     `where` says whose they are, for messages; `like` are others, which must have the same form.
@@ -139,7 +140,7 @@ def samples(given: Any, where: str, like: tuple[Array, Array] | None = None) -> 
     return both
 
 
-def _stacked(dataset: Any, where: str) -> tuple[Array, Array]:
+def _stacked(dataset: Any, where: str) -> Arrays:
     """All samples of a torch Dataset; transforms with random results are applied once."""
     require(len(dataset), f"{where} has no samples: leave it out")
     with mistakes_as(f"{where}: its samples cannot be read as (input, target)"):  # np.stack says where shapes differ

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, cast
 from unittest.mock import patch
@@ -57,7 +57,7 @@ class Network:
         self._shapes = [p.shape for p in trained.values()]
         self._sizes = [p.numel() for p in trained.values()]
         self.frozen = len(named) > len(trained)
-        self._aliases = _aliases(module, trained)
+        self._aliases = _aliases(module)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Place the constants; x comes with its own device and number format."""
@@ -65,7 +65,7 @@ class Network:
             for module in (self.module, self.training_module):
                 module.to(device=device, dtype=dtype)
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """Networks with one signature compute the same function of x."""
         blank = copy.deepcopy(self.module)
@@ -76,8 +76,7 @@ class Network:
 
     def initial(self) -> Vector:
         """The module's own initialisation as a vector."""
-        named = dict(self.module.named_parameters())
-        return torch.cat([named[name].detach().reshape(-1) for name in self._names])
+        return torch.cat([p.detach().reshape(-1) for p in self.module.parameters() if p.requires_grad])
 
     def parameters_at(self, x: Vector) -> dict[str, torch.Tensor]:
         """x as the module's own named parameters."""
@@ -92,12 +91,8 @@ class Network:
     def state_dict(self, x: Vector, statistics: Statistics | None = None) -> dict[str, torch.Tensor]:
         """All that the module needs to be used elsewhere: trained and frozen parameters, and buffers."""
         whole = copy.deepcopy(self.module).to(device=x.device, dtype=x.dtype)
-        values = {**self.parameters_at(x), **(statistics or {})}
-        with torch.no_grad():
-            for name, held in [*whole.named_parameters(), *whole.named_buffers()]:
-                if name in values:
-                    held.copy_(values[name])
-        return {name: value.detach().clone() for name, value in whole.state_dict().items()}
+        whole.load_state_dict({**self.parameters_at(x), **(statistics or {})}, strict=False)
+        return {name: value.clone() for name, value in whole.state_dict().items()}
 
     # outputs -------------------------------------------------------------------------------------------
     def logits(self, x: Vector, inputs: torch.Tensor, statistics: Statistics | None = None) -> torch.Tensor:
@@ -177,13 +172,12 @@ class Network:
         return torch.cat(gradients, dim=1)
 
 
-def initial_network(make: Callable[[], object], seed: int) -> Network:
+def initial_network(make: Callable[[], Any], seed: int) -> Network:
     """The network of a function, with the initial parameters of a seed."""
     with torch.random.fork_rng(devices=[]), mistakes_as("the model cannot be made"):
         torch.manual_seed(keys.stream_key(seed, "initial model"))
         module = make()
     require(isinstance(module, nn.Module), f"the model must be a torch.nn.Module, not {type(module).__name__}")
-    assert isinstance(module, nn.Module)
     absent = [name for name, value in module.state_dict().items() if value.device.type == "meta"]
     require(not absent, f"the model has no numbers yet ({absent[:1]} is on the meta device): initialise it first")
     return Network(module)
@@ -201,21 +195,17 @@ def pooled_first(module: nn.Module) -> nn.Module:
     return nn.Sequential(OrderedDict(zip(module._modules, layers, strict=True)))
 
 
-def _aliases(module: nn.Module, trained: Iterable[str]) -> dict[str, str]:
+def _aliases(module: nn.Module) -> dict[str, str]:
     """Other names of trained parameters that several layers share, and the names they were first found by.
 
     functional_call would find them itself, but it damages a module in which one layer has two names.
     """
-    places: dict[tuple[int, str], str] = {}  # layer and attribute
-    first: dict[int, str] = {}  # parameter
+    first = {id(value): name for name, value in module.named_parameters() if value.requires_grad}
     found = {}
-    wanted = set(trained)
-    for name, value in module.named_parameters(remove_duplicate=False):
-        path, _, attribute = name.rpartition(".")
-        place = id(module.get_submodule(path)), attribute
-        original = first.setdefault(id(value), name)
-        if places.setdefault(place, name) == name and original != name and original in wanted:
-            found[name] = original
+    for path, layer in module.named_modules():  # each layer once
+        for name, value in layer.named_parameters(path, recurse=False, remove_duplicate=False):
+            if first.get(id(value), name) != name:
+                found[name] = first[id(value)]
     return found
 
 
@@ -234,9 +224,8 @@ def _for_training(module: nn.Module, normalising: list[str]) -> nn.Module:
         if isinstance(part, _NormBase) and part.running_mean is not None and not _has_live_statistics(part):
             part.eval()
     for name in normalising:
-        layer = copied.get_submodule(name)
-        for buffer in ("running_mean", "running_var", "num_batches_tracked"):
-            setattr(layer, buffer, None)
+        layer = cast(_NormBase, copied.get_submodule(name))
+        layer.running_mean = layer.running_var = layer.num_batches_tracked = None
     return copied
 
 
@@ -272,11 +261,7 @@ class KeyedDropout(TorchFunctionMode):
         if function is F.scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
         if function is F.multi_head_attention_forward:  # calls the others itself, where this context is not active
-            own: dict[str, Any] = {
-                "dropout": partial(self._dropout, False),
-                "scaled_dot_product_attention": self._attention,
-            }
-            with patch.multiple(F, **own):
+            with patch.multiple(F, dropout=partial(self._dropout, False), scaled_dot_product_attention=self._attention):
                 return function(*args, **kwargs)
         return function(*args, **kwargs)
 

@@ -123,11 +123,7 @@ class SupervisedProblem(Problem):
         if self.data is None:
             return id(self)
         loss = "cross_entropy" if self.objective.cross_entropy else id(self.objective.loss)
-        return id(self.data), self._signature, loss, bool(self._augmentation), self._border
-
-    @cached_property
-    def _signature(self) -> str:
-        return self.network.signature
+        return id(self.data), self.network.signature, loss, bool(self._augmentation), self._border
 
     # gradients -----------------------------------------------------------------------------------------
     def gradient(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
