@@ -156,7 +156,7 @@ def test_missing_files_are_named_with_sizes_checksums_and_place(data, name):
 def test_of_an_incomplete_set_only_what_is_missing_is_named(data):
     official_files.svhn(data / "svhn")
     os.unlink(data / "svhn" / "test_32x32.mat")
-    with pytest.raises(FedsweError, match=r"svhn is incomplete in .*put there test_32x32.mat \(64,275,384") as caught:
+    with pytest.raises(FedsweError, match=r"svhn is not in .*put there test_32x32.mat \(64,275,384") as caught:
         load(DATASETS["svhn"], data / "svhn")
     assert "train_32x32.mat" not in str(caught.value)
 

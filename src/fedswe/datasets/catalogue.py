@@ -67,12 +67,11 @@ class Dataset:
         """The form that is found, or an error that names the missing files and the folder for them."""
         if form := self.found(folder):
             return form
-        begun = [form for form in self.forms if len(form.absent(folder)) < len(form.names)]
-        form = min(begun, key=lambda form: len(form.absent(folder))) if begun else self.forms[0]
-        others = [] if begun else [f"or {other.called}" for other in self.forms if other is not form]
+        missing = min((form.absent(folder) for form in self.forms), key=len)
+        others = [f"or {form.called}" for form in self.forms[1:]]
         raise FedsweError(
-            f"{self.name} is {'incomplete' if begun else 'not'} in {folder}: run `fedswe data fetch {self.name}`, or "
-            f"put there {', '.join([*form.absent(folder), *others])}; task.root=PATH or ${VARIABLE} name another folder"
+            f"{self.name} is not in {folder} as a whole: run `fedswe data fetch {self.name}`, or put there "
+            f"{', '.join([*missing, *others])}; task.root=PATH or ${VARIABLE} name another folder"
         )
 
 

@@ -145,8 +145,8 @@ def _npz(file: str, _modified: int, _size: int) -> DataSet:
     reading = mistakes_as(f"{file} cannot be read as .npz", ": is it complete, and made by numpy.savez?")
     with reading, open(file, "rb") as handle, np.load(handle, allow_pickle=False) as stored:  # closed also if damaged
         missing = [name for name in names if name not in stored]
-        arrays = [stored[name] for name in names if name in stored]
-    require(not missing, f"{file} has no array {', '.join(missing)}: it needs {', '.join(names)}")
+        require(not missing, f"{file} has no array {', '.join(missing)}: it needs {', '.join(names)}")
+        arrays = [stored[name] for name in names]
     train = samples(arrays[:2], f"{file}, x_train and y_train")
     test = samples(arrays[2:], f"{file}, x_test and y_test", train)
     x_train, x_test = (_channels_first(x.astype(np.float32)) for x, _ in (train, test))

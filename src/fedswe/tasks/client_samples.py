@@ -22,6 +22,7 @@ Load = Callable[[int], object]  # gives the samples of a client
 Whose = Callable[[int], str]  # says whose a sample is, for messages
 
 _KEPT_BYTES = 2**31  # of samples loaded client by client
+_MOST_SAMPLES = 2**32  # of a client, where an index is the number of the client times this plus a position
 _CALIBRATION = 4096  # inputs at most that running statistics are computed from
 _CALIBRATION_BATCH = 256
 
@@ -37,8 +38,6 @@ class Scored:
 
 class PooledSamples:
     """One data set on the device; client i has the samples with the indices parts[i]."""
-
-    keeps_clients = False  # whether `gather` needs the clients
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class PooledSamples:
         starts = self._starts[clients].view(-1, *[1] * (position.ndim - 1))
         return self._flat[starts + position]
 
-    def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
+    def gather(self, index: torch.Tensor) -> Samples:
         """The samples [n, B] of n clients, or [B] of one."""
         inputs, targets = self.data.x_train, self.data.y_train
         # index_select copies whole rows; indexing with [...] is four times slower here.
@@ -111,7 +110,6 @@ class PooledSamples:
 class LoadedSamples:
     """Samples that a function loads client by client; as many clients are kept as fit into memory."""
 
-    keeps_clients = True
     largest_size = 0  # not known
 
     def __init__(
@@ -152,14 +150,16 @@ class LoadedSamples:
         return np.array([len(self.all_of(int(i))[1]) for i in clients])
 
     def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        return position
+        return clients.view(-1, *[1] * (position.ndim - 1)) * _MOST_SAMPLES + position
 
-    def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
-        assert clients is not None
-        if clients.ndim == 0:
-            inputs, targets = self.all_of(int(clients))
-            return inputs[index], targets[index]
-        found = [self.gather(i, client) for i, client in zip(index, clients, strict=True)]
+    def gather(self, index: torch.Tensor) -> Samples:
+        if index.ndim == 1:
+            inputs, targets = self.gather(index[None])
+            return inputs[0], targets[0]
+        found = []
+        for client, position in zip((index[:, 0] // _MOST_SAMPLES).tolist(), index % _MOST_SAMPLES, strict=True):
+            inputs, targets = self.all_of(client)
+            found.append((inputs[position], targets[position]))
         return torch.stack([x for x, _ in found]), torch.stack([y for _, y in found])
 
     def scored(self) -> list[Scored]:

@@ -98,8 +98,7 @@ def normalised(
     """Bytes [N, C, H, W] as (x / 255 - mean) / std, piece by piece: only bytes are copied to the device."""
     import torch
 
-    shape = (len(pixels), *pixels.shape[1:])
-    images = torch.empty(shape, dtype=dtype, device=device, memory_format=torch.channels_last)
+    images = torch.empty(pixels.shape, dtype=dtype, device=device, memory_format=torch.channels_last)
     centre, spread = (torch.tensor(v, dtype=dtype, device=device).view(-1, 1, 1) for v in (mean, std))
     for part in chunks(len(pixels), device):
         piece = torch.tensor(pixels[part], device=device).to(dtype)
@@ -120,9 +119,7 @@ def samples(given: Any, where: str, like: Arrays | None = None) -> Arrays:
     """
     if hasattr(given, "tensors"):  # a TensorDataset: as a whole, not sample by sample
         given = given.tensors
-    elif all(hasattr(given, name) for name in ("__getitem__", "__len__")) and not isinstance(
-        given, tuple | list | np.ndarray
-    ):
+    elif hasattr(given, "__getitem__") and not isinstance(given, tuple | list | np.ndarray):
         given = _stacked(given, where)
     require(
         isinstance(given, tuple | list) and len(given) == 2,
@@ -142,8 +139,8 @@ def samples(given: Any, where: str, like: Arrays | None = None) -> Arrays:
 
 def _stacked(dataset: Any, where: str) -> Arrays:
     """All samples of a torch Dataset; transforms with random results are applied once."""
-    require(len(dataset), f"{where} has no samples: leave it out")
     with mistakes_as(f"{where}: its samples cannot be read as (input, target)"):  # np.stack says where shapes differ
+        require(len(dataset), f"{where} has no samples: leave it out")
         inputs, targets = zip(*(dataset[i] for i in range(len(dataset))), strict=True)
         return np.stack([np.asarray(x) for x in inputs]), np.stack([np.asarray(y) for y in targets])
 

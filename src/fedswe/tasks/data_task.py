@@ -143,8 +143,7 @@ class DataTask(Task):
 
     @property
     def content(self) -> Content:
-        content: Content = self.__dict__["_content"]
-        return content
+        return self.__dict__["_content"]  # type: ignore[no-any-return]
 
     def build(self, setting: Setting) -> Problem:
         from fedswe.tasks.checks import check  # these import torch

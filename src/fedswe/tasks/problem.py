@@ -46,7 +46,8 @@ class Problem(ABC):
 
     @abstractmethod
     def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Iterable[Any]:
-        """The batches of each local step of round t: records whose fields are stacked over `clients` [n]."""
+        """The batches of each local step of round t: records whose fields are stacked over `clients` [n],
+        of which [i] is that of one client."""
 
     @abstractmethod
     def gradient(self, x: Vector, batch: Any, precision: Precision = "fp32") -> Vector:

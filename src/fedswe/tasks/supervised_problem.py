@@ -70,10 +70,9 @@ class SupervisedProblem(Problem):
         require(batch_size >= least, f"the model needs batches of {least} samples or more: raise local.batch_size")
         self.refuse_small(clients.numpy())
         here = self.start.device
-        on_host, clients = clients, to_device(clients, here)
 
         def named(stream: str) -> torch.Tensor:
-            return to_device(keys.bits(self._seed, stream, on_host, t), here)
+            return to_device(keys.bits(self._seed, stream, clients, t), here)
 
         size = to_device(sizes, here)
         batch = size.clamp(max=batch_size)  # [n]
@@ -98,11 +97,11 @@ class SupervisedProblem(Problem):
             # Crops and dropout are drawn by position in the batch: a client that uses all samples keeps their order,
             # so that its result does not depend on the other clients of the stack.
             position = torch.where((size > batch_size)[:, None, None], shuffled, position)
-        index = self.samples.index(clients, position)
+        index = self.samples.index(to_device(clients, here), position)
         weight = inside.to(self.start.dtype) / batch[:, None]
         changes = self._augmentation.draw(named("augmentation"), steps, width) if self._augmentation else None
         dropout = keys.grid(named("dropout"), 1, steps)[:, 0] if self.network.drops else None
-        return Batches(index, weight, changes, dropout, on_host if self.samples.keeps_clients else None)
+        return Batches(index, weight, changes, dropout)
 
     def refuse_small(self, clients: npt.NDArray[np.integer]) -> None:
         """Refuse clients with fewer samples than the model needs in a batch."""
@@ -128,9 +127,7 @@ class SupervisedProblem(Problem):
     # gradients -----------------------------------------------------------------------------------------
     def gradient(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
         if self.network.mixes_samples or not self.network.vmaps:  # without padding, which the samples may depend on
-            width = int((batch.weight > 0).sum())
-            changes = None if batch.augment is None else batch.augment[:width]
-            batch = Batch(batch.index[:width], batch.weight[:width], changes, batch.dropout, batch.clients)
+            batch = batch.cut(int((batch.weight > 0).sum()))
         inputs, targets = self._inputs(batch)
         x = x.detach().requires_grad_()
         with arithmetic(precision, x.device.type):
@@ -144,13 +141,13 @@ class SupervisedProblem(Problem):
                     x, inputs, lambda outputs: self.objective.gradient(outputs, targets, batch.weight)
                 )
         if not self._vmaps:
-            return torch.stack([self.gradient(row, batch.client(i), precision) for i, row in enumerate(x)])
+            return torch.stack([self.gradient(row, batch[i], precision) for i, row in enumerate(x)])
         if not self.network.mixes_samples:
             return self._mapped_gradients(x, batch, precision)
         result, widths = torch.empty_like(x), (batch.weight > 0).sum(1)
         for width in sorted(set(widths.tolist())):
             which = torch.nonzero(widths == width).flatten()
-            result[which] = self._mapped_gradients(x[which], batch.rows(which, width), precision)
+            result[which] = self._mapped_gradients(x[which], batch[which].cut(width), precision)
         return result
 
     @cached_property
@@ -166,7 +163,7 @@ class SupervisedProblem(Problem):
         return result
 
     def _inputs(self, batch: Batch) -> Samples:
-        inputs, targets = self.samples.gather(batch.index, batch.clients)
+        inputs, targets = self.samples.gather(batch.index)
         if batch.augment is not None:
             inputs = batch.augment.apply(inputs, self.border if any(self._border) else None)
         if inputs.ndim == 4 and inputs.device.type == "cpu" and inputs.is_floating_point():
@@ -181,13 +178,11 @@ class SupervisedProblem(Problem):
 
     def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:
         sizes = self.samples.sizes(clients.cpu().numpy())
-        on_host, clients = clients.cpu(), clients.to(self.start.device)
         size = to_device(sizes, self.start.device)[:, None]
         position = torch.arange(int(sizes.max()), device=size.device)
         inside = position < size
-        index = self.samples.index(clients, torch.where(inside, position, 0))
-        held = on_host if self.samples.keeps_clients else None
-        return self.gradients(x, Batch(index, inside.to(x.dtype) / size, clients=held))
+        index = self.samples.index(clients.to(size.device), torch.where(inside, position, 0))
+        return self.gradients(x, Batch(index, inside.to(x.dtype) / size))
 
     # scores --------------------------------------------------------------------------------------------
     def evaluate(self, x: Vector, logits: Logits | None = None) -> dict[str, float]:
