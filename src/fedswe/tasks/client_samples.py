@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,6 +17,8 @@ from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
 
 Samples = tuple[torch.Tensor, torch.Tensor]  # inputs [N, ...] and targets [N, ...]
+# What models are scored on, piece by piece: by train, held_out or test, and group of clients; empty: all of them
+Scored = dict[tuple[str, str], Callable[[], Iterator[Samples]]]
 Load = Callable[[int], object]  # gives the samples of a client
 Whose = Callable[[int], str]  # says whose a sample is, for messages
 
@@ -25,15 +26,6 @@ _KEPT_BYTES = 2**31  # of samples loaded client by client
 _MOST_SAMPLES = 2**32  # of a client, where an index is the number of the client times this plus a position
 _CALIBRATION = 4096  # inputs at most that running statistics are computed from
 _CALIBRATION_BATCH = 256
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Samples that models are scored on."""
-
-    name: str  # train, held_out or test
-    group: str  # of clients; empty: all
-    pieces: Callable[[], Iterator[Samples]]
 
 
 class PooledSamples:
@@ -65,9 +57,8 @@ class PooledSamples:
         return np.asarray(self._sizes[clients])
 
     def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """What finds the samples at these positions [n, ...] of n clients."""
-        starts = self._starts[clients].view(-1, *[1] * (position.ndim - 1))
-        return self._flat[starts + position]
+        """What finds the samples at these positions [n, ...] of n clients [n, 1...]."""
+        return self._flat[self._starts[clients] + position]
 
     def gather(self, index: torch.Tensor) -> Samples:
         """The samples [n, B] of n clients, or [B] of one."""
@@ -85,7 +76,7 @@ class PooledSamples:
         part = self.part(client)
         return self.data.x_train[part], self.data.y_train[part]
 
-    def scored(self) -> list[Scored]:
+    def scored(self) -> Scored:
         data, held = self.data, self._kept_back
         train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
         found: list[tuple[str, str, Samples, Indices | None]] = [
@@ -95,11 +86,11 @@ class PooledSamples:
         ]
         for group, (in_train, in_test) in self._groups.items():
             found += [("train", group, train, in_train), ("test", group, test, in_test)]
-        return [
-            Scored(name, group, partial(_pieces, of, None if rows is None else torch.as_tensor(rows).to(of[1].device)))
+        return {
+            (name, group): partial(_pieces, of, None if rows is None else torch.as_tensor(rows, device=of[1].device))
             for name, group, of, rows in found
             if len(of[1] if rows is None else rows) and (self._scores_train or name != "train")
-        ]
+        }
 
     def calibration(self, least: int) -> list[torch.Tensor]:
         """Batches of at least so many inputs, from which running statistics are computed: of the test set if there is
@@ -110,6 +101,7 @@ class PooledSamples:
 class LoadedSamples:
     """Samples that a function loads client by client; as many clients are kept as fit into memory."""
 
+    data = None
     largest_size = 0  # not known
 
     def __init__(
@@ -150,7 +142,7 @@ class LoadedSamples:
         return np.array([len(self.all_of(int(i))[1]) for i in clients])
 
     def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        return clients.view(-1, *[1] * (position.ndim - 1)) * _MOST_SAMPLES + position
+        return clients * _MOST_SAMPLES + position
 
     def gather(self, index: torch.Tensor) -> Samples:
         if index.ndim == 1:
@@ -162,14 +154,13 @@ class LoadedSamples:
             found.append((inputs[position], targets[position]))
         return torch.stack([x for x, _ in found]), torch.stack([y for _, y in found])
 
-    def scored(self) -> list[Scored]:
-        everybody = {"": np.arange(self.m)}
-        train = [Scored("train", name, partial(self._pieces, who)) for name, who in (everybody | self._groups).items()]
-        test = [] if self.test is None else [Scored("test", "", partial(_pieces, self.test))]
-        train = train if self._scores_train else []
-        return [*train[:1], *test, *train[1:]]
+    def scored(self) -> Scored:
+        train: Scored = {("train", ""): partial(self._pieces, range(self.m))}
+        test: Scored = {} if self.test is None else {("test", ""): partial(_pieces, self.test)}
+        groups: Scored = {("train", name): partial(self._pieces, who) for name, who in self._groups.items()}
+        return train | test | groups if self._scores_train else test
 
-    def _pieces(self, clients: Indices) -> Iterator[Samples]:
+    def _pieces(self, clients: Iterable[int]) -> Iterator[Samples]:
         for client in clients:
             yield from _pieces(self.all_of(int(client)))
 

@@ -133,11 +133,7 @@ class DataTask(Task):
     title: ClassVar[str] = "your own model and data, from Python (fedswe.tasks.from_data)"
 
     def __post_init__(self) -> None:
-        require(
-            self.digest,
-            "from_data is made in Python: fedswe.tasks.from_data(...); here name a function that returns it, "
-            "task.name=./file.py:function",
-        )
+        require(self.digest, "from_data is made in Python: name a function that returns it, task.name=./mine.py:make")
         # Kept by the task: the content lives as long as a task that uses it.
         object.__setattr__(self, "_content", in_memory.find(self.digest, "fedswe.tasks.from_data"))
 
@@ -166,7 +162,7 @@ class DataTask(Task):
         train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
         labelled = check(network, objective, x, train, content.whose, test) > 0
         divided = self._divided(content.data, setting, labelled)
-        groups = self._groups(divided)
+        groups = {n: (_of(who, content.owners), _of(who, content.test_owners)) for n, who in content.groups.items()}
         pooled = PooledSamples(content.data, divided.parts, setting, None, groups, content.train_scores)
         problem = SupervisedProblem(pooled, network, objective, setting)
         problem.refuse_small(np.arange(self.clients))
@@ -183,14 +179,10 @@ class DataTask(Task):
         everything = np.arange(len(data.y_train))
         return divide(everything, labels, self.clients, self.partition, self.alpha, self.shards, rng, classes)
 
-    def _groups(self, divided: Parts) -> dict[str, tuple[Indices, Indices]]:
-        """The training and test samples of each group."""
-        found, owners = {}, self.content.test_owners
-        for name, clients in self.content.groups.items():
-            train = np.sort(np.concatenate([divided.parts[i] for i in clients]))
-            test = np.empty(0, dtype=np.int64) if owners is None else np.flatnonzero(np.isin(owners, clients))
-            found[name] = (train, test)
-        return found
+
+def _of(clients: Indices, owners: Array | None) -> Indices:
+    """The samples of these clients."""
+    return np.empty(0, dtype=np.int64) if owners is None else np.flatnonzero(np.isin(owners, clients))
 
 
 def _joined(given: Any, where: str, whose: str, like: Arrays | None = None) -> tuple[Arrays, Array | None]:

@@ -44,8 +44,8 @@ class Network:
         named = dict(module.named_parameters())
         lazy = [name for name, p in named.items() if isinstance(p, UninitializedParameter)]
         require(not lazy, f"the model has lazy layers ({', '.join(lazy[:1])}): call it once on a sample first")
-        trained = {name: p for name, p in named.items() if p.requires_grad}
-        require(trained, "the model has no parameters to train: set requires_grad=True on some of them")
+        self._shapes = {name: p.shape for name, p in named.items() if p.requires_grad}
+        require(self._shapes, "the model has no parameters to train: set requires_grad=True on some of them")
         self.module = pooled_first(module).eval()
         self.normalising = [name for name, part in module.named_modules() if _has_live_statistics(part)]
         self.training_module = _for_training(self.module, self.normalising)
@@ -53,10 +53,8 @@ class Network:
         self.mixes_samples = bool(self.normalising)  # whether the output of a sample depends on the others of its batch
         self.least_samples = 1  # of a batch in training
         self.vmaps = True  # whether torch can train a stack of clients
-        self._names = list(trained)
-        self._shapes = [p.shape for p in trained.values()]
-        self._sizes = [p.numel() for p in trained.values()]
-        self.frozen = len(named) > len(trained)
+        self._sizes = [shape.numel() for shape in self._shapes.values()]
+        self.frozen = len(named) > len(self._shapes)
         self._aliases = _aliases(module)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
@@ -69,8 +67,8 @@ class Network:
     def signature(self) -> str:
         """Networks with one signature compute the same function of x."""
         blank = copy.deepcopy(self.module)
-        for name, value in blank.named_parameters():
-            if name in self._names:
+        for value in blank.parameters():
+            if value.requires_grad:
                 value.data.zero_()
         return digest(blank)
 
@@ -80,8 +78,8 @@ class Network:
 
     def parameters_at(self, x: Vector) -> dict[str, torch.Tensor]:
         """x as the module's own named parameters."""
-        pieces = zip(torch.split(x, self._sizes), self._shapes, strict=True)
-        return dict(zip(self._names, (p.view(s) for p, s in pieces), strict=True))
+        pieces = torch.split(x, self._sizes)
+        return {name: p.view(shape) for p, (name, shape) in zip(pieces, self._shapes.items(), strict=True)}
 
     def _values(self, x: Vector) -> dict[str, torch.Tensor]:
         """x by all names under which the module uses it."""
@@ -113,8 +111,6 @@ class Network:
 
     def statistics(self, x: Vector, batches: list[torch.Tensor]) -> Statistics:
         """The running statistics of a model: cumulative means over batches of inputs (as torch's `update_bn` does)."""
-        if not self.normalising:
-            return {}
         module = copy.deepcopy(self.module)
         layers = {name: cast(_NormBase, module.get_submodule(name)) for name in self.normalising}
         for layer in layers.values():
@@ -152,7 +148,8 @@ class Network:
         of a weight is a product of rows (five times faster on a CPU than the product of columns).
         """
         assert isinstance(self.module, nn.Sequential)
-        pieces = [p.view(len(x), *s) for p, s in zip(torch.split(x, self._sizes, dim=1), self._shapes, strict=True)]
+        parts = zip(torch.split(x, self._sizes, dim=1), self._shapes.values(), strict=True)
+        pieces = [part.view(len(x), *shape) for part, shape in parts]
         layers = list(zip(pieces[::2], pieces[1::2], strict=True))  # (weight, bias) of each dense layer
         tanh = [type(layer) is nn.Tanh for layer in self.module if type(layer) in (nn.ReLU, nn.Tanh)]
         before = [inputs.flatten(2).transpose(1, 2)]
