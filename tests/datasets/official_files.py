@@ -100,12 +100,10 @@ def idx(array):
     return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
-def fashion(folder, packed=True, n=(40, 20)):
+def fashion(folder, n=(40, 20)):
     folder.mkdir(parents=True, exist_ok=True)
     splits = [split(s, k, 1, 28) for s, k in enumerate(n)]
     for name, (x, y) in zip(("train", "t10k"), splits, strict=True):
         for kind, array in (("images-idx3", x[:, 0]), ("labels-idx1", y)):
-            raw = idx(array)
-            path = folder / f"{name}-{kind}-ubyte{'.gz' if packed else ''}"
-            path.write_bytes(gzip.compress(raw) if packed else raw)
+            (folder / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(array)))
     return splits

@@ -55,17 +55,15 @@ def test_cinic10_in_the_order_of_torchvision(tmp_path, packed):
         np.testing.assert_array_equal(y, np.repeat(np.arange(10), 2))
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_fashion_mnist(tmp_path, packed):
-    train, test = official_files.fashion(tmp_path, packed)
+def test_fashion_mnist(tmp_path):
+    train, test = official_files.fashion(tmp_path)
     assert_images(read("fashion_mnist", tmp_path), train, test)
 
 
 FILES = [
     ("svhn", (), "train_32x32.mat"),
-    ("fashion", (True,), "train-images-idx3-ubyte.gz"),
-    ("fashion", (True,), "t10k-labels-idx1-ubyte.gz"),
-    ("fashion", (False,), "train-images-idx3-ubyte"),
+    ("fashion", (), "train-images-idx3-ubyte.gz"),
+    ("fashion", (), "t10k-labels-idx1-ubyte.gz"),
     ("cinic", (False,), "train/cat/n9.png"),
     ("cinic", (True,), "CINIC-10.tar.gz"),
     ("cifar", ("binary", False), "cifar-10-batches-bin/data_batch_3.bin"),

@@ -60,7 +60,7 @@ def torch_app(problem, local=LOCAL, optimizer=torch.optim.SGD, closure=(), **opt
         a, b = torch.nn.Parameter(start[:2].clone()), torch.nn.Parameter(start[2:].clone().view(1, -1))
         steps = optimizer([a, b], lr=local.lr, **options)
         for batch in Work(problem, Job(start), np.array([client]), t, local).batches:
-            gradient = problem.gradient(torch.cat([a.detach(), b.detach().ravel()]), batch.client(0), "fp32")
+            gradient = problem.gradient(torch.cat([a.detach(), b.detach().ravel()]), batch[0], "fp32")
             a.grad, b.grad = gradient[:2].clone(), gradient[2:].clone().view(1, -1)
             steps.step(*closure)
         return reply(message, torch.cat([a.detach(), b.detach().ravel()]))

@@ -24,8 +24,7 @@ class Server:
     @property
     def model(self) -> Vector:
         """x^t."""
-        x: Vector = self.state.x
-        return x
+        return self.state.x  # type: ignore[no-any-return]
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Everything by name, for checkpoints."""

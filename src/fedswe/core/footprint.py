@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedswe.core.aggregation import aggregate, begin
-from fedswe.core.algorithm import Algorithm, ClientView, Done, ServerView, empty_report
+from fedswe.core.algorithm import Algorithm, ClientView, Done, ServerView
 from fedswe.core.records import Vector, floats
 
 
@@ -20,32 +20,6 @@ class Footprint:
     reply: int  # reply after the merge
 
 
-def footprint(algorithm: Algorithm, d: int) -> Footprint:
-    """Run the definition once on vectors without numbers, and count."""
-    try:
-        return _counted(algorithm, Shape((d,)))  # type: ignore[arg-type]
-    except (AttributeError, TypeError):  # it uses functions of torch that only a tensor has
-        import torch
-
-        return _counted(algorithm, torch.zeros(d))
-
-
-def _counted(algorithm: Algorithm, x0: Vector) -> Footprint:
-    server, at = begin(algorithm, x0), ServerView(t=1, m=1, local_lr=1.0)
-    one = x0.new_ones((1,))
-    report = empty_report(algorithm, x0)
-    down = algorithm.downlink(server.state, at)
-    after, reply = aggregate(algorithm, server, report, 1, at)
-    client = algorithm.settle(algorithm.client_init(x0), reply, ClientView(one, one))
-    return Footprint(
-        server=sum(value.numel() for value in after.tensors().values()),
-        client=floats(client),
-        down=floats(down),
-        up=floats(report),
-        reply=floats(reply),
-    )
-
-
 @dataclass(frozen=True)
 class Operations:
     """Numbers computed in a round with one report, training and the sum of the reports aside."""
@@ -54,36 +28,46 @@ class Operations:
     client: int
 
 
+def footprint(algorithm: Algorithm, d: int) -> Footprint:
+    """Run the definition once on vectors without numbers, and count."""
+    try:
+        return _counted(algorithm, Shape((d,), []), [])[0]  # type: ignore[arg-type]
+    except (AttributeError, TypeError):  # it uses functions of torch that only a tensor has
+        import torch
+
+        return _counted(algorithm, torch.zeros(d), [])[0]
+
+
 def operations(algorithm: Algorithm, d: int) -> Operations:
     """One for each number of every intermediate result; for algorithms that do arithmetic with vectors only."""
     computed: list[int] = []
+    return _counted(algorithm, Shape((d,), computed), computed)[1]  # type: ignore[arg-type]
 
-    def spent() -> int:
-        total = sum(computed)
-        computed.clear()
-        return total
 
-    x0: Vector = Shape((d,), computed)  # type: ignore[assignment]
+def _counted(algorithm: Algorithm, x0: Vector, computed: list[int]) -> tuple[Footprint, Operations]:
+    """One round with one report; `computed` has the sizes of all results of arithmetic with x0."""
     one, at = x0.new_ones((1,)), ServerView(t=1, m=1, local_lr=1.0)
     here, server, client = ClientView(one, one), begin(algorithm, x0), algorithm.client_init(x0)
-    spent()  # at the start of a run
+    before = sum(computed)
     down = algorithm.downlink(server.state, at)
-    at_server = spent()
+    sent = sum(computed)
     job = algorithm.plan(client, down, here)
     client, report = algorithm.report(client, down, job, Done(job.start, steps=1, lr=1.0), here)
-    at_client = spent()
-    _, reply = aggregate(algorithm, server, report, 1, at)
-    at_server += spent()
-    algorithm.settle(client, reply, here)
-    return Operations(at_server, at_client + spent())
+    reported = sum(computed)
+    server, reply = aggregate(algorithm, server, report, 1, at)
+    merged = sum(computed)
+    client = algorithm.settle(client, reply, here)
+    kept = sum(value.numel() for value in server.tensors().values())
+    numbers = Footprint(kept, floats(client), floats(down), floats(report), floats(reply))
+    return numbers, Operations(sent - before + merged - reported, reported - sent + sum(computed) - merged)
 
 
 class Shape:
     """A tensor without numbers: enough to count, and no need to import torch for it."""
 
-    def __init__(self, shape: tuple[int, ...], computed: list[int] | None = None) -> None:
+    def __init__(self, shape: tuple[int, ...], computed: list[int]) -> None:
         self.shape, self.ndim = shape, len(shape)
-        self._computed = [] if computed is None else computed  # sizes of all results of arithmetic
+        self._computed = computed  # sizes of all results of arithmetic
 
     def numel(self) -> int:
         return self.shape[0] if self.shape else 1

@@ -47,11 +47,9 @@ def find(digest: str, made_by: str) -> Any:
 
 def packed(configuration: str) -> dict[str, bytes]:
     """The contents that configurations name, to be sent to another process of this user."""
-    named = set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)
-    if not named:
-        return {}
     import cloudpickle  # also what is defined in the main script, which a worker cannot import
 
+    named = set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)
     return {digest: cloudpickle.dumps(_HELD[digest]) for digest in named}
 
 
@@ -116,7 +114,10 @@ class _Content:
         elif isinstance(state := value.__getstate__(), dict):
             self.add([type(value), state])
         else:
-            self._write(_pickled(value))
+            try:
+                self._write(hashlib.sha256(pickle.dumps(value)).hexdigest())
+            except Exception:  # an object may raise anything here; it is never equal to another
+                self._write(uuid.uuid4().hex)
 
     def _source(self, value: Any) -> None:
         """A function or class: its name, the text of its file, and what functions hold or find outside."""
@@ -136,11 +137,3 @@ class _Content:
             known = function.__globals__
             used = [[name, known[name]] for name in sorted(function.__code__.co_names) if name in known]
             self.add([function.__defaults__, function.__kwdefaults__, cells, used])
-
-
-def _pickled(value: Any) -> str:
-    """What cannot be pickled is never equal to anything else."""
-    try:
-        return hashlib.sha256(pickle.dumps(value)).hexdigest()
-    except Exception:  # an object may raise anything here
-        return uuid.uuid4().hex

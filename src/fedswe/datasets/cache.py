@@ -7,10 +7,10 @@ import json
 import logging
 import os
 import shutil
-import uuid
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -54,21 +54,16 @@ def _stored(images: Images, wrong: list[str], place: Path, older: str) -> tuple[
     """Write the arrays to a temporary folder, rename it in one step, then open them."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        aside = place.parent / f".{place.name}-{uuid.uuid4().hex}"
-        aside.mkdir()
-        try:
+        with TemporaryDirectory(dir=place.parent) as temporary:
+            aside = Path(temporary) / place.name
+            aside.mkdir()
             for name in _ARRAYS:
-                with open(aside / f"{name}.npy", "wb") as file:
-                    np.save(file, getattr(images, name), allow_pickle=False)
-                    file.flush()
-                    os.fsync(file.fileno())
+                np.save(aside / f"{name}.npy", getattr(images, name), allow_pickle=False)
             (aside / "unofficial.json").write_text(json.dumps(wrong))
             for old in place.parent.glob(older):
                 if old != place or _opened(old) is None:  # from an earlier version of the source, or damaged
                     shutil.rmtree(old, ignore_errors=True)
-            os.rename(aside, place)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            aside.rename(place)
     except OSError as error:
         if not place.is_dir():  # otherwise another process has written it
             _log.warning("cannot keep decoded images in %s (%s): they are decoded again next time", place.parent, error)

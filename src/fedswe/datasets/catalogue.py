@@ -20,7 +20,7 @@ class OfficialFile:
     name: str  # path under the folder of the data set
     size: int
     md5: str
-    url: str = ""  # empty for a file that is unpacked from an archive
+    url: str
 
     def __str__(self) -> str:
         return f"{self.name} ({self.size:,} bytes, md5 {self.md5})"
@@ -41,8 +41,8 @@ class Form:
 
     def absent(self, folder: Path) -> list[str]:
         """What is not in the folder, with sizes and checksums."""
-        return [str(wanted) for wanted, name in zip((*self.files, *self.folders), self.names, strict=True)
-                if not (folder / name).exists()]  # fmt: skip
+        wanted = {file.name: str(file) for file in self.files} | {name: name for name in self.folders}
+        return [described for name, described in wanted.items() if not (folder / name).exists()]
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,18 @@ class Dataset:
         return Path(root).expanduser() if root else data_folder() / self.name
 
     def found(self, folder: Path) -> Form | None:
-        """The first complete form; unpacked folders are preferred to archives."""
-        there = [form for form in self.forms if not form.absent(folder)]
-        return max(there, key=lambda form: len(form.names), default=None)
+        """The first complete form: files that have a checksum go before unpacked folders."""
+        return next((form for form in self.forms if not form.absent(folder)), None)
 
     def form(self, folder: Path) -> Form:
         """The form that is found, or an error that names the missing files and the folder for them."""
         if form := self.found(folder):
             return form
-        begun = [form for form in self.forms if len(form.absent(folder)) < len(form.names)]
-        form = min(begun, key=lambda form: len(form.absent(folder))) if begun else self.forms[0]
-        others = [] if begun else [f"or {other.called}" for other in self.forms if other is not form]
+        missing = min((form.absent(folder) for form in self.forms), key=len)
+        others = [f"or {form.called}" for form in self.forms[1:]]
         raise FedsweError(
-            f"{self.name} is {'incomplete' if begun else 'not'} in {folder}: run `fedswe data fetch {self.name}`, or "
-            f"put there {', '.join([*form.absent(folder), *others])}; task.root=PATH or ${VARIABLE} name another folder"
+            f"{self.name} is not in {folder} as a whole: run `fedswe data fetch {self.name}`, or put there "
+            f"{', '.join([*missing, *others])}; task.root=PATH or ${VARIABLE} name another folder"
         )
 
 
@@ -90,8 +88,8 @@ def md5_of(path: Path) -> str:
 
 
 def _files(base: str, *files: tuple[str, int, str]) -> tuple[OfficialFile, ...]:
-    """Name, size and md5 of files at an address; without one they are unpacked from an archive."""
-    return tuple(OfficialFile(name, size, md5, f"{base}/{name}" if base else "") for name, size, md5 in files)
+    """Name, size and md5 of files at an address."""
+    return tuple(OfficialFile(name, size, md5, f"{base}/{name}") for name, size, md5 in files)
 
 
 _STANFORD = "http://ufldl.stanford.edu/housenumbers"
@@ -106,38 +104,13 @@ _MAT = _files(
 )
 _CIFAR_BINARY = _files(_TORONTO, ("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"))
 _CIFAR_PYTHON = _files(_TORONTO, ("cifar-10-python.tar.gz", 170498071, "c58f30108f718f92721af3b95e74349a"))
-_BATCHES_BINARY = _files(
-    "",
-    ("cifar-10-batches-bin/data_batch_1.bin", 30730000, "5dd7e06a14cb22eb9f671a540d1b7c25"),
-    ("cifar-10-batches-bin/data_batch_2.bin", 30730000, "5ea93a67294ea407fff1d09f752e9692"),
-    ("cifar-10-batches-bin/data_batch_3.bin", 30730000, "942cd6a4bcdd0dd3c604fbe906cb4421"),
-    ("cifar-10-batches-bin/data_batch_4.bin", 30730000, "ae636b3ba5c66a11e91e8cb52e771fcb"),
-    ("cifar-10-batches-bin/data_batch_5.bin", 30730000, "53f37980c15c3d472c316c40844f3f0d"),
-    ("cifar-10-batches-bin/test_batch.bin", 30730000, "803d5f7f4d78ea53de84dbe85f74fb6d"),
-)
-_BATCHES_PYTHON = _files(
-    "",
-    ("cifar-10-batches-py/data_batch_1", 31035704, "c99cafc152244af753f735de768cd75f"),
-    ("cifar-10-batches-py/data_batch_2", 31035320, "d4bba439e000b95fd0a9bffe97cbabec"),
-    ("cifar-10-batches-py/data_batch_3", 31035999, "54ebc095f3ab1f0389bbae665268c751"),
-    ("cifar-10-batches-py/data_batch_4", 31035696, "634d18415352ddfa80567beed471001a"),
-    ("cifar-10-batches-py/data_batch_5", 31035623, "482c414d41f54cd18b22e5b47cb7c3cb"),
-    ("cifar-10-batches-py/test_batch", 31035526, "40351d587109b95175f43aff81a1287e"),
-)
 _CINIC = _files(_EDINBURGH, ("CINIC-10.tar.gz", 687544992, "6ee4d0c996905fe93221de577967a372"))
-_IDX_GZ = _files(
+_IDX = _files(
     _ZALANDO,
     ("train-images-idx3-ubyte.gz", 26421880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
     ("train-labels-idx1-ubyte.gz", 29515, "25c81989df183df01b3e8a0aad5dffbe"),
     ("t10k-images-idx3-ubyte.gz", 4422102, "bef4ecab320f06d8554ea6380940ec79"),
     ("t10k-labels-idx1-ubyte.gz", 5148, "bb300cfdad3c16e7a12a480ee83cd310"),
-)
-_IDX = _files(
-    "",
-    ("train-images-idx3-ubyte", 47040016, "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
-    ("train-labels-idx1-ubyte", 60008, "9018921c3c673c538a1fc5bad174d6f9"),
-    ("t10k-images-idx3-ubyte", 7840016, "8181f5470baa50b63fa0f6fddb340f0a"),
-    ("t10k-labels-idx1-ubyte", 10008, "15d484375f8d13e6eb1aabb0c3f46965"),
 )
 
 _SVHN = Dataset(
@@ -152,9 +125,9 @@ _CIFAR10 = Dataset(
     "CIFAR-10, colour images 32x32: 50,000 for training, 10,000 for testing",
     (
         Form("cifar-10-binary.tar.gz", readers.cifar_binary("cifar-10-binary.tar.gz"), _CIFAR_BINARY),
-        Form("cifar-10-batches-bin/", readers.cifar_binary("cifar-10-batches-bin"), _BATCHES_BINARY),
         Form("cifar-10-python.tar.gz", readers.cifar_python("cifar-10-python.tar.gz"), _CIFAR_PYTHON),
-        Form("cifar-10-batches-py/", readers.cifar_python("cifar-10-batches-py"), _BATCHES_PYTHON),
+        Form("cifar-10-batches-bin/", readers.cifar_binary("cifar-10-batches-bin"), folders=("cifar-10-batches-bin",)),
+        Form("cifar-10-batches-py/", readers.cifar_python("cifar-10-batches-py"), folders=("cifar-10-batches-py",)),
     ),
     (0.4914, 0.4822, 0.4465),
     (0.2023, 0.1994, 0.2010),
@@ -172,10 +145,7 @@ _CINIC10 = Dataset(
 _FASHION_MNIST = Dataset(
     "fashion_mnist",
     "Fashion-MNIST, grey images 28x28: 60,000 for training, 10,000 for testing",
-    (
-        Form("the four .gz files", readers.fashion_mnist(".gz"), _IDX_GZ),
-        Form("the four files unpacked", readers.fashion_mnist(""), _IDX),
-    ),
+    (Form("the four .gz files", readers.fashion_mnist, _IDX),),
     (0.2860,),
     (0.3530,),
 )

@@ -134,22 +134,19 @@ class _Arrays(pickle.Unpickler):
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-# Fashion-MNIST: idx files, gzipped or plain: 0, 0, type, dimensions, sizes (big-endian), values -----------------------
-def fashion_mnist(suffix: str) -> Callable[[Path], Images]:
-    def read(folder: Path) -> Images:
-        arrays: list[Pixels] = []
-        for split in ("train", "t10k"):
-            where = folder / f"{split}-images-idx3-ubyte{suffix}"
-            labels = _idx(folder / f"{split}-labels-idx1-ubyte{suffix}", 1)
-            arrays += _split(_idx(where, 3)[:, None], labels, where)
-        return Images(*arrays)
-
-    return read
+# Fashion-MNIST: gzipped idx files: 0, 0, type, dimensions, sizes (big-endian), values ---------------------------------
+def fashion_mnist(folder: Path) -> Images:
+    arrays: list[Pixels] = []
+    for split in ("train", "t10k"):
+        where = folder / f"{split}-images-idx3-ubyte.gz"
+        labels = _idx(folder / f"{split}-labels-idx1-ubyte.gz", 1)
+        arrays += _split(_idx(where, 3)[:, None], labels, where)
+    return Images(*arrays)
 
 
 def _idx(path: Path, dimensions: int) -> Pixels:
     with _reading(path):
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        raw = gzip.decompress(path.read_bytes())
         start = 4 + 4 * dimensions
         if raw[:4] != bytes([0, 0, _UINT8, dimensions]):
             raise ValueError(f"not an idx file of {dimensions}-dimensional bytes")

@@ -71,7 +71,7 @@ def train_one(work: Work) -> Done:
     problem, local = work.problem, work.local
 
     def gradient(x: Vector, batch: Any) -> Vector:
-        return problem.gradient(x, batch.client(0), local.precision)
+        return problem.gradient(x, batch[0], local.precision)
 
     job, lr = work.job, local.lr_at(work.t)
     return work.done(phase_end(gradient, job.start, work.batches, job.drift, lr, local.transforms))

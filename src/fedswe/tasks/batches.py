@@ -81,23 +81,14 @@ class Batch:
     weight: torch.Tensor  # [n, B]
     augment: Augment | None = None  # [n, B]
     dropout: torch.Tensor | None = None  # [n], random bits that name the units to leave out
-    clients: torch.Tensor | None = None  # [n], on the host, where index is a position in each client's own samples
 
-    def rows(self, which: torch.Tensor, width: int) -> Batch:
-        """Some of the n clients, their batches cut to a width."""
-        on_host = which if self.clients is None else which.to(self.clients.device)
-        cut = (slice(None), slice(width))
-        return Batch(
-            self.index[which, :width], self.weight[which, :width], _at(_at(self.augment, which), cut),
-            _at(self.dropout, which), _at(self.clients, on_host),
-        )  # fmt: skip
+    def cut(self, width: int) -> Batch:
+        """Without the padding beyond a width."""
+        at = (..., slice(width))
+        return Batch(self.index[at], self.weight[at], _at(self.augment, at), self.dropout)
 
-    def client(self, i: int) -> Batch:
-        """The batch of one of the n clients."""
-        return self[i]
-
-    def __getitem__(self, at: int | slice) -> Self:
-        """Of some of the clients."""
+    def __getitem__(self, at: int | slice | torch.Tensor) -> Self:
+        """Of one of the clients, or of some."""
         return type(self)(*(_at(part, at) for part in vars(self).values()))
 
 
@@ -124,7 +115,7 @@ class Batches(Batch):
     def __iter__(self) -> Iterator[Batch]:
         for step in range(self.index.shape[1]):
             at = (slice(None), step)
-            yield Batch(self.index[at], self.weight, _at(self.augment, at), _at(self.dropout, at), self.clients)
+            yield Batch(self.index[at], self.weight, _at(self.augment, at), _at(self.dropout, at))
 
 
 def _at(part: Any, index: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 
 import torch
@@ -12,7 +11,7 @@ from torch.func import grad, vmap
 
 from fedswe.core.records import Vector
 from fedswe.errors import first_line, mistakes_as, require, warn
-from fedswe.tasks.client_samples import Samples, refuse_labels
+from fedswe.tasks.client_samples import Samples, Whose, refuse_labels
 from fedswe.tasks.data_set import MOST_CLASSES
 from fedswe.tasks.losses import Objective
 from fedswe.tasks.network import KeyedDropout, Network
@@ -22,12 +21,7 @@ _SHOWN = 80  # characters of a reason that torch gives
 
 
 def check(
-    network: Network,
-    objective: Objective,
-    x: Vector,
-    train: Samples,
-    whose: Callable[[int], str],
-    test: Samples | None = None,
+    network: Network, objective: Objective, x: Vector, train: Samples, whose: Whose, test: Samples | None = None
 ) -> int:
     """Refuse a model that cannot be trained on the samples; `whose` says whose a training sample is.
 
@@ -43,7 +37,7 @@ def check(
     return classes
 
 
-def _check_fit(network: Network, objective: Objective, x: Vector, samples: Samples, whose: Callable[[int], str]) -> int:
+def _check_fit(network: Network, objective: Objective, x: Vector, samples: Samples, whose: Whose) -> int:
     """Refuse a model that does not accept the inputs, and a loss that does not accept its outputs."""
     inputs, targets = (values[:_FEW] for values in samples)
     where, n, classes = whose(0), len(inputs), 0
@@ -59,8 +53,7 @@ def _check_fit(network: Network, objective: Objective, x: Vector, samples: Sampl
     require(
         not objective.cross_entropy
         or (not targets.is_floating_point() and outputs.ndim > 1 and outputs.shape[2:] == targets.shape[1:]),
-        f"{where}: the cross-entropy needs outputs [samples, classes, ...] and integer labels [samples, ...], not "
-        + both,
+        f"{where}: the cross-entropy needs outputs [N, classes, ...] and integer labels [N, ...], not {both}",
     )
     if objective.labels(targets):
         several = outputs.ndim > 1 and (objective.cross_entropy or outputs.shape[1] > 1)

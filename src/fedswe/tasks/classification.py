@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import importlib.util
+import importlib.metadata
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -108,11 +107,8 @@ class Digits(ClassificationTask):
 @lru_cache(maxsize=1)
 def _digits() -> DataSet:
     # Read from the package's file: importing scikit-learn takes a second.
-    package = importlib.util.find_spec("sklearn")
-    assert package is not None
-    assert package.submodule_search_locations is not None
-    with gzip.open(Path(package.submodule_search_locations[0]) / "datasets" / "data" / "digits.csv.gz") as file:
-        table = np.loadtxt(file, delimiter=",")
+    file = importlib.metadata.distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")
+    table = np.loadtxt(str(file), delimiter=",")
     labels = table[:, -1].astype(np.int64)
     images = (table[:, :-1] / 16.0).reshape(-1, 1, 8, 8)
     order = keys.generator(0, "digits test set").permutation(len(labels))
@@ -149,8 +145,8 @@ def _npz(file: str, _modified: int, _size: int) -> DataSet:
     reading = mistakes_as(f"{file} cannot be read as .npz", ": is it complete, and made by numpy.savez?")
     with reading, open(file, "rb") as handle, np.load(handle, allow_pickle=False) as stored:  # closed also if damaged
         missing = [name for name in names if name not in stored]
-        arrays = [stored[name] for name in names if name in stored]
-    require(not missing, f"{file} has no array {', '.join(missing)}: it needs {', '.join(names)}")
+        require(not missing, f"{file} has no array {', '.join(missing)}: it needs {', '.join(names)}")
+        arrays = [stored[name] for name in names]
     train = samples(arrays[:2], f"{file}, x_train and y_train")
     test = samples(arrays[2:], f"{file}, x_test and y_test", train)
     x_train, x_test = (_channels_first(x.astype(np.float32)) for x, _ in (train, test))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,30 +12,24 @@ import torch
 
 from fedswe.core import keys
 from fedswe.errors import FedsweError, mistakes_as
-from fedswe.tasks.data_set import Array, DataSet, chunks, labels, placed, resident, samples
+from fedswe.tasks.data_set import Arrays, DataSet, chunks, labels, placed, resident, samples
 from fedswe.tasks.partition import Indices
 from fedswe.tasks.problem import Setting
 
 Samples = tuple[torch.Tensor, torch.Tensor]  # inputs [N, ...] and targets [N, ...]
+# What models are scored on, piece by piece: by train, held_out or test, and group of clients; empty: all of them
+Scored = dict[tuple[str, str], Callable[[], Iterator[Samples]]]
+Load = Callable[[int], object]  # gives the samples of a client
+Whose = Callable[[int], str]  # says whose a sample is, for messages
 
 _KEPT_BYTES = 2**31  # of samples loaded client by client
+_MOST_SAMPLES = 2**32  # of a client, where an index is the number of the client times this plus a position
 _CALIBRATION = 4096  # inputs at most that running statistics are computed from
 _CALIBRATION_BATCH = 256
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Samples that models are scored on."""
-
-    name: str  # train, held_out or test
-    group: str  # of clients; empty: all
-    pieces: Callable[[], Iterator[Samples]]
-
-
 class PooledSamples:
     """One data set on the device; client i has the samples with the indices parts[i]."""
-
-    keeps_clients = False  # whether `gather` needs the clients
 
     def __init__(
         self,
@@ -64,11 +57,10 @@ class PooledSamples:
         return np.asarray(self._sizes[clients])
 
     def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """What finds the samples at these positions [n, ...] of n clients."""
-        starts = self._starts[clients].view(-1, *[1] * (position.ndim - 1))
-        return self._flat[starts + position]
+        """What finds the samples at these positions [n, ...] of n clients [n, 1...]."""
+        return self._flat[self._starts[clients] + position]
 
-    def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
+    def gather(self, index: torch.Tensor) -> Samples:
         """The samples [n, B] of n clients, or [B] of one."""
         inputs, targets = self.data.x_train, self.data.y_train
         # index_select copies whole rows; indexing with [...] is four times slower here.
@@ -84,7 +76,7 @@ class PooledSamples:
         part = self.part(client)
         return self.data.x_train[part], self.data.y_train[part]
 
-    def scored(self) -> list[Scored]:
+    def scored(self) -> Scored:
         data, held = self.data, self._kept_back
         train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
         found: list[tuple[str, str, Samples, Indices | None]] = [
@@ -94,11 +86,11 @@ class PooledSamples:
         ]
         for group, (in_train, in_test) in self._groups.items():
             found += [("train", group, train, in_train), ("test", group, test, in_test)]
-        return [
-            Scored(name, group, partial(_pieces, of, None if rows is None else torch.as_tensor(rows).to(of[1].device)))
+        return {
+            (name, group): partial(_pieces, of, None if rows is None else torch.as_tensor(rows, device=of[1].device))
             for name, group, of, rows in found
             if len(of[1] if rows is None else rows) and (self._scores_train or name != "train")
-        ]
+        }
 
     def calibration(self, least: int) -> list[torch.Tensor]:
         """Batches of at least so many inputs, from which running statistics are computed: of the test set if there is
@@ -109,23 +101,17 @@ class PooledSamples:
 class LoadedSamples:
     """Samples that a function loads client by client; as many clients are kept as fit into memory."""
 
-    keeps_clients = True
+    data = None
     largest_size = 0  # not known
 
     def __init__(
-        self,
-        m: int,
-        load: Callable[[int], object],
-        test: tuple[Array, Array] | None,
-        setting: Setting,
-        groups: dict[str, Indices],  # clients by name of their group
-        scores_train: bool,
+        self, m: int, load: Load, test: Arrays | None, setting: Setting, groups: dict[str, Indices], scores_train: bool
     ) -> None:
         self.m, self._load, self._setting = m, load, setting
-        self._groups, self._scores_train = groups, scores_train
+        self._groups, self._scores_train = groups, scores_train  # clients by name of their group
         self._kept: OrderedDict[int, Samples] = OrderedDict()
         self._bytes = 0
-        self._like: tuple[Array, Array] | None = None  # a sample of the first client
+        self._like: Arrays | None = None  # a sample of the first client
         self.classes = 0  # labels must be less; 0: the targets are no labels
         self.shape = tuple(self.all_of(0)[0].shape[1:])
         self.test = None if test is None else self._placed(samples(test, "the test set", self._like))
@@ -148,7 +134,7 @@ class LoadedSamples:
             self._bytes -= sum(tensor.nbytes for tensor in self._kept.popitem(last=False)[1])
         return found
 
-    def _placed(self, loaded: tuple[Array, Array]) -> Samples:
+    def _placed(self, loaded: Arrays) -> Samples:
         dtype, device = self._setting.dtype, self._setting.device
         return placed(loaded[0], dtype, device), placed(labels(loaded[1]), dtype, device)
 
@@ -156,24 +142,25 @@ class LoadedSamples:
         return np.array([len(self.all_of(int(i))[1]) for i in clients])
 
     def index(self, clients: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        return position
+        return clients * _MOST_SAMPLES + position
 
-    def gather(self, index: torch.Tensor, clients: torch.Tensor | None) -> Samples:
-        assert clients is not None
-        if clients.ndim == 0:
-            inputs, targets = self.all_of(int(clients))
-            return inputs[index], targets[index]
-        found = [self.gather(i, client) for i, client in zip(index, clients, strict=True)]
+    def gather(self, index: torch.Tensor) -> Samples:
+        if index.ndim == 1:
+            inputs, targets = self.gather(index[None])
+            return inputs[0], targets[0]
+        found = []
+        for client, position in zip((index[:, 0] // _MOST_SAMPLES).tolist(), index % _MOST_SAMPLES, strict=True):
+            inputs, targets = self.all_of(client)
+            found.append((inputs[position], targets[position]))
         return torch.stack([x for x, _ in found]), torch.stack([y for _, y in found])
 
-    def scored(self) -> list[Scored]:
-        everybody = {"": np.arange(self.m)}
-        train = [Scored("train", name, partial(self._pieces, who)) for name, who in (everybody | self._groups).items()]
-        test = [] if self.test is None else [Scored("test", "", partial(_pieces, self.test))]
-        train = train if self._scores_train else []
-        return [*train[:1], *test, *train[1:]]
+    def scored(self) -> Scored:
+        train: Scored = {("train", ""): partial(self._pieces, range(self.m))}
+        test: Scored = {} if self.test is None else {("test", ""): partial(_pieces, self.test)}
+        groups: Scored = {("train", name): partial(self._pieces, who) for name, who in self._groups.items()}
+        return train | test | groups if self._scores_train else test
 
-    def _pieces(self, clients: Indices) -> Iterator[Samples]:
+    def _pieces(self, clients: Iterable[int]) -> Iterator[Samples]:
         for client in clients:
             yield from _pieces(self.all_of(int(client)))
 
@@ -187,11 +174,11 @@ class LoadedSamples:
 ClientSamples = PooledSamples | LoadedSamples
 
 
-def refuse_labels(targets: torch.Tensor, classes: int, where: Callable[[int], str]) -> None:
-    """Refuse labels that are not from 0 to classes - 1; `where` says whose a sample is."""
+def refuse_labels(targets: torch.Tensor, classes: int, whose: Whose) -> None:
+    """Refuse labels that are not from 0 to classes - 1."""
     for place in torch.nonzero((targets < 0) | (targets >= classes))[:1].tolist():
         raise FedsweError(
-            f"{where(place[0])}: labels must be from 0 to {classes - 1}, found {int(targets[tuple(place)])} "
+            f"{whose(place[0])}: labels must be from 0 to {classes - 1}, found {int(targets[tuple(place)])} "
             "(quantities that are no labels must be floats)"
         )
 

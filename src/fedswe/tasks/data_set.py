@@ -20,6 +20,7 @@ AT_A_TIME = {"cpu": 1024, "cuda": 8192}  # images normalised or scored at once: 
 MOST_CLASSES = 100_000  # a larger label is a mistake: each up to the largest has an output and a share
 
 Array = npt.NDArray[Any]
+Arrays = tuple[Array, Array]  # inputs [N, ...] and targets [N, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +98,7 @@ def normalised(
     """Bytes [N, C, H, W] as (x / 255 - mean) / std, piece by piece: only bytes are copied to the device."""
     import torch
 
-    shape = (len(pixels), *pixels.shape[1:])
-    images = torch.empty(shape, dtype=dtype, device=device, memory_format=torch.channels_last)
+    images = torch.empty(pixels.shape, dtype=dtype, device=device, memory_format=torch.channels_last)
     centre, spread = (torch.tensor(v, dtype=dtype, device=device).view(-1, 1, 1) for v in (mean, std))
     for part in chunks(len(pixels), device):
         piece = torch.tensor(pixels[part], device=device).to(dtype)
@@ -112,16 +112,14 @@ def chunks(size: int, device: torch.device) -> Iterator[slice]:
 
 
 # from users --------------------------------------------------------------------------------------------------
-def samples(given: Any, where: str, like: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+def samples(given: Any, where: str, like: Arrays | None = None) -> Arrays:
     """(inputs, targets) as arrays, from arrays, tensors, data frames, or a torch Dataset.
 
     `where` says whose they are, for messages; `like` are others, which must have the same form.
     """
     if hasattr(given, "tensors"):  # a TensorDataset: as a whole, not sample by sample
         given = given.tensors
-    elif all(hasattr(given, name) for name in ("__getitem__", "__len__")) and not isinstance(
-        given, tuple | list | np.ndarray
-    ):
+    elif hasattr(given, "__getitem__") and not isinstance(given, tuple | list | np.ndarray):
         given = _stacked(given, where)
     require(
         isinstance(given, tuple | list) and len(given) == 2,
@@ -139,10 +137,10 @@ def samples(given: Any, where: str, like: tuple[Array, Array] | None = None) -> 
     return both
 
 
-def _stacked(dataset: Any, where: str) -> tuple[Array, Array]:
+def _stacked(dataset: Any, where: str) -> Arrays:
     """All samples of a torch Dataset; transforms with random results are applied once."""
-    require(len(dataset), f"{where} has no samples: leave it out")
     with mistakes_as(f"{where}: its samples cannot be read as (input, target)"):  # np.stack says where shapes differ
+        require(len(dataset), f"{where} has no samples: leave it out")
         inputs, targets = zip(*(dataset[i] for i in range(len(dataset))), strict=True)
         return np.stack([np.asarray(x) for x in inputs]), np.stack([np.asarray(y) for y in targets])
 

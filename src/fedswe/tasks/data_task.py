@@ -14,8 +14,8 @@ from fedswe.core import in_memory, keys
 from fedswe.core.in_memory import digest
 from fedswe.core.value import Count, Positive
 from fedswe.errors import require
-from fedswe.tasks.data_set import Array, DataSet, resident, samples
-from fedswe.tasks.partition import Indices, Partition, Parts, clients_by_group, divide
+from fedswe.tasks.data_set import Array, Arrays, DataSet, resident, samples
+from fedswe.tasks.partition import Groups, Indices, Partition, Parts, clients_by_group, divide
 from fedswe.tasks.problem import Problem, Setting, Task
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def from_data(
     partition: Partition = "dirichlet",
     alpha: float = 0.1,
     shards: int = 2,
-    groups: Sequence[str] | Mapping[Any, str] | None = None,
+    groups: Groups | None = None,
     train_scores: bool = True,
 ) -> DataTask:
     """A task from your model and your data.
@@ -54,29 +54,27 @@ def from_data(
 
     Inputs that are integers stay integers (tokens); floats get the number format of the run.
     """
+    import torch
+
     from fedswe.tasks.losses import Objective
 
     kind = type(model).__name__
     require(callable(model), f"the model must be a torch.nn.Module or a function that makes one, not {kind}")
     objective = Objective.of(loss, metrics)
+    if isinstance(train, list):
+        require(clients in (None, len(train)), f"train is a list of {len(train)} clients: leave out clients")
+        require(train, "train is an empty list: give (inputs, targets) for each client")
+        clients = len(train)
     number = isinstance(clients, int | np.integer) and not isinstance(clients, bool)
-    ids: Sequence[Any]
+    ids: Sequence[Any] = range(cast(int, clients)) if number else ()
     if callable(train) and not hasattr(train, "__getitem__"):
         require(number, "train is a function: give the number of clients, e.g. clients=10")
-        content, ids = Content(model, objective, load=train), range(int(cast(int, clients)))
+        content = Content(model, objective, load=train)
         content.test = None if test is None else samples(test, "the test set")
     else:
-        require(
-            number or clients is not None or isinstance(train, list),
-            "give clients: how many, or an array with the client of each sample",
-        )
-        if isinstance(train, list):
-            require(clients in (None, len(train)), f"train is a list of {len(train)} clients: leave out clients")
-            require(train, "train is an empty list: give (inputs, targets) for each client")
+        require(clients is not None, "give clients: how many, or an array with the client of each sample")
         data, owners = _joined(train, "the training data", "client")
-        if number or isinstance(train, list):
-            ids = range(cast(int, clients) if owners is None else len(train))
-        else:
+        if not number:
             owners, ids = _owners(clients, len(data[1]))
         data_test, test_owners = (data[0][:0], data[1][:0]), None
         if test is not None:
@@ -86,12 +84,10 @@ def from_data(
         content = Content(model, objective, DataSet(*data, *data_test), owners, test_owners)
     given = content.load is not None or content.owners is not None
     require(groups is None or given, "groups needs given clients: a list, or an array of client ids")
-    content.groups, content.train_scores = clients_by_group(groups, len(ids), ids), train_scores
+    content.groups, content.train_scores = clients_by_group(groups, ids), train_scores
     identity = digest({**vars(content), "objective": (loss, metrics), "data": content.data and vars(content.data)})
     content = in_memory.hold(identity, content)  # kept in a variable: the task finds it there
     task = DataTask(identity, len(ids), "given" if given else partition, alpha, shards)
-    import torch
-
     task.build(Setting(0, torch.float32, torch.device("cpu")))  # once, so that a mistake shows where the task is made
     return task
 
@@ -106,7 +102,7 @@ class Content:
     owners: Array | None = None  # the client of each training sample; None: to be divided
     test_owners: Array | None = None  # the client of each test sample, if they have one
     load: Callable[[int], Any] | None = None
-    test: tuple[Array, Array] | None = None  # beside `load`
+    test: Arrays | None = None  # beside `load`
     groups: dict[str, Indices] = field(default_factory=dict)  # clients by name of their group
     train_scores: bool = True
 
@@ -137,18 +133,13 @@ class DataTask(Task):
     title: ClassVar[str] = "your own model and data, from Python (fedswe.tasks.from_data)"
 
     def __post_init__(self) -> None:
-        require(
-            self.digest,
-            "from_data is made in Python: fedswe.tasks.from_data(...); here name a function that returns it, "
-            "task.name=./file.py:function",
-        )
+        require(self.digest, "from_data is made in Python: name a function that returns it, task.name=./mine.py:make")
         # Kept by the task: the content lives as long as a task that uses it.
         object.__setattr__(self, "_content", in_memory.find(self.digest, "fedswe.tasks.from_data"))
 
     @property
     def content(self) -> Content:
-        content: Content = self.__dict__["_content"]
-        return content
+        return self.__dict__["_content"]  # type: ignore[no-any-return]
 
     def build(self, setting: Setting) -> Problem:
         from fedswe.tasks.checks import check  # these import torch
@@ -171,7 +162,7 @@ class DataTask(Task):
         train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
         labelled = check(network, objective, x, train, content.whose, test) > 0
         divided = self._divided(content.data, setting, labelled)
-        groups = self._groups(divided)
+        groups = {n: (_of(who, content.owners), _of(who, content.test_owners)) for n, who in content.groups.items()}
         pooled = PooledSamples(content.data, divided.parts, setting, None, groups, content.train_scores)
         problem = SupervisedProblem(pooled, network, objective, setting)
         problem.refuse_small(np.arange(self.clients))
@@ -188,24 +179,18 @@ class DataTask(Task):
         everything = np.arange(len(data.y_train))
         return divide(everything, labels, self.clients, self.partition, self.alpha, self.shards, rng, classes)
 
-    def _groups(self, divided: Parts) -> dict[str, tuple[Indices, Indices]]:
-        """The training and test samples of each group."""
-        found, owners = {}, self.content.test_owners
-        for name, clients in self.content.groups.items():
-            train = np.sort(np.concatenate([divided.parts[i] for i in clients]))
-            test = np.empty(0, dtype=np.int64) if owners is None else np.flatnonzero(np.isin(owners, clients))
-            found[name] = (train, test)
-        return found
+
+def _of(clients: Indices, owners: Array | None) -> Indices:
+    """The samples of these clients."""
+    return np.empty(0, dtype=np.int64) if owners is None else np.flatnonzero(np.isin(owners, clients))
 
 
-def _joined(
-    given: Any, where: str, whose: str, like: tuple[Array, Array] | None = None
-) -> tuple[tuple[Array, Array], Array | None]:
+def _joined(given: Any, where: str, whose: str, like: Arrays | None = None) -> tuple[Arrays, Array | None]:
     """All samples, and whose each of them is, if they are given client by client."""
     if not isinstance(given, list):
         x, y = samples(given, where, like)
         return (x.copy(), y.copy()), None  # the script may change its own
-    each: list[tuple[Array, Array]] = []
+    each: list[Arrays] = []
     for i, part in enumerate(given):
         each.append(samples(part, f"{whose} {i}", like or next(iter(each), None)))
     x, y = (np.concatenate(arrays) for arrays in zip(*each, strict=True))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, cast
 from unittest.mock import patch
@@ -44,8 +44,8 @@ class Network:
         named = dict(module.named_parameters())
         lazy = [name for name, p in named.items() if isinstance(p, UninitializedParameter)]
         require(not lazy, f"the model has lazy layers ({', '.join(lazy[:1])}): call it once on a sample first")
-        trained = {name: p for name, p in named.items() if p.requires_grad}
-        require(trained, "the model has no parameters to train: set requires_grad=True on some of them")
+        self._shapes = {name: p.shape for name, p in named.items() if p.requires_grad}
+        require(self._shapes, "the model has no parameters to train: set requires_grad=True on some of them")
         self.module = pooled_first(module).eval()
         self.normalising = [name for name, part in module.named_modules() if _has_live_statistics(part)]
         self.training_module = _for_training(self.module, self.normalising)
@@ -53,11 +53,9 @@ class Network:
         self.mixes_samples = bool(self.normalising)  # whether the output of a sample depends on the others of its batch
         self.least_samples = 1  # of a batch in training
         self.vmaps = True  # whether torch can train a stack of clients
-        self._names = list(trained)
-        self._shapes = [p.shape for p in trained.values()]
-        self._sizes = [p.numel() for p in trained.values()]
-        self.frozen = len(named) > len(trained)
-        self._aliases = _aliases(module, trained)
+        self._sizes = [shape.numel() for shape in self._shapes.values()]
+        self.frozen = len(named) > len(self._shapes)
+        self._aliases = _aliases(module)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Place the constants; x comes with its own device and number format."""
@@ -65,24 +63,23 @@ class Network:
             for module in (self.module, self.training_module):
                 module.to(device=device, dtype=dtype)
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """Networks with one signature compute the same function of x."""
         blank = copy.deepcopy(self.module)
-        for name, value in blank.named_parameters():
-            if name in self._names:
+        for value in blank.parameters():
+            if value.requires_grad:
                 value.data.zero_()
         return digest(blank)
 
     def initial(self) -> Vector:
         """The module's own initialisation as a vector."""
-        named = dict(self.module.named_parameters())
-        return torch.cat([named[name].detach().reshape(-1) for name in self._names])
+        return torch.cat([p.detach().reshape(-1) for p in self.module.parameters() if p.requires_grad])
 
     def parameters_at(self, x: Vector) -> dict[str, torch.Tensor]:
         """x as the module's own named parameters."""
-        pieces = zip(torch.split(x, self._sizes), self._shapes, strict=True)
-        return dict(zip(self._names, (p.view(s) for p, s in pieces), strict=True))
+        pieces = torch.split(x, self._sizes)
+        return {name: p.view(shape) for p, (name, shape) in zip(pieces, self._shapes.items(), strict=True)}
 
     def _values(self, x: Vector) -> dict[str, torch.Tensor]:
         """x by all names under which the module uses it."""
@@ -92,12 +89,8 @@ class Network:
     def state_dict(self, x: Vector, statistics: Statistics | None = None) -> dict[str, torch.Tensor]:
         """All that the module needs to be used elsewhere: trained and frozen parameters, and buffers."""
         whole = copy.deepcopy(self.module).to(device=x.device, dtype=x.dtype)
-        values = {**self.parameters_at(x), **(statistics or {})}
-        with torch.no_grad():
-            for name, held in [*whole.named_parameters(), *whole.named_buffers()]:
-                if name in values:
-                    held.copy_(values[name])
-        return {name: value.detach().clone() for name, value in whole.state_dict().items()}
+        whole.load_state_dict({**self.parameters_at(x), **(statistics or {})}, strict=False)
+        return {name: value.clone() for name, value in whole.state_dict().items()}
 
     # outputs -------------------------------------------------------------------------------------------
     def logits(self, x: Vector, inputs: torch.Tensor, statistics: Statistics | None = None) -> torch.Tensor:
@@ -118,8 +111,6 @@ class Network:
 
     def statistics(self, x: Vector, batches: list[torch.Tensor]) -> Statistics:
         """The running statistics of a model: cumulative means over batches of inputs (as torch's `update_bn` does)."""
-        if not self.normalising:
-            return {}
         module = copy.deepcopy(self.module)
         layers = {name: cast(_NormBase, module.get_submodule(name)) for name in self.normalising}
         for layer in layers.values():
@@ -157,7 +148,8 @@ class Network:
         of a weight is a product of rows (five times faster on a CPU than the product of columns).
         """
         assert isinstance(self.module, nn.Sequential)
-        pieces = [p.view(len(x), *s) for p, s in zip(torch.split(x, self._sizes, dim=1), self._shapes, strict=True)]
+        parts = zip(torch.split(x, self._sizes, dim=1), self._shapes.values(), strict=True)
+        pieces = [part.view(len(x), *shape) for part, shape in parts]
         layers = list(zip(pieces[::2], pieces[1::2], strict=True))  # (weight, bias) of each dense layer
         tanh = [type(layer) is nn.Tanh for layer in self.module if type(layer) in (nn.ReLU, nn.Tanh)]
         before = [inputs.flatten(2).transpose(1, 2)]
@@ -177,15 +169,12 @@ class Network:
         return torch.cat(gradients, dim=1)
 
 
-def initial_network(make: Callable[[], object], seed: int) -> Network:
+def initial_network(make: Callable[[], Any], seed: int) -> Network:
     """The network of a function, with the initial parameters of a seed."""
     with torch.random.fork_rng(devices=[]), mistakes_as("the model cannot be made"):
         torch.manual_seed(keys.stream_key(seed, "initial model"))
         module = make()
     require(isinstance(module, nn.Module), f"the model must be a torch.nn.Module, not {type(module).__name__}")
-    assert isinstance(module, nn.Module)
-    absent = [name for name, value in module.state_dict().items() if value.device.type == "meta"]
-    require(not absent, f"the model has no numbers yet ({absent[:1]} is on the meta device): initialise it first")
     return Network(module)
 
 
@@ -201,21 +190,17 @@ def pooled_first(module: nn.Module) -> nn.Module:
     return nn.Sequential(OrderedDict(zip(module._modules, layers, strict=True)))
 
 
-def _aliases(module: nn.Module, trained: Iterable[str]) -> dict[str, str]:
+def _aliases(module: nn.Module) -> dict[str, str]:
     """Other names of trained parameters that several layers share, and the names they were first found by.
 
     functional_call would find them itself, but it damages a module in which one layer has two names.
     """
-    places: dict[tuple[int, str], str] = {}  # layer and attribute
-    first: dict[int, str] = {}  # parameter
+    first = {id(value): name for name, value in module.named_parameters() if value.requires_grad}
     found = {}
-    wanted = set(trained)
-    for name, value in module.named_parameters(remove_duplicate=False):
-        path, _, attribute = name.rpartition(".")
-        place = id(module.get_submodule(path)), attribute
-        original = first.setdefault(id(value), name)
-        if places.setdefault(place, name) == name and original != name and original in wanted:
-            found[name] = original
+    for path, layer in module.named_modules():  # each layer once
+        for name, value in layer.named_parameters(path, recurse=False, remove_duplicate=False):
+            if first.get(id(value), name) != name:
+                found[name] = first[id(value)]
     return found
 
 
@@ -234,9 +219,8 @@ def _for_training(module: nn.Module, normalising: list[str]) -> nn.Module:
         if isinstance(part, _NormBase) and part.running_mean is not None and not _has_live_statistics(part):
             part.eval()
     for name in normalising:
-        layer = copied.get_submodule(name)
-        for buffer in ("running_mean", "running_var", "num_batches_tracked"):
-            setattr(layer, buffer, None)
+        layer = cast(_NormBase, copied.get_submodule(name))
+        layer.running_mean = layer.running_var = layer.num_batches_tracked = None
     return copied
 
 
@@ -272,11 +256,7 @@ class KeyedDropout(TorchFunctionMode):
         if function is F.scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
         if function is F.multi_head_attention_forward:  # calls the others itself, where this context is not active
-            own: dict[str, Any] = {
-                "dropout": partial(self._dropout, False),
-                "scaled_dot_product_attention": self._attention,
-            }
-            with patch.multiple(F, **own):
+            with patch.multiple(F, dropout=partial(self._dropout, False), scaled_dot_product_attention=self._attention):
                 return function(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -285,8 +265,6 @@ class KeyedDropout(TorchFunctionMode):
     ) -> torch.Tensor:
         if not training or not p or self._bits is None:
             return input
-        if p == 1:
-            return input * 0.0
         shape = input.shape[:2] if channels else input.shape
         mask = kept(self._bits, self.calls, shape[0], math.prod(shape[1:]), p).to(input.dtype)
         self.calls += 1

@@ -17,6 +17,7 @@ Indices = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.integer]
 Owners = npt.NDArray[np.bool_]  # [clients, classes]: which classes a client may hold
 Partition = Literal["dirichlet", "two_groups", "shards", "uneven", "iid"]
+Groups = Sequence[str] | Mapping[Any, str]  # the name of each client's group, or names by client id
 Rng = np.random.Generator | np.random.RandomState
 
 
@@ -33,7 +34,7 @@ class Parts:
         """With the realised shares, and as drawn the same where none are."""
         if labels is None:
             return cls(parts)
-        realised = realised_shares(labels, parts, max(classes, int(labels.max()) + 1))
+        realised = realised_shares(labels, parts, classes)
         return cls(parts, realised if drawn is None else drawn, realised)
 
     @property
@@ -43,39 +44,31 @@ class Parts:
 
 
 def divide(
-    given: Indices,
-    labels: Labels | None,  # of all samples; None where targets are not classes
-    clients: int,
-    kind: Partition,
-    alpha: float,
-    shards: int,
-    rng: Rng,
-    classes: int = 0,  # more than the labels of the training samples show
+    given: Indices, labels: Labels | None, m: int, kind: Partition, alpha: float, shards: int, rng: Rng, classes: int
 ) -> Parts:
-    """Divide the given samples among clients.
+    """Divide the given samples among m clients. Labels are those of all samples; None: targets are not classes.
 
     dirichlet    each class in proportion to shares that every client draws from Dirichlet(alpha)
     two_groups   the same, and half of the clients own half of the classes, the rest the others
-    shards       samples sorted by label, cut into clients * shards pieces; every client gets `shards` random ones
+    shards       samples sorted by label, cut into m * shards pieces; every client gets `shards` random ones
     uneven       random samples, as many as a draw of all clients' shares from Dirichlet(alpha) says, at least one
     iid          random samples, as many for each client
     """
-    require(clients <= len(given), f"there are {len(given)} training samples for {clients} clients: lower task.clients")
+    require(m <= len(given), f"there are {len(given)} training samples for {m} clients: lower task.clients")
     if kind in ("uneven", "iid"):
-        shares = np.full(clients, 1 / clients) if kind == "iid" else dirichlet_shares(rng, alpha, 1, clients)[0]
+        shares = np.full(m, 1 / m) if kind == "iid" else dirichlet_shares(rng, alpha, 1, m)[0]
         parts, drawn = _random_parts(given, shares, rng), None
     elif labels is None:
         raise FedsweError(
             f'partition = "{kind}" needs targets that are class labels: use "uneven" or "iid", or give client ids'
         )
     elif kind == "shards":
-        parts, drawn = _sorted_pieces(given, labels[given], clients, shards, rng), None
+        parts, drawn = _sorted_pieces(given, labels[given], m, shards, rng), None
     else:
-        classes = max(classes, int(labels.max()) + 1)
-        owners = two_groups(clients, classes) if kind == "two_groups" else None
-        drawn = dirichlet_shares(rng, alpha, clients, classes) if owners is None else grouped_shares(rng, alpha, owners)
+        owners = two_groups(m, classes) if kind == "two_groups" else None
+        drawn = dirichlet_shares(rng, alpha, m, classes) if owners is None else grouped_shares(rng, alpha, owners)
         parts = [given[part] for part in partition(labels[given], drawn, owners)]
-        _refuse_empty(parts, labels[given], clients)
+        _refuse_empty(parts, labels[given], m)
     return Parts.of(parts, labels, classes, drawn)
 
 
@@ -173,19 +166,16 @@ def held_out(samples: int, fraction: float) -> tuple[Indices, Indices]:
     return np.sort(order[size:]), np.sort(order[:size])
 
 
-def clients_by_group(
-    groups: Sequence[str] | Mapping[Any, str] | None, clients: int, ids: Sequence[Any] | None = None
-) -> dict[str, Indices]:
-    """The clients of each group, by its name; a mapping names the clients by their ids, or by their numbers."""
+def clients_by_group(groups: Groups | None, ids: Sequence[Any]) -> dict[str, Indices]:
+    """The clients of each group, by its name; a mapping names the clients by their ids."""
     if groups is None:
         return {}
     require(not isinstance(groups, str), "groups must be a list with a name per client, or a mapping from client ids")
     if isinstance(groups, Mapping):
-        known = range(clients) if ids is None else ids
-        missing = [name for name in known if name not in groups]
+        missing = [name for name in ids if name not in groups]
         require(not missing, f"groups: client {missing[:1]} has no group")
-        groups = [groups[name] for name in known]
-    require(len(groups) == clients, f"groups names {len(groups)} groups for {clients} clients: give one per client")
+        groups = [groups[name] for name in ids]
+    require(len(groups) == len(ids), f"groups names {len(groups)} groups for {len(ids)} clients: give one per client")
     names = [str(name) for name in groups]
     for name in names:
         require(name.replace("-", "_").isidentifier(), f"group {name!r} cannot be part of a column: use letters and _")

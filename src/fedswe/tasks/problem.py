@@ -46,7 +46,8 @@ class Problem(ABC):
 
     @abstractmethod
     def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Iterable[Any]:
-        """The batches of each local step of round t: records whose fields are stacked over `clients` [n]."""
+        """The batches of each local step of round t: records whose fields are stacked over `clients` [n],
+        of which [i] is that of one client."""
 
     @abstractmethod
     def gradient(self, x: Vector, batch: Any, precision: Precision = "fp32") -> Vector:
@@ -98,22 +99,21 @@ class Task(Value, ABC):
     @staticmethod
     def from_function(function: Callable[..., Task]) -> type[Task]:
         """The task that a function returns, as a class with the function's parameters."""
-        types, found, keyword = get_type_hints(function), [], inspect.Parameter.POSITIONAL_OR_KEYWORD
+        types, found = get_type_hints(function), []
         for name, parameter in inspect.signature(function).parameters.items():
             value = parameter.default
-            require(
-                parameter.kind in (keyword, inspect.Parameter.KEYWORD_ONLY) and value is not inspect.Parameter.empty,
-                f"{function.__name__}: give its parameter {name} a name and a default value",
-            )
+            known = value is not inspect.Parameter.empty
+            require(known, f"{function.__name__}: give its parameter {name} a name and a default value")
             copied = isinstance(value, list | dict)  # for every task
             default: Any = field(default_factory=partial(copy, value)) if copied else field(default=value)
             found.append((name, types.get(name, type(value)), default))
         return make_dataclass(
             function.__name__,
             found,
-            bases=(FunctionTask,),
+            bases=(Task,),
             namespace={
                 "function": staticmethod(function),
+                "build": lambda self, setting: _made(self).build(setting),
                 "__hash__": lambda self: hash(repr(self)),  # a parameter may be a list
                 "__doc__": function.__doc__ or f"The task that {function.__name__} returns.",
                 "__module__": function.__module__,
@@ -122,20 +122,10 @@ class Task(Value, ABC):
         )
 
 
-@dataclass(frozen=True)
-class FunctionTask(Task):
-    """The base of the classes that `Task.from_function` makes."""
-
-    function: ClassVar[Callable[..., Task]]
-
-    def build(self, setting: Setting) -> Problem:
-        return _made(self).build(setting)
-
-
 @lru_cache(maxsize=4)
-def _made(task: FunctionTask) -> Task:
+def _made(task: Any) -> Task:
     """The function is called once: it may load data, and every seed asks for it."""
-    made = task.function(**{f.name: getattr(task, f.name) for f in fields(task)})
+    made: Task = task.function(**{f.name: getattr(task, f.name) for f in fields(task)})
     name, kind = type(task).__name__, type(made).__name__
     require(isinstance(made, Task), f"{name}() must return a task, such as from_data(...), not {kind}")
     return made

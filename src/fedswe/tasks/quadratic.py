@@ -85,7 +85,7 @@ class Pull:
     center: torch.Tensor  # [n, d]
     noise: torch.Tensor  # [n, d]
 
-    def client(self, i: int) -> Pull:
+    def __getitem__(self, i: int) -> Pull:
         return Pull(self.curvature[i], self.center[i], self.noise[i])
 
 

@@ -19,7 +19,7 @@ from fedswe.core.local import Precision
 from fedswe.core.records import Vector, to_device
 from fedswe.errors import require, warn
 from fedswe.tasks.batches import Augmentation, Batch, Batches
-from fedswe.tasks.client_samples import ClientSamples, PooledSamples, Samples, Scored
+from fedswe.tasks.client_samples import ClientSamples, Samples
 from fedswe.tasks.data_set import Resident
 from fedswe.tasks.losses import Objective
 from fedswe.tasks.network import Network, Statistics
@@ -31,8 +31,6 @@ Logits = Callable[[Vector, torch.Tensor], torch.Tensor]  # of a model [d] on inp
 
 
 class SupervisedProblem(Problem):
-    border: torch.Tensor  # [C], the value of padding in normalised units
-
     def __init__(
         self,
         samples: ClientSamples,
@@ -44,17 +42,13 @@ class SupervisedProblem(Problem):
     ) -> None:
         self.m, self._seed, self.network = samples.m, setting.seed, network
         self.samples, self.objective = samples, objective
+        self.data: Resident | None = samples.data  # the data set, if it is on the device as a whole
         self._augmentation, self._border = augmentation, border  # on the host: they are part of the family
-        self.border = torch.tensor(border, dtype=setting.dtype, device=setting.device)
+        self.border = torch.tensor(border, dtype=setting.dtype, device=setting.device)  # [C], in normalised units
         self.start = network.initial().to(device=setting.device, dtype=setting.dtype)
         network.to(setting.device, setting.dtype)
         self._scored = samples.scored()
         self._convolves = any(isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d) for part in network.module.modules())
-
-    @property
-    def data(self) -> Resident | None:
-        """The data set, if it is on the device as a whole."""
-        return self.samples.data if isinstance(self.samples, PooledSamples) else None
 
     # batches -------------------------------------------------------------------------------------------
     def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Batches:
@@ -70,10 +64,9 @@ class SupervisedProblem(Problem):
         require(batch_size >= least, f"the model needs batches of {least} samples or more: raise local.batch_size")
         self.refuse_small(clients.numpy())
         here = self.start.device
-        on_host, clients = clients, to_device(clients, here)
 
         def named(stream: str) -> torch.Tensor:
-            return to_device(keys.bits(self._seed, stream, on_host, t), here)
+            return to_device(keys.bits(self._seed, stream, clients, t), here)
 
         size = to_device(sizes, here)
         batch = size.clamp(max=batch_size)  # [n]
@@ -98,11 +91,11 @@ class SupervisedProblem(Problem):
             # Crops and dropout are drawn by position in the batch: a client that uses all samples keeps their order,
             # so that its result does not depend on the other clients of the stack.
             position = torch.where((size > batch_size)[:, None, None], shuffled, position)
-        index = self.samples.index(clients, position)
+        index = self.samples.index(to_device(clients, here)[:, None, None], position)
         weight = inside.to(self.start.dtype) / batch[:, None]
         changes = self._augmentation.draw(named("augmentation"), steps, width) if self._augmentation else None
         dropout = keys.grid(named("dropout"), 1, steps)[:, 0] if self.network.drops else None
-        return Batches(index, weight, changes, dropout, on_host if self.samples.keeps_clients else None)
+        return Batches(index, weight, changes, dropout)
 
     def refuse_small(self, clients: npt.NDArray[np.integer]) -> None:
         """Refuse clients with fewer samples than the model needs in a batch."""
@@ -123,18 +116,12 @@ class SupervisedProblem(Problem):
         if self.data is None:
             return id(self)
         loss = "cross_entropy" if self.objective.cross_entropy else id(self.objective.loss)
-        return id(self.data), self._signature, loss, bool(self._augmentation), self._border
-
-    @cached_property
-    def _signature(self) -> str:
-        return self.network.signature
+        return id(self.data), self.network.signature, loss, bool(self._augmentation), self._border
 
     # gradients -----------------------------------------------------------------------------------------
     def gradient(self, x: Vector, batch: Batch, precision: Precision = "fp32") -> Vector:
         if self.network.mixes_samples or not self.network.vmaps:  # without padding, which the samples may depend on
-            width = int((batch.weight > 0).sum())
-            changes = None if batch.augment is None else batch.augment[:width]
-            batch = Batch(batch.index[:width], batch.weight[:width], changes, batch.dropout, batch.clients)
+            batch = batch.cut(int((batch.weight > 0).sum()))
         inputs, targets = self._inputs(batch)
         x = x.detach().requires_grad_()
         with arithmetic(precision, x.device.type):
@@ -148,13 +135,13 @@ class SupervisedProblem(Problem):
                     x, inputs, lambda outputs: self.objective.gradient(outputs, targets, batch.weight)
                 )
         if not self._vmaps:
-            return torch.stack([self.gradient(row, batch.client(i), precision) for i, row in enumerate(x)])
+            return torch.stack([self.gradient(row, batch[i], precision) for i, row in enumerate(x)])
         if not self.network.mixes_samples:
             return self._mapped_gradients(x, batch, precision)
         result, widths = torch.empty_like(x), (batch.weight > 0).sum(1)
         for width in sorted(set(widths.tolist())):
             which = torch.nonzero(widths == width).flatten()
-            result[which] = self._mapped_gradients(x[which], batch.rows(which, width), precision)
+            result[which] = self._mapped_gradients(x[which], batch[which].cut(width), precision)
         return result
 
     @cached_property
@@ -170,7 +157,7 @@ class SupervisedProblem(Problem):
         return result
 
     def _inputs(self, batch: Batch) -> Samples:
-        inputs, targets = self.samples.gather(batch.index, batch.clients)
+        inputs, targets = self.samples.gather(batch.index)
         if batch.augment is not None:
             inputs = batch.augment.apply(inputs, self.border if any(self._border) else None)
         if inputs.ndim == 4 and inputs.device.type == "cpu" and inputs.is_floating_point():
@@ -185,13 +172,11 @@ class SupervisedProblem(Problem):
 
     def full_gradients(self, x: Vector, clients: torch.Tensor) -> Vector:
         sizes = self.samples.sizes(clients.cpu().numpy())
-        on_host, clients = clients.cpu(), clients.to(self.start.device)
         size = to_device(sizes, self.start.device)[:, None]
         position = torch.arange(int(sizes.max()), device=size.device)
         inside = position < size
-        index = self.samples.index(clients, torch.where(inside, position, 0))
-        held = on_host if self.samples.keeps_clients else None
-        return self.gradients(x, Batch(index, inside.to(x.dtype) / size, clients=held))
+        index = self.samples.index(clients.to(size.device)[:, None], torch.where(inside, position, 0))
+        return self.gradients(x, Batch(index, inside.to(x.dtype) / size))
 
     # scores --------------------------------------------------------------------------------------------
     def evaluate(self, x: Vector, logits: Logits | None = None) -> dict[str, float]:
@@ -199,18 +184,18 @@ class SupervisedProblem(Problem):
         statistics = self._statistics(x)
         compute = logits or (lambda x, inputs: self._logits(x, inputs, statistics))
         scores: dict[str, float] = {}
-        for scored in self._scored:
-            found = self._scores(x, compute, scored)
-            end = f"_{scored.group}" if scored.group else ""
-            scores |= {f"{scored.name}_{name}{end}": value for name, value in found.items()}
+        for (samples, group), pieces in self._scored.items():
+            end = f"_{group}" if group else ""
+            found = self._scores(x, compute, pieces())
+            scores |= {f"{samples}_{name}{end}": value for name, value in found.items()}
         return scores
 
-    def _scores(self, x: Vector, logits: Logits, scored: Scored) -> dict[str, float]:
+    def _scores(self, x: Vector, logits: Logits, pieces: Iterator[Samples]) -> dict[str, float]:
         size, sums = 0, torch.zeros(1 + len(self.objective.metrics), dtype=torch.float64, device=x.device)
         together: dict[int, list[Samples]] = {}  # metrics of all samples together, with outputs and targets
         # Scores need no more digits than tf32 has, which a GPU computes several times faster.
         with torch.no_grad(), arithmetic("tf32", x.device.type):
-            for inputs, targets in scored.pieces():
+            for inputs, targets in pieces:
                 outputs = logits(x, inputs)
                 size += len(targets)
                 sums[0] += self.objective.total(outputs, targets)
@@ -235,10 +220,9 @@ class SupervisedProblem(Problem):
 
     def _statistics(self, x: Vector) -> Statistics:
         """The running statistics of BatchNorm layers for a model."""
-        if not self.network.normalising:
-            return {}
-        batches = self.samples.calibration(self.network.least_samples)
-        if not batches:
+        normalises = bool(self.network.normalising)
+        batches = self.samples.calibration(self.network.least_samples) if normalises else []
+        if normalises and not batches:
             warn("there are no samples here for the statistics of BatchNorm: they are those of the initial model")
         return self.network.statistics(x, batches) if batches else {}
 
