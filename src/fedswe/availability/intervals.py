@@ -17,7 +17,7 @@ from fedswe.core.value import Natural, Positive
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
-    from fedswe.availability.formats import Log
+    from fedswe.availability.log import Log
 
 During = Literal["start", "middle", "whole"]
 DeviceOf = Literal["sample", "with_replacement", "first", "id"]
@@ -55,7 +55,7 @@ class Intervals(Recorded):
 
         `keys` are parameters such as round_seconds=600.
         """
-        from fedswe.availability.formats import log_of
+        from fedswe.availability.log import log_of
 
         content = log_of(log, "the log of Intervals.from_array")
         return cls._holding(content.digest(), content, keys)
@@ -84,7 +84,7 @@ class Intervals(Recorded):
         return self._window(self.log())[0]
 
     def log(self) -> Log:
-        from fedswe.availability.formats import read_log
+        from fedswe.availability.log import read_log
 
         log: Log = self._content() if self.digest else read_log(self.file, self.observed_file)
         return log

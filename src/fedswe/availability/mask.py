@@ -13,7 +13,7 @@ from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import require
 
 if TYPE_CHECKING:
-    from fedswe.availability.formats import Table
+    from fedswe.availability.table import Table
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Mask(Recorded):
         `probabilities` has a row for each round, or one for all. `keys` are parameters such as prob="estimate"; with
         orient="clients", rows and columns of both are exchanged.
         """
-        from fedswe.availability.formats import table_of
+        from fedswe.availability.table import table_of
 
         orient = keys.pop("orient", "")
         mask = table_of(array, "the array of Mask.from_array", orient)
@@ -75,7 +75,7 @@ class Mask(Recorded):
         if self.digest:
             found: Tables = self._content()
             return found
-        from fedswe.availability.formats import read_table
+        from fedswe.availability.table import read_table
 
         mask, prob = (
             read_table(file, f"availability.{name}file", key, f"availability.{name}key", self.orient) if file else None

@@ -105,7 +105,8 @@ class LogSessions:
         self.m, self._times, self._rounds, self._wrap = online.m, times, online.length, online.rounds is None
         self._lap = online.length * times.length
         self.end = math.inf if self._wrap else self._lap
-        self.devices: list[Any] | None = [*map([*log.names, None].__getitem__, np.minimum(online.device, log.devices))]
+        labels = np.array([*log.labels.tolist(), None], dtype=object)
+        self.devices: list[Any] | None = labels[np.minimum(online.device, log.devices)].tolist()
         place, count = log.of_devices(online.device)
         start, end = ((x[place] - times.origin).clip(0, self._lap) for x in (log.start, log.end))
         kept = end > start

@@ -15,7 +15,7 @@ import numpy as np
 from fedswe.availability.schedule import Bools, Floats, Integers
 
 if TYPE_CHECKING:
-    from fedswe.availability.formats import Log
+    from fedswe.availability.log import Log
 
 DAY = 86_400.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
