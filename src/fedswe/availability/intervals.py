@@ -61,7 +61,7 @@ class Intervals(Recorded):
         return cls._holding(content.digest(), content, keys)
 
     def rounds(self) -> int | None:
-        return None if self.wrap else self._window(self.log())[1]
+        return None if self.wrap else self.window(self.log())[1]
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         log = self.log()
@@ -75,13 +75,9 @@ class Intervals(Recorded):
 
     def _online(self, part: Log, log: Log, m: int, seed: int) -> Online:
         """Part of a log in rounds: itself, or when its devices were observed."""
-        origin, length = self._window(log)
+        origin, length = self.window(log)
         times = RoundTimes(origin, self.round_seconds)
         return Online(part, self._devices(log, m, seed), times, length, self.during, self.wrap)
-
-    def begins(self) -> float:
-        """When round 0 begins, in seconds."""
-        return self._window(self.log())[0]
 
     def log(self) -> Log:
         from fedswe.availability.log import read_log
@@ -89,8 +85,8 @@ class Intervals(Recorded):
         log: Log = self._content() if self.digest else read_log(self.file, self.observed_file)
         return log
 
-    def _window(self, log: Log) -> tuple[float, int]:
-        """When round 0 begins, and the number of whole rounds until the end."""
+    def window(self, log: Log) -> tuple[float, int]:
+        """When round 0 begins in seconds, and the number of whole rounds until the end."""
         known = log.observed or log
         origin = self._time("start", self.start, log, float(known.start.min()))
         last = float(known.end.max())
