@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -107,18 +108,14 @@ class Intervals(Recorded):
     def _time(self, key: str, given: float | str, log: Log, default: float) -> float:
         if given == "":
             return default
-        kind = "a timestamp such as 2026-01-31T18:00:00Z" if log.dated else "a number of seconds"
-        wrong = FedsweError(f"availability.{key} must be {kind}, as the times in {log.name}, not {given!r}")
-        if log.dated != isinstance(given, str):
-            raise wrong
-        try:
-            if isinstance(given, str):
+        with suppress(ValueError):
+            if log.dated and isinstance(given, str):
                 time = datetime.fromisoformat(given.strip())
-                given = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-        except ValueError:
-            raise wrong from None
-        require(math.isfinite(given), str(wrong))
-        return float(given)
+                return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+            if not log.dated and not isinstance(given, str) and math.isfinite(given):
+                return float(given)
+        kind = "a timestamp such as 2026-01-31T18:00:00Z" if log.dated else "a number of seconds"
+        raise FedsweError(f"availability.{key} must be {kind}, as the times in {log.name}, not {given!r}")
 
     def _devices(self, log: Log, m: int, seed: int) -> Integers:
         """The device of each client; numbers from log.devices on are devices that were never online."""

@@ -7,7 +7,6 @@ statistics leave it out.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -96,7 +95,7 @@ def read_log(path: str, observed: str = "", key: str = KEY) -> Log:
 
     `observed` is a second log, with the intervals in which each device was observed.
     """
-    status = os.stat(existing(path, key))
+    status = existing(path, key).stat()
     log = _read(path, status.st_mtime_ns, status.st_size)
     if not observed:
         return log

@@ -128,10 +128,8 @@ def read_table(path: str, key: str, array: str, array_key: str, orient: Orient) 
     if is_parquet(path):
         return table_of(read_parquet(path, key), name, orient)
     cells = read_text(path, key, _is_header)
-    header, names = (
-        ([] if cells.columns.dtype.kind == "i" else list(cells.columns)),
-        cells.iloc[:, :1].to_numpy().ravel(),
-    )
+    header = [] if cells.columns.dtype.kind == "i" else list(cells.columns)
+    names = cells.iloc[:, :1].to_numpy().ravel()
     # Below a header, the first column may also hold names of the rows, such as dates.
     named = bool(header) and (header[0].lower() in _INDEX_NAMES or _number("".join(names[:1])) is None)
     if named or (cells.shape[1] > 1 and _counts([_number(cell) for cell in names])):
