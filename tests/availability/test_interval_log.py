@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedswe.availability import formats
+from fedswe.availability.log import log_of, read_log
 from fedswe.errors import FedsweError, FedsweWarning
 
 ROWS = [(7, 0, 25), (3, 5, 20), (7, 30, 60), (9, 10, 60), (3, 40, 45)]
@@ -57,7 +57,7 @@ DATED = {
 @pytest.mark.parametrize("case", TEXTS)
 def test_texts(case, tmp_path):
     (tmp_path / "log.csv").write_text(TEXTS[case], encoding="utf-8")
-    log = formats.read_log(str(tmp_path / "log.csv"))
+    log = read_log(str(tmp_path / "log.csv"))
     assert devices(log) == DEVICES
     assert not log.dated
 
@@ -65,7 +65,7 @@ def test_texts(case, tmp_path):
 @pytest.mark.parametrize("case", DATED)
 def test_timestamps(case, tmp_path):
     (tmp_path / "log.csv").write_text(DATED[case])
-    log = formats.read_log(str(tmp_path / "log.csv"))
+    log = read_log(str(tmp_path / "log.csv"))
     assert devices(log, BEGIN.timestamp()) == DEVICES
     assert log.dated
 
@@ -73,16 +73,16 @@ def test_timestamps(case, tmp_path):
 def test_timestamps_without_a_zone_are_utc_and_a_warning_says_so(tmp_path):
     (tmp_path / "log.csv").write_text(lines(dated(lambda t: t.strftime("%Y-%m-%dT%H:%M:%S"))))
     with pytest.warns(FedsweWarning, match="without a zone are taken as UTC") as caught:
-        log = formats.read_log(str(tmp_path / "log.csv"))
+        log = read_log(str(tmp_path / "log.csv"))
     assert len(caught) == 1
     assert devices(log, BEGIN.timestamp()) == DEVICES
 
 
 def test_a_file_that_changes_is_read_again(tmp_path):
     (tmp_path / "log.csv").write_text(lines(ROWS))
-    assert formats.read_log(str(tmp_path / "log.csv")).devices == 3
+    assert read_log(str(tmp_path / "log.csv")).devices == 3
     (tmp_path / "log.csv").write_text(lines(ROWS[:2]))
-    assert formats.read_log(str(tmp_path / "log.csv")).devices == 2
+    assert read_log(str(tmp_path / "log.csv")).devices == 2
 
 
 COLUMNS = dict(zip(("client", "start", "end"), map(list, zip(*ROWS, strict=True)), strict=True))
@@ -96,26 +96,26 @@ MEMORY = {
 
 @pytest.mark.parametrize("case", MEMORY)
 def test_memory(case):
-    assert devices(formats.log_of(MEMORY[case], "log")) == DEVICES
+    assert devices(log_of(MEMORY[case], "log")) == DEVICES
 
 
 @pytest.mark.parametrize("convert", [lambda t: t, datetime.isoformat, lambda t: np.datetime64(t.replace(tzinfo=None))])
 def test_times_in_memory(convert):
-    log = formats.log_of(dated(convert), "log")
+    log = log_of(dated(convert), "log")
     assert devices(log, BEGIN.timestamp()) == DEVICES
 
 
 def test_data_frames_and_parquet(tmp_path):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pandas.DataFrame(COLUMNS)
-    assert devices(formats.log_of(frame, "log")) == DEVICES
+    assert devices(log_of(frame, "log")) == DEVICES
     times = pandas.DataFrame(
         {"device": frame.client, **{k: [at(s, KOLKATA) for s in frame[k]] for k in ("start", "end")}}
     )
-    assert devices(formats.log_of(times, "log"), BEGIN.timestamp()) == DEVICES
+    assert devices(log_of(times, "log"), BEGIN.timestamp()) == DEVICES
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     times.set_index("device").to_parquet(tmp_path / "log.parquet")
-    assert devices(formats.read_log(str(tmp_path / "log.parquet")), BEGIN.timestamp()) == DEVICES
+    assert devices(read_log(str(tmp_path / "log.parquet")), BEGIN.timestamp()) == DEVICES
 
 
 # order and overlaps --------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ spans = st.tuples(st.integers(0, 4), st.integers(0, 30), st.integers(0, 12)).map
 @pytest.mark.filterwarnings("ignore:.*were merged:fedswe.errors.FedsweWarning")
 @given(st.lists(spans, min_size=1, max_size=25), st.sampled_from([int, "name {}".format]))
 def test_intervals_are_sorted_and_merged_whatever_their_order(rows, name):
-    log = formats.log_of([(name(c), a, b) for c, a, b in rows], "log")
+    log = log_of([(name(c), a, b) for c, a, b in rows], "log")
     order = list(dict.fromkeys(c for c, _, _ in rows))
     assert log.devices == len(order)
     for device, found in zip(order, devices(log), strict=True):
@@ -136,7 +136,7 @@ def test_intervals_are_sorted_and_merged_whatever_their_order(rows, name):
 
 def test_a_note_says_how_many_intervals_were_merged():
     with pytest.warns(FedsweWarning, match="3 of 5 intervals overlap or touch another of the same device"):
-        log = formats.log_of([(1, 0, 100), (1, 5, 10), (2, 50, 60), (1, 20, 30), (1, 100, 120)], "log")
+        log = log_of([(1, 0, 100), (1, 5, 10), (2, 50, 60), (1, 20, 30), (1, 100, 120)], "log")
     assert devices(log) == [[(0, 120)], [(50, 60)]]
 
 
@@ -160,7 +160,7 @@ def test_a_note_says_how_many_intervals_were_merged():
 def test_mistakes_name_the_line(text, message, tmp_path):
     (tmp_path / "log.csv").write_text(text)
     with pytest.raises(FedsweError, match=message) as caught:
-        formats.read_log(str(tmp_path / "log.csv"))
+        read_log(str(tmp_path / "log.csv"))
     assert str(tmp_path / "log.csv") in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -180,7 +180,7 @@ def test_mistakes_name_the_line(text, message, tmp_path):
 )
 def test_mistakes_in_memory(log, message):
     with pytest.raises(FedsweError, match=message) as caught:
-        formats.log_of(log, "the log")
+        log_of(log, "the log")
     assert "\n" not in str(caught.value)
 
 
@@ -191,5 +191,5 @@ moments = st.datetimes(datetime(1971, 1, 1), datetime(2090, 1, 1), timezones=zon
 
 @given(st.lists(moments, min_size=1, max_size=20), st.sampled_from(["T", " "]))
 def test_timestamps_are_those_of_the_standard_library(times, separator):
-    log = formats.log_of([(k, t.isoformat(separator), t) for k, t in enumerate(times)], "log")
+    log = log_of([(k, t.isoformat(separator), t) for k, t in enumerate(times)], "log")
     assert log.start.tolist() == log.end.tolist() == [t.timestamp() for t in times]

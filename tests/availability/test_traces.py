@@ -9,7 +9,8 @@ import struct
 import numpy as np
 import pytest
 
-from fedswe.availability import formats
+from fedswe.availability import trace
+from fedswe.availability.log import read_log
 from fedswe.errors import FedsweError, FedsweWarning
 from tests.availability.test_interval_log import devices
 
@@ -29,7 +30,7 @@ def written(tmp_path, name, content):
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_fedscale(tmp_path, protocol):
     entries = {str(k): v for k, v in FEDSCALE.items()}
-    log = formats.read_log(written(tmp_path, "client_behave_trace", pickle.dumps(entries, protocol)))
+    log = read_log(written(tmp_path, "client_behave_trace", pickle.dumps(entries, protocol)))
     assert devices(log) == [[(0, 20), (100, 250), (400, 500)], [(10.5, 30)]]
     assert devices(log.observed) == [[(0, 500)], [(0, 60)]]
     assert not log.dated
@@ -73,7 +74,7 @@ MALICIOUS = {
 def test_a_malicious_pickle_is_refused_and_nothing_is_executed(tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FedsweError) as raised:
-        formats.read_log(written(tmp_path, "trace", MALICIOUS[case]))
+        read_log(written(tmp_path, "trace", MALICIOUS[case]))
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "EXECUTED").exists()
 
@@ -93,15 +94,15 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_values_in_a_pickle_are_one_line(tmp_path, case):
     with pytest.raises(FedsweError) as raised:
-        formats.read_log(written(tmp_path, "trace", pickle.dumps(WRONG[case])))
+        read_log(written(tmp_path, "trace", pickle.dumps(WRONG[case])))
     assert "\n" not in str(raised.value)
 
 
 def test_a_small_pickle_cannot_name_a_list_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "LONGEST", 1000)
+    monkeypatch.setattr(trace, "LONGEST", 1000)
     shared = {"active": list(range(0, 200, 2)), "inactive": list(range(1, 200, 2)), "finish_time": 300}
     with pytest.raises(FedsweError, match="more than 1,000 intervals"):
-        formats.read_log(written(tmp_path, "trace", pickle.dumps(dict.fromkeys(range(50), shared))))
+        read_log(written(tmp_path, "trace", pickle.dumps(dict.fromkeys(range(50), shared))))
 
 
 # FLASH -----------------------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ FLASH = {
 
 
 def test_flash(tmp_path):
-    log = formats.read_log(written(tmp_path, "state_traces.json", json.dumps(FLASH)))
+    log = read_log(written(tmp_path, "state_traces.json", json.dumps(FLASH)))
     midnight = 1577923200.0
     assert devices(log, midnight) == [[(120, 300), (360, 480), (540, 720)], []]
     assert devices(log.observed, midnight) == [[(0, 720)], [(0, 1800)]]
@@ -141,14 +142,14 @@ def test_flash(tmp_path):
 def test_devices_of_flash_that_cannot_be_read_are_left_out(tmp_path):
     bad = {**FLASH, "c": {"messages": "nonsense"}, "d": {"messages": messages((0, "explode"), (1, "wifi"))}}
     with pytest.warns(FedsweWarning, match=r"2 of 4 devices cannot be read and are left out, first 'c'"):
-        log = formats.read_log(written(tmp_path, "state_traces.json", json.dumps(bad)))
+        log = read_log(written(tmp_path, "state_traces.json", json.dumps(bad)))
     assert log.devices == 2
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1}', '{"a": {"messages": "x"}}', "{}", "[" * 100_000])
 def test_json_that_is_no_trace_is_one_line(tmp_path, text):
     with pytest.raises(FedsweError) as raised:
-        formats.read_log(written(tmp_path, "trace.json", text))
+        read_log(written(tmp_path, "trace.json", text))
     assert "\n" not in str(raised.value)
 
 
@@ -157,23 +158,23 @@ def test_errors_name_the_device(tmp_path):
     entries = {"a": {"active": [1, 5], "inactive": [2, 3], "finish_time": 9}}
     entries = {"z": {"active": [1], "inactive": [2], "finish_time": 9}} | entries
     with pytest.raises(FedsweError, match=r"the end \(device 'a'\) is before the start"):
-        formats.read_log(written(tmp_path, "trace", pickle.dumps(entries)))
+        read_log(written(tmp_path, "trace", pickle.dumps(entries)))
 
 
 def test_ids_that_a_table_cannot_hold_are_one_line(tmp_path):
     events = messages((0, "screen_lock"), (1, "wifi"), (2, "battery_charged_on"), (3, "4g"))
     for ids in (["#a", "b"], ["1", "01"]):
         content = {name: {"messages": events} for name in ids}
-        log = formats.read_log(written(tmp_path, "x.json", json.dumps(content)))
+        log = read_log(written(tmp_path, "x.json", json.dumps(content)))
         with pytest.raises(FedsweError, match="rename"):
             log.to_csv()
     with pytest.raises(FedsweError, match="printable"):
-        formats.read_log(written(tmp_path, "y.json", json.dumps({"\ud800": FLASH["a"]})))
+        read_log(written(tmp_path, "y.json", json.dumps({"\ud800": FLASH["a"]})))
 
 
 def test_a_log_written_as_csv_is_the_same_log(tmp_path):
-    log = formats.read_log(written(tmp_path, "t", pickle.dumps({str(k): v for k, v in FEDSCALE.items()})))
-    again = formats.read_log(
+    log = read_log(written(tmp_path, "t", pickle.dumps({str(k): v for k, v in FEDSCALE.items()})))
+    again = read_log(
         written(tmp_path, "t.csv", log.to_csv()),
         written(tmp_path, "t.observed.csv", log.observed.to_csv()),
     )

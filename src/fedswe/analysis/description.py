@@ -85,15 +85,13 @@ def of_log(
         path, round_seconds=round_seconds, start=start, end=end, during="middle", mapping="first", devices=devices,
         observed_file=observed_file,
     )  # fmt: skip
-    rounds = model.rounds()
-    assert rounds is not None
+    origin, rounds = model.window(log)
     require(
         rounds * devices <= _CELLS,
         f"{path}: {devices:,} devices in {rounds:,} rounds are too many: raise --round-seconds",
     )
     available, observed = model.rows(devices, 0)
     require(bool(available.any()), f"{path}: no device is online at the middle of a round: shorten the rounds")
-    origin = model.begins()
     found = LogStatistics(log, origin, origin + rounds * round_seconds, devices)
     population = available.sum(axis=1) / devices
     usual = float(np.quantile(population, 0.99))
@@ -166,10 +164,7 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
         "returns": found.returns,
         "autocorrelation": dict(zip(map(str, found.lags), found.correlation.tolist(), strict=True)),
         "pairwise_correlation": found.pairwise,
-        "echo": {
-            "mean": found.echo_mean,
-            **{_level(q): e for q, e in zip(ECHO_LEVELS, found.echo_quantiles(), strict=True)},
-        },
+        "echo": {"mean": found.echo_mean, **{_level(q): quantile(found.echoes, q) for q in ECHO_LEVELS}},
         "sessions": _lengths(found.sessions) if log is None else _seconds(log.sessions),
         "outages": _lengths(found.outages) if log is None else _seconds(log.outages),
         "fedavg": {"distance": found.fedavg_distance, "effective_clients": found.effective_clients},
@@ -228,7 +223,7 @@ def _seconds(lengths: Floats) -> dict[str, Any]:
 
 def _windows(found: Statistics, confidence: float) -> pd.DataFrame:
     """delta(P) with Chernoff's limits for independent rounds, Bonferroni over clients and windows."""
-    ever = max(1, int(found.ever.sum()))
+    ever = max(1, int((found.share > 0).sum()))
     rows = []
     for window, delta, seen in zip(found.windows, found.smallest.tolist(), found.judged_on.tolist(), strict=True):
         alpha = (1 - confidence) / (2 * ever * (found.rounds // window))
@@ -285,7 +280,7 @@ def violations(found: Statistics, probabilities: Floats | None, log: LogStatisti
 def remarks(found: Statistics) -> list[str]:
     """What is no assumption of a method, but matters to it."""
     said = []
-    high, longest = found.echo_quantiles((0.99, 1.0))
+    high, longest = quantile(found.echoes, 0.99), quantile(found.echoes, 1.0)
     if high > _LONG_ECHO:
         said.append(
             f"long echoes: one report in a hundred comes {high} rounds or more after the one before it, the longest "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -17,7 +18,7 @@ from fedswe.core.value import Natural, Positive
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
-    from fedswe.availability.formats import Log
+    from fedswe.availability.log import Log
 
 During = Literal["start", "middle", "whole"]
 DeviceOf = Literal["sample", "with_replacement", "first", "id"]
@@ -55,13 +56,13 @@ class Intervals(Recorded):
 
         `keys` are parameters such as round_seconds=600.
         """
-        from fedswe.availability.formats import log_of
+        from fedswe.availability.log import log_of
 
         content = log_of(log, "the log of Intervals.from_array")
         return cls._holding(content.digest(), content, keys)
 
     def rounds(self) -> int | None:
-        return None if self.wrap else self._window(self.log())[1]
+        return None if self.wrap else self.window(self.log())[1]
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         log = self.log()
@@ -75,22 +76,18 @@ class Intervals(Recorded):
 
     def _online(self, part: Log, log: Log, m: int, seed: int) -> Online:
         """Part of a log in rounds: itself, or when its devices were observed."""
-        origin, length = self._window(log)
+        origin, length = self.window(log)
         times = RoundTimes(origin, self.round_seconds)
         return Online(part, self._devices(log, m, seed), times, length, self.during, self.wrap)
 
-    def begins(self) -> float:
-        """When round 0 begins, in seconds."""
-        return self._window(self.log())[0]
-
     def log(self) -> Log:
-        from fedswe.availability.formats import read_log
+        from fedswe.availability.log import read_log
 
         log: Log = self._content() if self.digest else read_log(self.file, self.observed_file)
         return log
 
-    def _window(self, log: Log) -> tuple[float, int]:
-        """When round 0 begins, and the number of whole rounds until the end."""
+    def window(self, log: Log) -> tuple[float, int]:
+        """When round 0 begins in seconds, and the number of whole rounds until the end."""
         known = log.observed or log
         origin = self._time("start", self.start, log, float(known.start.min()))
         last = float(known.end.max())
@@ -111,18 +108,14 @@ class Intervals(Recorded):
     def _time(self, key: str, given: float | str, log: Log, default: float) -> float:
         if given == "":
             return default
-        kind = "a timestamp such as 2026-01-31T18:00:00Z" if log.dated else "a number of seconds"
-        wrong = FedsweError(f"availability.{key} must be {kind}, as the times in {log.name}, not {given!r}")
-        if log.dated != isinstance(given, str):
-            raise wrong
-        try:
-            if isinstance(given, str):
+        with suppress(ValueError):
+            if log.dated and isinstance(given, str):
                 time = datetime.fromisoformat(given.strip())
-                given = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-        except ValueError:
-            raise wrong from None
-        require(math.isfinite(given), str(wrong))
-        return float(given)
+                return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+            if not log.dated and not isinstance(given, str) and math.isfinite(given):
+                return float(given)
+        kind = "a timestamp such as 2026-01-31T18:00:00Z" if log.dated else "a number of seconds"
+        raise FedsweError(f"availability.{key} must be {kind}, as the times in {log.name}, not {given!r}")
 
     def _devices(self, log: Log, m: int, seed: int) -> Integers:
         """The device of each client; numbers from log.devices on are devices that were never online."""

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from fedswe.availability.model import Availability, Dependence, Part, Population, Probabilistic
+from fedswe.availability.dynamics import Stationary
+from fedswe.availability.model import Availability, Dependence, Part, Population
 from fedswe.availability.schedule import Bools, Floats, Schedule, Sequential, uniform_draws
 from fedswe.core import keys
 from fedswe.core.value import Positive, Probability, Share
@@ -22,7 +23,7 @@ _FARTHEST = 1e-9  # of mean availabilities from 0 and 1
 
 
 @dataclass(frozen=True)
-class Markov(Probabilistic):
+class Markov(Stationary):
     """Each client turns on with probability `on` and off with on (1/p_i - 1): it is available in a share p_i of rounds.
 
     Where the off-probability would exceed 1 both are scaled down. ``prob`` is the stationary p_i, not the probability
@@ -36,12 +37,6 @@ class Markov(Probabilistic):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.stream == "keyed", 'the markov model has no legacy stream: use stream = "keyed"')
-
-    def factor(self, t: int, m: int) -> float:
-        return 1.0
-
-    def cycle(self) -> int:
-        return 1
 
     def dependence(self) -> Dependence:
         return "rounds"
@@ -60,15 +55,11 @@ class Chains(Sequential):
         scale = np.maximum(off, base)
         self._turn_on, self._turn_off = on * base / scale, off / scale
         self._base, self._seed = base, seed
-        self._state: Bools = np.zeros(len(base), dtype=bool)
-
-    def restart(self) -> None:
-        self._state = np.zeros(self.m, dtype=bool)
+        self._state: Bools
 
     def draw(self, t: int) -> Bools:
-        draws = uniform_draws(self._seed, t, self.m)
-        stay_or_turn = np.where(self._state, 1.0 - self._turn_off, self._turn_on)
-        self._state = draws < (self._base if t == 0 else stay_or_turn)
+        on = self._base if t == 0 else np.where(self._state, 1.0 - self._turn_off, self._turn_on)
+        self._state = uniform_draws(self._seed, t, self.m) < on
         return self._state.copy()
 
 
@@ -173,12 +164,7 @@ class DailyChains(Sequential):
         step = 2 * abs(math.sin(self._angle / 2)) * (self._sessions.spread + self._outages.spread - 1)
         followed = self._begin / (self._begin / np.minimum(mean, 1 - mean) + step)
         self._swing = np.minimum(np.minimum(model.amplitude * mean, 1 - mean), followed)
-        if model.amplitude == 0:
-            self._swing = np.zeros(len(mean))
-        self._state: npt.NDArray[np.int8] = np.zeros(len(mean), dtype=np.int8)
-
-    def restart(self) -> None:
-        self._state = np.zeros(self.m, dtype=np.int8)
+        self._state: npt.NDArray[np.int8]
 
     def _law(self, t: int) -> Floats:
         return np.asarray(self._mean + self._swing * math.cos(self._first + self._angle * t))

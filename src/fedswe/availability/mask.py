@@ -13,7 +13,7 @@ from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.errors import require
 
 if TYPE_CHECKING:
-    from fedswe.availability.formats import Table
+    from fedswe.availability.table import Table
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Mask(Recorded):
         `probabilities` has a row for each round, or one for all. `keys` are parameters such as prob="estimate"; with
         orient="clients", rows and columns of both are exchanged.
         """
-        from fedswe.availability.formats import table_of
+        from fedswe.availability.table import table_of
 
         orient = keys.pop("orient", "")
         mask = table_of(array, "the array of Mask.from_array", orient)
@@ -64,8 +64,7 @@ class Mask(Recorded):
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         tables = self._tables()
-        for part in filter(None, (tables.mask, tables.prob)):
-            part.require_clients(who.m)
+        tables.mask.require_clients(who.m)
         tables.check()
         unknown = np.full((1, who.m), np.nan)
         rows = Rows(tables.mask.values.astype(bool), tables.prob.values if tables.prob else unknown)
@@ -75,13 +74,12 @@ class Mask(Recorded):
         if self.digest:
             found: Tables = self._content()
             return found
-        from fedswe.availability.formats import read_table
+        from fedswe.availability.table import read_table
 
-        mask, prob = (
-            read_table(file, f"availability.{name}file", key, f"availability.{name}key", self.orient) if file else None
-            for name, file, key in (("", self.file, self.key), ("prob_", self.prob_file, self.prob_key))
-        )
-        assert mask is not None
+        mask = read_table(self.file, "availability.file", self.key, "availability.key", self.orient)
+        if not self.prob_file:
+            return Tables(mask, None)
+        prob = read_table(self.prob_file, "availability.prob_file", self.prob_key, "availability.prob_key", self.orient)
         return Tables(mask, prob)
 
 
@@ -123,12 +121,10 @@ class Rows:
         self._mask, self._prob = mask, prob
 
     def prob(self, t: int) -> Floats:
-        row: Floats = self._prob[0 if len(self._prob) == 1 else t]
-        return row
+        return np.asarray(self._prob[0 if len(self._prob) == 1 else t])
 
     def sample(self, t: int) -> Bools:
-        row: Bools = self._mask[t]
-        return row
+        return np.asarray(self._mask[t])
 
     def available_rounds(self, first: int, after: int) -> Floats:
         """In how many of the rounds `first` to `after` - 1 each client is available."""

@@ -22,8 +22,6 @@ Dependence = Literal["none", "rounds", "clients"]
 
 Part = Annotated[float, Field(ge=0, lt=1)]  # of a whole, and not all of it
 
-UNLABELLED = (0.1, 1.0)  # p_i of the clients of a task without labels is drawn uniformly from here
-
 
 @dataclass(frozen=True)
 class Population:
@@ -32,7 +30,7 @@ class Population:
     m: int
     drawn: Floats | None = None  # [m, classes], the Dirichlet draw nu_i
     realised: Floats | None = None  # [m, classes], the label shares of the data each client got
-    legacy: np.random.RandomState | None = None  # the released code's generator, after the partition was drawn
+    legacy: np.random.RandomState | None = None  # for stream = "legacy": its generator, after the partition was drawn
     sizes: npt.NDArray[np.int64] | None = None  # [m], number of samples
 
 
@@ -127,7 +125,7 @@ class Probabilistic(Availability):
 
     def _label_driven(self, who: Population, seed: int) -> Floats:
         if who.realised is None and who.drawn is None:
-            low, high = UNLABELLED
+            low, high = 0.1, 1.0
             warn(
                 f"the task has no labels, so p_i of each client is drawn from U({low:g}, {high:g}): "
                 "set availability.p to a number or a list to choose it"
@@ -135,10 +133,7 @@ class Probabilistic(Availability):
             return keys.generator(seed, "unlabelled probabilities").uniform(low, high, who.m)
         shares = self._shares(who)
         classes = shares.shape[1]
-        rng: np.random.Generator | np.random.RandomState = keys.generator(seed, "label weights")
-        if self.stream == "legacy":
-            assert who.legacy is not None
-            rng = who.legacy
+        rng = who.legacy or keys.generator(seed, "label weights")
         half = (classes + 1) // 2
         phi = np.concatenate([rng.uniform(0, 1, half), rng.uniform(0, 0.5, classes - half)])
         return np.asarray(np.clip(shares @ phi, 0.0, 1.0))

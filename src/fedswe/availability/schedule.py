@@ -77,7 +77,7 @@ class Defined:
 
 
 class Sequential(ABC):
-    """Draws in which a round depends on the rounds before it; asked for an earlier round, it starts again."""
+    """Draws in which a round depends on the rounds before it; asked for an earlier round, it starts again at 0."""
 
     rounds: int | None = None
 
@@ -86,22 +86,14 @@ class Sequential(ABC):
         self._next = 0
 
     @abstractmethod
-    def restart(self) -> None:
-        """Go back to before round 0."""
-
-    @abstractmethod
     def draw(self, t: int) -> Bools:
-        """Round t, directly after round t - 1."""
+        """Round t, directly after round t - 1; round 0 after any round."""
 
     def sample(self, t: int) -> Bools:
-        if t < self._next:
-            self.restart()
-            self._next = 0
-        while True:
-            available = self.draw(self._next)
-            self._next += 1
-            if self._next > t:
-                return available
+        for drawn in range(self._next if t >= self._next else 0, t + 1):
+            available = self.draw(drawn)
+        self._next = t + 1
+        return available
 
 
 class LegacyBernoulli(Sequential):
@@ -111,8 +103,7 @@ class LegacyBernoulli(Sequential):
         super().__init__(m, prob)
         self._rng, self._start = rng, rng.get_state()
 
-    def restart(self) -> None:
-        self._rng.set_state(self._start)
-
     def draw(self, t: int) -> Bools:
+        if t == 0:
+            self._rng.set_state(self._start)
         return self._rng.binomial(1, self.prob(t)).astype(bool)

@@ -35,9 +35,7 @@ class Slots:
     Times are seconds from the beginning of a run; a session contains its beginning and not its end.
     """
 
-    devices: list[Any] | None = (
-        None  # the device of each client, None for one that was never online; None: there are none
-    )
+    devices: list[Any] | None = None  # of a log: the device of each client, None for one that was never online
 
     def __init__(self, schedule: Schedule, seconds: float) -> None:
         self.m, self._schedule, self._times = schedule.m, schedule, RoundTimes(0.0, seconds)
@@ -105,7 +103,8 @@ class LogSessions:
         self.m, self._times, self._rounds, self._wrap = online.m, times, online.length, online.rounds is None
         self._lap = online.length * times.length
         self.end = math.inf if self._wrap else self._lap
-        self.devices: list[Any] | None = [*map([*log.names, None].__getitem__, np.minimum(online.device, log.devices))]
+        labels = np.array([*log.labels.tolist(), None], dtype=object)
+        self.devices: list[Any] | None = labels[np.minimum(online.device, log.devices)].tolist()
         place, count = log.of_devices(online.device)
         start, end = ((x[place] - times.origin).clip(0, self._lap) for x in (log.start, log.end))
         kept = end > start
@@ -117,9 +116,10 @@ class LogSessions:
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
         self._line = self._owner * (len(order) + 1) + rank
-        self._again = np.full(self.m, np.nan)  # end of the interval with which a client begins a lap
-        first = start[kept] == 0
-        self._again[self._owner[first]] = self._end[first]
+        # End of the interval with which a client begins the next lap: infinite if it fills the lap or there is none.
+        self._again = np.full(self.m, np.nan if self._wrap else np.inf)
+        first = (start[kept] == 0) & self._wrap
+        self._again[self._owner[first]] = np.where(self._end[first] >= self._lap, np.inf, self._end[first])
         # The number of clients that are available at each start: only there it grows.
         self._ends = np.sort(self._end)
         begun, ended = (np.searchsorted(times, self._starts, side="right") for times in (self._starts, self._ends))
@@ -131,14 +131,9 @@ class LogSessions:
         last = np.searchsorted(self._line, clients * (len(self._starts) + 1) + begun) - 1
         inside = (last >= 0) & (self._owner[last] == clients)
         found = np.where(inside, base + self._end[last], now)
-        to_the_end = inside & (self._end[last] >= self._lap)
-        again = self._again[clients]
-        if not self._wrap:
-            found[to_the_end] = math.inf
-        else:
-            on = to_the_end & ~np.isnan(again)
-            found[on] = np.where(again[on] >= self._lap, math.inf, following + again[on])
-        return np.maximum(found, now)
+        again = following + self._again[clients]
+        goes_on = inside & (self._end[last] >= self._lap) & ~np.isnan(again)
+        return np.maximum(np.where(goes_on, again, found), now)
 
     def opening(self, now: float, clients: int) -> float:
         if now >= self.end:

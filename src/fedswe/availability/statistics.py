@@ -6,7 +6,6 @@ Rounds in which a client was not observed count neither as available nor as unav
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ import numpy as np
 from fedswe.availability.schedule import Bools, Floats, Integers
 
 if TYPE_CHECKING:
-    from fedswe.availability.formats import Log
+    from fedswe.availability.log import Log
 
 DAY = 86_400.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -81,6 +80,7 @@ class Statistics:
         echo, known = t - previous, unseen[t, client] == unseen[previous + 1, client]
         # [largest + 1], numbers of reports with each echo, of outages between sessions, of sessions with each length
         self.echoes = np.bincount(echo[known], minlength=2)
+        self.echo_mean = _ratio(float(np.arange(len(self.echoes)) @ self.echoes), int(self.echoes.sum()))
         self.outages = np.bincount(echo[known & ~first & (echo > 1)] - 1)
         self.sessions = np.bincount(np.diff(np.append(np.flatnonzero(first | (echo > 1)), len(t))))
         # [len(lags)], of a client's availability with its own, so many rounds later
@@ -93,6 +93,10 @@ class Statistics:
         # [clients], the weight that FedAvg over active clients gives each: mean of 1{i in A} / |A|
         weight = np.bincount(client, 1 / available_in[t], minlength=self.clients)
         self.weight = weight / weight.sum() if weight.any() else weight
+        # Their total variation distance from equal weights: 0 none, 1 all; and the number of equally weighted clients
+        # with their variance, 1 / sum of squares.
+        self.fedavg_distance = float(np.abs(self.weight - 1 / self.clients).sum() / 2)
+        self.effective_clients = float(1 / (self.weight**2).sum()) if weight.any() else 0.0
         # delta(P), the smallest share of a window in which a client is available, or NaN; and the fewest observed
         # rounds of a window that counts. P: powers of two up to half of the record, a day, a week, the whole record.
         windows = {2**power for power in range(self.rounds.bit_length()) if 2 * 2**power <= self.rounds}
@@ -100,28 +104,6 @@ class Statistics:
         self.windows = tuple(sorted(windows | {self.rounds}))
         deltas = [_smallest_share(there, seen, window) for window in self.windows]
         self.smallest, self.judged_on = (np.array(column) for column in zip(*deltas, strict=True))
-
-    @property
-    def ever(self) -> Bools:
-        return np.asarray(self.share > 0)
-
-    @property
-    def fedavg_distance(self) -> float:
-        """Total variation distance of FedAvg's weights from equal ones: 0 none, 1 all."""
-        return float(np.abs(self.weight - 1 / self.clients).sum() / 2)
-
-    @property
-    def effective_clients(self) -> float:
-        """The number of equally weighted clients with the variance of FedAvg's weights: 1 / sum of squares."""
-        return float(1 / (self.weight**2).sum()) if self.weight.any() else 0.0
-
-    def echo_quantiles(self, levels: Sequence[float] = ECHO_LEVELS) -> list[int]:
-        return [quantile(self.echoes, level) for level in levels]
-
-    @property
-    def echo_mean(self) -> float:
-        total = self.echoes.sum()
-        return float(np.arange(len(self.echoes)) @ self.echoes / total) if total else math.nan
 
 
 def quantile(counts: Integers, level: float) -> int:
@@ -204,18 +186,14 @@ class LogStatistics:
             # [24], share of the observed time in which devices are available, by hour of the day
             self.by_hour = _by_hour(first, after) / _by_hour(*seen[1:])
         same = (device[1:] == device[:-1]) & (window[1:] == window[:-1])  # an outage that was observed
-        # Seconds, of all devices; and of the devices with two sessions.
+        # Seconds, of all devices; the share of sessions below a minute; seconds of the devices with two sessions.
         self.sessions, self.outages = after - first, (first[1:] - after[:-1])[same]
+        self.short = float((self.sessions < SHORT).mean()) if self.sessions.size else 0.0
         longest = np.full(devices, -1.0)
         np.maximum.at(longest, device[1:][same], self.outages)
         self.longest_outage = longest[longest >= 0]
         # The shares of the devices that are available at the very beginning and at the very end.
         self.at_start, self.at_end = float((first <= start).sum() / devices), float((after >= end).sum() / devices)
-
-    @property
-    def short(self) -> float:
-        """The share of sessions below a minute."""
-        return float((self.sessions < SHORT).mean()) if self.sessions.size else 0.0
 
 
 def _between(log: Log, start: float, end: float) -> tuple[Integers, Floats, Floats, Integers]:

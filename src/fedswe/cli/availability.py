@@ -79,7 +79,7 @@ def availability_command(
 
 def _convert(trace: str, out: Path, observed: str) -> None:
     """Write a trace as intervals: OUT, and OUT's name with .observed where it says when devices were observed."""
-    from fedswe.availability.formats import read_log
+    from fedswe.availability.log import read_log
     from fedswe.results.files import write_whole
 
     require(out.suffix == ".csv", f"--convert must end in .csv, not {out.name}")
@@ -117,13 +117,14 @@ def _of_file(
 ) -> Described:
     """A log of intervals, or else a table with a row per round."""
     from fedswe.analysis.description import of_log, of_table
-    from fedswe.availability import formats
+    from fedswe.availability.log import is_log
+    from fedswe.availability.table import read_table
 
-    if formats.is_log(str(path)):
+    if is_log(str(path)):
         require(not orient, f"{path} is a log of intervals: --orient is for tables")
         return of_log(str(path), round_seconds, _time(start), _time(end), devices, observed)
     require(not (start or end or devices or observed), f"{path} is a table of rounds: --start and so on are for logs")
-    table = formats.read_table(str(path), "the file", "", "--key", orient or "")
+    table = read_table(str(path), "the file", "", "--key", orient or "")
     known = (table.values == 0) | (table.values == 1)
     table.require_everywhere(known, "must hold only 0 and 1, or have the header of a log")
     return of_table(path.name, table.values.astype(bool))

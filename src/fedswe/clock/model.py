@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fedswe.availability.model import Availability
-from fedswe.availability.schedule import Bools, Floats, Schedule
+from fedswe.availability.schedule import Bools, Floats, Integers, Schedule
 from fedswe.core.value import Value
 from fedswe.errors import require
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Timeline(ABC):
         """p_i^t for all clients, NaN where it is not known."""
 
     @abstractmethod
-    def reporting(self, t: int, selected: Ids, replied: Bools) -> Ids:
+    def reporting(self, t: int, selected: Integers, replied: Bools) -> Integers:
         """Those of the selected clients whose reports arrive before round t is closed.
 
         `replied` says of every client whether the server has a reply for it.
@@ -118,5 +115,5 @@ class Untimed(Timeline):
     def prob(self, t: int) -> Floats:
         return self._schedule.prob(t)
 
-    def reporting(self, t: int, selected: Ids, replied: Bools) -> Ids:
+    def reporting(self, t: int, selected: Integers, replied: Bools) -> Integers:
         return selected

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from fedswe.availability.schedule import Bools, Floats, Schedule
+from fedswe.availability.schedule import Bools, Floats, Integers, Schedule
 from fedswe.availability.sessions import Sessions, sessions_of
-from fedswe.clock.model import Clock, Ids, Timeline, Work
+from fedswe.clock.model import Clock, Timeline, Work
 from fedswe.clock.speeds import Speeds
 from fedswe.core.value import Natural, NonNegative, Positive
 from fedswe.errors import require
@@ -132,7 +132,7 @@ class Timed(Timeline):
     def prob(self, t: int) -> Floats:
         return self._schedule.prob(self._sessions.round_at(self._opened))
 
-    def reporting(self, t: int, selected: Ids, replied: Bools) -> Ids:
+    def reporting(self, t: int, selected: Integers, replied: Bools) -> Integers:
         opened = self._opened
         received, loaded, trained, arrival = self._phases(opened, selected, replied)
         horizon = opened + self._rules.deadline if self._rules.deadline else float(arrival.max(initial=opened))
@@ -162,7 +162,7 @@ class Timed(Timeline):
     def advance(self) -> None:
         self._open(self._totals["simulated_seconds"] + self._rules.pause)
 
-    def _phases(self, opened: float, clients: Ids, replied: Bools) -> tuple[Floats, Floats, Floats, Floats]:
+    def _phases(self, opened: float, clients: Integers, replied: Bools) -> tuple[Floats, Floats, Floats, Floats]:
         """The bytes that each client downloads, and when it has them, has trained, and its report arrives."""
         work, speeds = self._work, self._speeds
         received = work.down + np.where(replied[clients], float(work.reply), 0.0)

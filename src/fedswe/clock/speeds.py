@@ -65,7 +65,7 @@ class Speeds:
 
 def _read(path: str) -> DataFrame:
     """The columns of the file that are speeds, by client or device."""
-    from fedswe.availability.formats import read_text
+    from fedswe.availability.table import read_text
 
     frame = read_text(path, KEY)
     header = [str(name).lower() for name in frame]
