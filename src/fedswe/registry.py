@@ -31,7 +31,6 @@ class Kind:
     """One kind of thing that has a name."""
 
     base: str  # "module:Class" that every class of this kind derives from
-    group: str  # entry points of installed packages
     module: str  # that has the built-in classes
     classes: str  # NAME=Class of each
 
@@ -46,7 +45,6 @@ KINDS = {
     "algorithm": Kind(
         "fedswe.core.algorithm:Algorithm",
         "fedswe.algorithms",
-        "fedswe.algorithms",
         "fedswe=FedSWE fedawe=FedAWE fedavg=FedAvg fedavg_all=FedAvgAll fedavg_known=FedAvgKnown gfedavg=GFedAvg "
         "fedau=FedAU f3ast=F3AST mifa=MIFA fedvarp=FedVARP scaffold=Scaffold amplified_scaffold=AmplifiedScaffold "
         "fedpbc=FedPBC fedswe_variant=FedSWEVariant bounded_fedswe=BoundedFedSWE decayed_memory=DecayedMemory "
@@ -57,43 +55,29 @@ KINDS = {
     "availability": Kind(
         "fedswe.availability.model:Availability",
         "fedswe.availability",
-        "fedswe.availability",
         "always=Always stationary=Stationary staircase=Staircase sine=Sine interleaved_sine=InterleavedSine "
         "alternating=Alternating cyclic=Cyclic markov=Markov uniform_control=UniformControl daily_markov=DailyMarkov "
         "adversarial=Adversarial outages=Outages join_leave=JoinLeave sampled=Sampled mask=Mask intervals=Intervals",
     ),
-    "clock": Kind("fedswe.clock.model:Clock", "fedswe.clocks", "fedswe.clock", "rounds=Rounds seconds=Seconds"),
+    "clock": Kind("fedswe.clock.model:Clock", "fedswe.clock", "rounds=Rounds seconds=Seconds"),
     "task": Kind(
         "fedswe.tasks.problem:Task",
-        "fedswe.tasks",
         "fedswe.tasks",
         "quadratic=Quadratic digits=Digits from_data=DataTask npz=Npz svhn=Svhn cifar10=Cifar10 cinic10=Cinic10 "
         "fashion_mnist=FashionMnist",
     ),
     "transform": Kind(
         "fedswe.core.transforms:Transform",
-        "fedswe.transforms",
         "fedswe.core.transforms",
         "clip=Clip weight_decay=WeightDecay prox=Prox momentum=Momentum adagrad=Adagrad adam=Adam yogi=Yogi",
     ),
     "output": Kind(
         "fedswe.engine.outputs:Output",
-        "fedswe.outputs",
         "fedswe.engine.outputs",
         "server=ServerModel client_mean=ClientMean augmented_mean=AugmentedMean ema=Ema window=Window best=Best",
     ),
-    "column": Kind(
-        "fedswe.engine.columns:Column",
-        "fedswe.columns",
-        "fedswe.engine.columns",
-        "consensus=Consensus auxiliary=Auxiliary",
-    ),
-    "tracker": Kind(
-        "fedswe.tracking:Tracker",
-        "fedswe.trackers",
-        "fedswe.tracking",
-        "tensorboard=TensorBoard mlflow=MLflow wandb=WandB",
-    ),
+    "column": Kind("fedswe.engine.columns:Column", "fedswe.engine.columns", "consensus=Consensus auxiliary=Auxiliary"),
+    "tracker": Kind("fedswe.tracking:Tracker", "fedswe.tracking", "tensorboard=TensorBoard mlflow=MLflow wandb=WandB"),
 }
 
 
@@ -167,7 +151,7 @@ _entry_points = cache(entry_points)  # reads a file of every installed package
 
 
 def _published(kind: str) -> EntryPoints:
-    return _entry_points().select(group=KINDS[kind].group)
+    return _entry_points().select(group=f"fedswe.{kind}" if kind == "availability" else f"fedswe.{kind}s")
 
 
 def _attribute(target: str) -> Any:

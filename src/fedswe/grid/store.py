@@ -72,20 +72,19 @@ class Store(ABC):
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
         """Whether this process may run the cell; no other process may until the end of the context."""
-        claim = Claim(self.lock_file(cell))
+        claim, directory = Claim(self.lock_file(cell)), RunDirectory(self.work(cell))
         try:
-            yield claim.granted and not self.finished(cell)
+            left = claim.granted and not self.finished(cell)
+            if left and directory.finished and _same(directory, cell):
+                self.keep(cell)  # its process was killed before it did this
+                left = False
+            yield left
         finally:
             claim.release()
 
     def running(self, cells: Iterable[Cell]) -> list[Cell]:
         """The unfinished cells that some process has claimed."""
         return [cell for cell in cells if is_claimed(self.lock_file(cell)) and not self.finished(cell)]
-
-    def ended(self, cell: Cell) -> bool:
-        """Whether the run of a claimed cell has ended, and its process was killed before it stored the result."""
-        directory = RunDirectory(self.work(cell))
-        return directory.finished and _same(directory, cell)
 
     def open_work(self, cell: Cell, provenance: dict[str, object]) -> RunDirectory:
         """The run directory of a claimed cell: a new one, or the one that a stopped process left."""
