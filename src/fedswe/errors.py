@@ -70,7 +70,9 @@ def suggestion(word: str, known: Iterable[str] | Mapping[str, str], otherwise: s
 
 def printable(text: str) -> str:
     """Text from outside in one line: control characters, escape sequences and line ends are shown, not obeyed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    joiners = "\u200c\u200d"  # in names of Persian and Indic scripts
+    shown = (c if c.isprintable() or c in joiners else c.encode("unicode_escape").decode() for c in text)
+    return "".join(shown)
 
 
 def first_line(error: BaseException) -> str:

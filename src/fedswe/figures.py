@@ -29,6 +29,7 @@ from fedswe.errors import FedsweError, require, suggestion, warn
 from fedswe.experiment import configuration
 from fedswe.experiment.experiment import output_label
 from fedswe.plotting import WIDTHS, Chart, Panel, Series, check_format, curves, dots, late_range, render, spread, write
+from fedswe.registry import instance
 from fedswe.results.history import History, divergence
 from fedswe.results.table import TAIL, final, headline, owner
 
@@ -162,7 +163,7 @@ class MeasuredRun:
             n for name, n in self.sizes.items() if name.startswith(f"{self.models[0]}.")
         )
         require(d, f"{self.source}: without model.safetensors the size of the model is not known: use --x rounds")
-        size = footprint(configuration.named("algorithm", self.config["algorithm"], "algorithm"), d)
+        size = footprint(instance("algorithm", self.config["algorithm"], "algorithm"), d)
         rounds, reported = history["round"], history["reported"]
         passed, before = np.diff(rounds, prepend=0.0), np.concatenate([reported[:1], reported[:-1]])
         before[rounds.searchsorted(0, side="right") :][:1] = reported[rounds > 0][:1]  # nobody reports before round 1

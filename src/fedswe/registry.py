@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import tomllib
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import date, time
 from functools import cache, cached_property
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
-from typing import Any, ClassVar, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from fedswe.errors import FedsweError, first_line, located, require, suggestion
+from fedswe.core.value import types_of
+from fedswe.errors import FedsweError, first_line, mistakes_as, require, suggestion
 from fedswe.plugins import NAME_USED, file_of, load, source_digest
+
+T = TypeVar("T")
 
 
 # kinds of parts, and the names of the built-in ones ------------------------------------------------------
@@ -25,7 +31,6 @@ class Kind:
     """One kind of thing that has a name."""
 
     base: str  # "module:Class" that every class of this kind derives from
-    group: str  # entry points of installed packages
     module: str  # that has the built-in classes
     classes: str  # NAME=Class of each
 
@@ -40,7 +45,6 @@ KINDS = {
     "algorithm": Kind(
         "fedswe.core.algorithm:Algorithm",
         "fedswe.algorithms",
-        "fedswe.algorithms",
         "fedswe=FedSWE fedawe=FedAWE fedavg=FedAvg fedavg_all=FedAvgAll fedavg_known=FedAvgKnown gfedavg=GFedAvg "
         "fedau=FedAU f3ast=F3AST mifa=MIFA fedvarp=FedVARP scaffold=Scaffold amplified_scaffold=AmplifiedScaffold "
         "fedpbc=FedPBC fedswe_variant=FedSWEVariant bounded_fedswe=BoundedFedSWE decayed_memory=DecayedMemory "
@@ -51,43 +55,29 @@ KINDS = {
     "availability": Kind(
         "fedswe.availability.model:Availability",
         "fedswe.availability",
-        "fedswe.availability",
         "always=Always stationary=Stationary staircase=Staircase sine=Sine interleaved_sine=InterleavedSine "
         "alternating=Alternating cyclic=Cyclic markov=Markov uniform_control=UniformControl daily_markov=DailyMarkov "
         "adversarial=Adversarial outages=Outages join_leave=JoinLeave sampled=Sampled mask=Mask intervals=Intervals",
     ),
-    "clock": Kind("fedswe.clock.model:Clock", "fedswe.clocks", "fedswe.clock", "rounds=Rounds seconds=Seconds"),
+    "clock": Kind("fedswe.clock.model:Clock", "fedswe.clock", "rounds=Rounds seconds=Seconds"),
     "task": Kind(
         "fedswe.tasks.problem:Task",
-        "fedswe.tasks",
         "fedswe.tasks",
         "quadratic=Quadratic digits=Digits from_data=DataTask npz=Npz svhn=Svhn cifar10=Cifar10 cinic10=Cinic10 "
         "fashion_mnist=FashionMnist",
     ),
     "transform": Kind(
         "fedswe.core.transforms:Transform",
-        "fedswe.transforms",
         "fedswe.core.transforms",
         "clip=Clip weight_decay=WeightDecay prox=Prox momentum=Momentum adagrad=Adagrad adam=Adam yogi=Yogi",
     ),
     "output": Kind(
         "fedswe.engine.outputs:Output",
-        "fedswe.outputs",
         "fedswe.engine.outputs",
         "server=ServerModel client_mean=ClientMean augmented_mean=AugmentedMean ema=Ema window=Window best=Best",
     ),
-    "column": Kind(
-        "fedswe.engine.columns:Column",
-        "fedswe.columns",
-        "fedswe.engine.columns",
-        "consensus=Consensus auxiliary=Auxiliary",
-    ),
-    "tracker": Kind(
-        "fedswe.tracking:Tracker",
-        "fedswe.trackers",
-        "fedswe.tracking",
-        "tensorboard=TensorBoard mlflow=MLflow wandb=WandB",
-    ),
+    "column": Kind("fedswe.engine.columns:Column", "fedswe.engine.columns", "consensus=Consensus auxiliary=Auxiliary"),
+    "tracker": Kind("fedswe.tracking:Tracker", "fedswe.tracking", "tensorboard=TensorBoard mlflow=MLflow wandb=WandB"),
 }
 
 
@@ -161,7 +151,7 @@ _entry_points = cache(entry_points)  # reads a file of every installed package
 
 
 def _published(kind: str) -> EntryPoints:
-    return _entry_points().select(group=KINDS[kind].group)
+    return _entry_points().select(group=f"fedswe.{kind}" if kind == "availability" else f"fedswe.{kind}s")
 
 
 def _attribute(target: str) -> Any:
@@ -224,6 +214,55 @@ def name_of(kind: str, cls: type[Any]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
+# from tables and words to parts ---------------------------------------------------------------------------
+def instance(kind: str, part: Any, where: str) -> Any:
+    """A part from a table with a name, or from a word such as clip:5 or adam:beta1=0.9:beta2=0.99."""
+    table = short_form(kind, part, where) if isinstance(part, str) else part
+    if not isinstance(table, dict) or "name" not in table:
+        raise FedsweError(f"{where}: {part!r} must be a table with a name, or NAME:VALUE")
+    parameters = {key: value for key, value in table.items() if key != "name"}
+    return build(resolve(kind, table["name"]), parameters, where, of=f" of {table['name']}")
+
+
+def build(cls: type[T], table: Mapping[str, Any], where: str, of: str = "") -> T:
+    """One dataclass from its table, which stands at `where` in a configuration."""
+    types = types_of(cls)  # type: ignore[arg-type]
+    known = {f.name: f for f in fields(cls) if f.init}  # type: ignore[arg-type]
+    for key in table:
+        require(key in known, f"unknown key {dotted(where, key)}{of}: {suggestion(key, sorted(known))}")
+    for key, f in known.items():
+        needed = f.default is MISSING and f.default_factory is MISSING
+        require(key in table or not needed, f"{dotted(where, key)} is missing: give it a value")
+    values = {key: _prepared(value, types.get(key, Any), dotted(where, key)) for key, value in table.items()}
+    try:
+        with mistakes_as(f"{cls.__name__} cannot be built"):
+            return cls(**values)
+    except FedsweError as error:
+        of_field = where and re.match(r"\w*", str(error))[0] in known  # type: ignore[index]
+        raise FedsweError(f"{where}{'.' if of_field else ': ' if where else ''}{error}") from None
+
+
+def dotted(*parts: str) -> str:
+    """The key of a configuration whose parts these are; the key of the whole is empty."""
+    return ".".join(part for part in parts if part)
+
+
+def _prepared(value: Any, hint: Any, where: str) -> Any:
+    """What a user may write shorter than pydantic expects it."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(value, date | time) and str in (hint, *arguments):
+        return value.isoformat()  # a timestamp without quotes, which TOML has a type for
+    if (single := kind_with_base(hint)) and isinstance(value, str | dict):
+        return instance(single, value, where)
+    kind = kind_with_base(arguments[0]) if origin is tuple else None
+    if isinstance(value, str) and (origin is list or kind):
+        value = [word.strip() for word in value.split(",") if word.strip()]
+    if kind and not isinstance(value, tuple):
+        require(isinstance(value, list), f"{where} must be a list such as clip:5,momentum:0.9, not {value!r}")
+        return tuple(instance(kind, item, where) for item in value)
+    return value
+
+
 # parts written as one word, NAME:KEY=VALUE:..., as command lines and lists in TOML files have them -------
 def split(kind: str, text: str) -> tuple[str, list[str]]:
     """A name and its parameters: ``fedswe:k=10`` or ``./mine.py:Mine:k=10``."""
@@ -245,7 +284,6 @@ def short_form(kind: str, text: str, where: str) -> dict[str, Any]:
             require(keys and keys[0] not in table, f"{where}: {name} takes no value {word!r}: write key=value")
             key, value = keys[0], word
         require(key not in table, f"{where}: {name} names {key} twice")
-        require(key in keys, f"unknown key {where}.{key} of {name}: {suggestion(key, keys)}")
         table[key] = toml_value(value)
     return table
 
@@ -260,16 +298,3 @@ def toml_value(text: str) -> Any:
         if text.startswith("[") and text.endswith("]"):
             return [toml_value(word.strip()) for word in text[1:-1].split(",")]
         return text
-
-
-def instance(kind: str, text: str, where: str) -> Any:
-    """A part from its short form."""
-    require(isinstance(text, str), f"unknown {kind} {text!r}: give a name in quotes")
-    table = short_form(kind, text, where)
-    cls = resolve(kind, table.pop("name"))
-    try:
-        return cls(**table)
-    except FedsweError as error:
-        raise FedsweError(f"{where}: {text}: {error}") from None
-    except Exception as error:  # a user's class may raise anything
-        raise FedsweError(f"{where}: {text} cannot be built ({located(error) or first_line(error)})") from None

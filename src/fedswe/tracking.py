@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol
 
 from fedswe.errors import TrackerWarning, first_line, located, printable, require, warn
 from fedswe.registry import instance
@@ -44,7 +44,6 @@ class Tracker(ABC):
 
     title: ClassVar[str] = ""  # one line for `fedswe list`
     package: ClassVar[str] = ""  # the Python package that it needs
-    extra: ClassVar[str] = ""  # of fedswe, that installs it
     needs_directory: ClassVar[bool] = False  # whether it can only track runs that are kept in a directory
 
     @abstractmethod
@@ -63,38 +62,41 @@ class Tracker(ABC):
 def check_trackers(track: Sequence[str], kept: bool = True) -> None:
     """Refuse unknown trackers and those that cannot be used here. `kept`: the run has a directory that stays."""
     for text in track:
-        tracker = _named(text)
-        install = f"pip install 'fedswe[{tracker.extra}]'" if tracker.extra else f"pip install {tracker.package}"
+        tracker: Tracker = instance("tracker", text, "track")
+        own = type(tracker).__module__ == __name__  # an extra of fedswe has the name of the package
+        install = f"pip install 'fedswe[{tracker.package}]'" if own else f"pip install {tracker.package}"
         there = not tracker.package or find_spec(tracker.package) is not None
         require(there, f"track: {text} needs the package {tracker.package}: {install}")
         require(kept or not tracker.needs_directory, f"track: {text} writes into the directory of the run: give `out`")
         tracker.check()
 
 
-def _named(text: str) -> Tracker:
-    return cast(Tracker, instance("tracker", text, "track"))
-
-
 class Tracking:
-    """The trackers of one run."""
+    """The trackers of one run. They start after a round: a run that fails in its first leaves nothing."""
 
-    def __init__(self, track: Sequence[str], settings: Mapping[str, Any], directory: Path | None) -> None:
+    directory: Path | None = None  # where they keep their files
+
+    def __init__(self, track: Sequence[str], settings: Mapping[str, Any]) -> None:
+        self._track, self._settings = track, settings
         self._runs: dict[str, TrackedRun] = {}
-        for name in track:
-            with self._left_if_it_fails(name):
-                self._runs[name] = _named(name).start(settings, directory)
+        self._sent = 0  # rows that they have been given
 
-    def log(self, row: Mapping[str, float]) -> None:
-        """A new row of the history."""
-        values = {name: float(value) for name, value in row.items() if name != "round"}
-        for name, run in list(self._runs.items()):
+    def log(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """Give them the rows of a history that are new."""
+        for name in () if self._sent else self._track:
             with self._left_if_it_fails(name):
-                run.log(int(row["round"]), values)
+                self._runs[name] = instance("tracker", name, "track").start(self._settings, self.directory)
+        for row in rows[self._sent :]:
+            values = {name: float(value) for name, value in row.items() if name != "round"}
+            for name, run in list(self._runs.items()):
+                with self._left_if_it_fails(name):
+                    run.log(int(row["round"]), values)
+        self._sent = len(rows)
 
     def finish(self, status: Status) -> None:
-        for name, run in list(self._runs.items()):
+        for name in list(self._runs):
             with self._left_if_it_fails(name):
-                run.finish(status)
+                self._runs.pop(name).finish(status)
 
     @contextmanager
     def _left_if_it_fails(self, name: str) -> Iterator[None]:
@@ -130,7 +132,6 @@ class TensorBoard(Tracker):
 
     title: ClassVar[str] = "TensorBoard: event files in the run directory"
     package: ClassVar[str] = "tensorboard"
-    extra: ClassVar[str] = "tensorboard"
     needs_directory: ClassVar[bool] = True
 
     def start(self, settings: Mapping[str, Any], directory: Path | None) -> _EventFiles:
@@ -164,7 +165,6 @@ class MLflow(Tracker):
 
     title: ClassVar[str] = "MLflow: a server or a local store"
     package: ClassVar[str] = "mlflow"
-    extra: ClassVar[str] = "mlflow"
 
     def start(self, settings: Mapping[str, Any], directory: Path | None) -> _MLflowRun:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow would report its use to its makers
@@ -213,7 +213,6 @@ class WandB(Tracker):
 
     title: ClassVar[str] = "Weights & Biases: online or offline"
     package: ClassVar[str] = "wandb"
-    extra: ClassVar[str] = "wandb"
 
     def _mode(self) -> str:
         return self.mode or os.environ.get("WANDB_MODE", "") or "online"

@@ -58,7 +58,7 @@ def reproduce(
         bool, typer.Option("--bounded", help="Gradients bounded to a norm of 10: kept apart, in no verdict")
     ] = False,
     device: Device = "cpu",
-    precision: PrecisionName = "",
+    precision: PrecisionName = None,
     jobs: Jobs = 0,
     on: On = "local",
     out: Annotated[Path, typer.Option(help="Directory of the results; may be shared by several processes")] = OUT,

@@ -138,18 +138,11 @@ def test_an_interrupted_run_shows_how_far_it_was_and_its_clock_goes_on(tmp_path)
     assert history["seconds"][-1] > 1.2  # spent before the checkpoint that was resumed
 
 
-def test_another_configuration_is_refused(tmp_path, monkeypatch, capsys):
-    out = tmp_path / "run"
-    interrupted(out)
-    before = {p.name: p.read_bytes() for p in out.iterdir()}
-    code, _, err = fedswe(monkeypatch, capsys, "run", "algorithm.k=7", "--resume", out)
-    assert code == 2
-    assert "(algorithm.k = 100.0 there, 7.0 here)" in err
-    (tmp_path / "other.toml").write_text("rounds = 500\n")
-    assert fedswe(monkeypatch, capsys, "run", tmp_path / "other.toml", "--resume", out)[0] == 2
-    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
-    # naming the same configuration again is fine
-    assert fedswe(monkeypatch, capsys, "run", "algorithm.k=100", "--resume", out)[0] == 0
+@pytest.mark.parametrize("words", [["algorithm.k=7"], ["other.toml"], ["--out", "elsewhere"]])
+def test_a_resumed_run_takes_no_other_configuration(tmp_path, monkeypatch, capsys, words):
+    run(load(None, [*WORDS, "rounds=2"]), tmp_path / "run")
+    code, _, err = fedswe(monkeypatch, capsys, "run", *words, "--resume", tmp_path / "run")
+    assert (code, err.count("\n"), words[0] in err) == (2, 1, True)
 
 
 @pytest.mark.parametrize(

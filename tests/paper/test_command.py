@@ -74,7 +74,7 @@ def test_profiles(cli):
         (["fig2", "fig6", "--algorithms", "mifa"], "no run of fig2, fig6 is of mifa: choose others with --dataset"),
         (["fig7", "--scale", "full", "--dataset", "cifar10"], "no run of fig7 is of cifar10: choose others"),
         (["fig6", "--rounds", "-1"], "--rounds must be 0 (those of the scale) or positive, not -1"),
-        (["fig6", "--precision", "fp8"], "--precision must be one of fp32, tf32, bf16, not 'fp8'"),
+        (["fig6", "--precision", "fp8"], "--precision"),
         (["fig6", "--device", "tpu"], "tpu"),
     ],
 )

@@ -122,7 +122,7 @@ def test_other_settings_are_refused_with_what_differs(store):
     files_of(store)[".toml"].write_text(
         text.replace("[config.task]\n", "[config.task]\ncrop = 2\n", 1).replace("crop = 0\n", "")
     )
-    with pytest.raises(FedsweError, match=r"measured with other settings \(crop = 2 there, crop = 0 now\): delete it"):
+    with pytest.raises(FedsweError, match=r"measured with other settings \(task.crop = 2 there, 0 here\): delete it"):
         store.finished(cell.grid_cell())
     with pytest.raises(FedsweError, match="measured with other settings"):  # reports do not mix them in either
         kept(store.path, "ci-released")

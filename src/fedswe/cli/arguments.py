@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,26 +18,28 @@ Settings = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Directory for the results; default: a new one under runs/")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:NUMBER")]
-PrecisionName = Annotated[str, typer.Option(help="fp32, tf32 or bf16; default fp32 on a CPU, bf16 on a GPU")]
+PrecisionName = Annotated[Precision | None, typer.Option(help="Default: fp32 on a CPU, bf16 on a GPU")]
 Jobs = Annotated[int, typer.Option(help="Processes; 0: one per core, one for a GPU")]
-On = Annotated[str, typer.Option(help="Where to run: local, ray or dask (clusters: docs/running.md)")]
+On = Annotated[Literal["local", "ray", "dask"], typer.Option(help="Where to run; clusters: docs/running.md")]
 Track = Annotated[str, typer.Option(help="Trackers of every run, e.g. tensorboard,mlflow; see docs/results.md")]
 
 _LONGEST_RANGE = 100_000
 
 
-def precision_named(name: str, device: str) -> Precision:
+def precision_named(name: Precision | None, device: str) -> Precision:
     """The precision asked for, or the default of the device."""
-    name = name or ("bf16" if device.startswith("cuda") else "fp32")
-    known = get_args(Precision)
-    require(name in known, f"--precision must be one of {', '.join(known)}, not {name!r}")
-    return cast(Precision, name)
+    return name or ("bf16" if device.startswith("cuda") else "fp32")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Comma-separated words."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def numbers(text: str, option: str) -> list[float]:
     """Comma-separated numbers."""
     try:
-        return [float(word) for word in text.split(",") if word]
+        return [float(word) for word in words(text)]
     except ValueError:
         raise FedsweError(f"{option} must be numbers separated by commas, not {text!r}") from None
 
@@ -45,17 +47,13 @@ def numbers(text: str, option: str) -> list[float]:
 def whole_numbers(text: str, option: str) -> list[int]:
     """Comma-separated whole numbers and ranges: `3,4,6` or `1-5`."""
     found: list[int] = []
-    for word in filter(None, text.split(",")):
-        ends = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", word)
-        first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
-        require(
-            0 <= last - first < _LONGEST_RANGE,
-            f"{option}: the range {word} must go up, over at most {_LONGEST_RANGE} numbers",
-        )
+    for word in words(text):
+        ends = re.fullmatch(r"(\d+)\s*-\s*(\d+)", word)
         try:
-            found += range(first, last + 1) if ends else [int(word)]
+            chosen = range(int(ends[1]), int(ends[2]) + 1) if ends else [int(word)]
         except ValueError:
-            raise FedsweError(
-                f"{option} must be whole numbers separated by commas, or ranges such as 1-5, not {text!r}"
-            ) from None
+            raise FedsweError(f"{option} must be whole numbers or ranges such as 1-5, not {text!r}") from None
+        fits = 0 < len(chosen) <= _LONGEST_RANGE
+        require(fits, f"{option}: the range {word} must go up, over at most {_LONGEST_RANGE} numbers")
+        found += chosen
     return found

@@ -13,7 +13,7 @@ import typer
 
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console
-from fedswe.cli.theory import Confidence, Horizon, Plot, check_plot, deliver, named_scenario
+from fedswe.cli.theory import Confidence, Horizon, Plot, deliver, named_scenario
 from fedswe.errors import FedsweError, require
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ def availability_command(
     from fedswe.analysis.description import describe, of_scenario, slots_of_run
     from fedswe.gym.advice import advise
 
-    check_plot(plot)
     path = Path(what[0])
     of_file = path.is_file() and path.suffix != ".toml"
     log_only = {"--round-seconds": round_seconds, "--start": start, "--end": end, "--devices": devices}

@@ -48,6 +48,7 @@ def compare_command(
     from fedswe.comparison.labels import split_labels
     from fedswe.experiment.configuration import read
     from fedswe.figures import draw_comparison
+    from fedswe.report import write_report
 
     file, overrides = split(settings or [])
     labels = names("algorithm") if algorithms == "all" else split_labels(algorithms)
@@ -62,11 +63,15 @@ def compare_command(
                 experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
                 jobs=jobs, on=on, watch=watch,
             )  # fmt: skip
+        drawn = result.headline is not None and find_spec("matplotlib") is not None
+        if drawn:
+            draw_comparison(place)
         report = None
         if result.headline is not None:
-            if find_spec("matplotlib"):
-                draw_comparison(place)
-            report = _report(place)
+            try:
+                report = write_report([place])
+            except FedsweError as error:  # a comparison does not fail for it
+                warn(f"there is no report: {error}")
         if as_json:
             reached = {} if target is None else {"target": target, "to_target": result.to_target(target)}
             print_json({**result.to_json(), **reached, "directory": str(place)})
@@ -74,22 +79,10 @@ def compare_command(
         _print(result, rates, tune_by)
         if target is not None and result.headline is not None:
             _print_target(result, target)
-        drawn = find_spec("matplotlib") is not None
-        figures = "compare.png, compare_final.png (and .svg)" if drawn else "no figures without fedswe[plot]"
+        figures = "compare.png, compare_final.png (and .svg)" if drawn else "no figures: they need fedswe[plot]"
         console.print(f"results   {place}/compare.csv, compare_summary.csv, {figures}, runs/")
         if report is not None:
             console.print(f"report    {report}")
-
-
-def _report(place: Path) -> Path | None:
-    """The page about a comparison; a comparison does not fail for it."""
-    from fedswe.report import write_report
-
-    try:
-        return write_report([place])
-    except FedsweError as error:
-        warn(f"there is no report: {error}")
-        return None
 
 
 def _refuse_ignored(overrides: list[str], table: dict[str, Any], labels: list[str]) -> None:

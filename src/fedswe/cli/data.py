@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import numpy as np
 import typer
 
@@ -16,13 +17,7 @@ from fedswe.datasets.download import fetch
 from fedswe.errors import FedsweError
 
 Root = Annotated[str, typer.Option(help="The folder with the files, as in task.root; default: NAME in the data folder")]
-
-
-def _complete(incomplete: str) -> list[str]:
-    return [name for name in DATASETS if name.startswith(incomplete)]
-
-
-Name = Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}", autocompletion=_complete)]
+NAMES, KNOWN = click.Choice(tuple(DATASETS)), ", ".join(DATASETS)
 
 
 def list_command(as_json: Json = False) -> None:
@@ -42,24 +37,25 @@ def list_command(as_json: Json = False) -> None:
 
 
 def fetch_command(
-    name: Name,
+    name: Annotated[str, typer.Argument(click_type=NAMES, metavar="NAME", help=f"One of {KNOWN}")],
     root: Root = "",
     mirror: Annotated[str, typer.Option(help="Another address that serves the files under their names")] = "",
 ) -> None:
     """Download the official files and compare their checksums."""
-    dataset = _named(name)
-    folder = dataset.folder(root)
-    fetch(dataset, folder, mirror, console.print)
+    folder = DATASETS[name].folder(root)
+    fetch(DATASETS[name], folder, mirror, console.print)
     console.print(f"{name} is in {folder}, official checksums")
 
 
 def verify_command(
-    name: Annotated[str, typer.Argument(help="A data set; default: all that are found", autocompletion=_complete)] = "",
+    name: Annotated[
+        str | None, typer.Argument(click_type=NAMES, metavar="[NAME]", help="Default: all that are found")
+    ] = None,
     root: Root = "",
     as_json: Json = False,
 ) -> None:
     """Compare checksums, decode new files, count images by class; exit code 1 if a file is not the official one."""
-    chosen = [_named(name)] if name else [d for d in DATASETS.values() if d.found(d.folder())]
+    chosen = [DATASETS[name]] if name else [d for d in DATASETS.values() if d.found(d.folder())]
     if root and not name:
         raise FedsweError("--root needs the NAME of one data set")
     if not chosen:
@@ -96,9 +92,3 @@ def _print(result: dict[str, Any]) -> None:
         console.print(f"{name}  {folder}/  a folder, without a published checksum")
     for split, counts in result["images_by_class"].items():
         console.print(f"{name}  {split}: {sum(counts):,} images, by class {' '.join(map(str, counts))}")
-
-
-def _named(name: str) -> Dataset:
-    if name not in DATASETS:
-        raise FedsweError(f"unknown data set {name!r}: known are {', '.join(DATASETS)}")
-    return DATASETS[name]

@@ -6,7 +6,7 @@ import io
 import logging
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,32 +19,27 @@ if TYPE_CHECKING:
 
     from fedswe.experiment.result import Result
 
-SUFFIXES = {"safetensors": ".safetensors", "torch": ".pt", "onnx": ".onnx"}  # of the files of each format
+Format = Literal["safetensors", "torch", "onnx"]
+FORMATS: dict[str, Format] = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch", ".onnx": "onnx"}
 
 
 def export_command(
     run: Annotated[Path, typer.Argument(help="The directory of a finished run")],
-    model: Annotated[
-        str, typer.Option(help="One of the evaluated models, e.g. client_mean; default: the served model")
-    ] = "",
+    model: Annotated[str, typer.Option(help="An evaluated model, e.g. client_mean; default: the served model")] = "",
     format_: Annotated[
-        str, typer.Option("--format", help="safetensors, torch or onnx; default: by the ending of --out, safetensors")
-    ] = "",
+        Format | None, typer.Option("--format", help="Default: by the ending of --out, or safetensors")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The file to write; default: the name of the model")] = None,
 ) -> None:
     """Write a model of a finished run as a state dict, which torch's load_state_dict takes, or as ONNX."""
     from fedswe.experiment.result import load
 
-    endings = {suffix: name for name, suffix in SUFFIXES.items()} | {".pth": "torch"}
-    format_ = format_ or (endings.get(out.suffix, "safetensors") if out else "safetensors")
-    require(format_ in SUFFIXES, f"--format must be one of {', '.join(SUFFIXES)}, not {format_!r}")
+    format_ = format_ or (FORMATS.get(out.suffix) if out else None) or "safetensors"
     result = load(run)
     model = model or result.served
-    out = out or Path(Path(model).name + SUFFIXES[format_])
-    require(
-        out.resolve() != (run / "model.safetensors").resolve(),
-        f"{out} has all models of the run and is not replaced: choose another --out",
-    )
+    out = out or Path(Path(model).name + next(suffix for suffix, name in FORMATS.items() if name == format_))
+    own = out.resolve() == (run / "model.safetensors").resolve()
+    require(not own, f"{out} has all models of the run and is not replaced: choose another --out")
     write_whole(out, _content(result, model, format_))
     also = ", ".join(name for name in result.models if name != model)
     console.print(
@@ -53,7 +48,7 @@ def export_command(
     )
 
 
-def _content(result: Result, model: str, format_: str) -> bytes:
+def _content(result: Result, model: str, format_: Format) -> bytes:
     import torch
 
     from fedswe.results.model_file import to_bytes

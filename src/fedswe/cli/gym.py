@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, precision_named
+from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, precision_named, words
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import needed, require, suggestion, warn
 
@@ -19,16 +19,18 @@ OUT = Path("experiments/gym")  # in a checkout: where the measurements of this r
 
 
 def gym_command(
-    words: Annotated[
+    own: Annotated[
         list[str] | None,
         typer.Argument(metavar="[add RULE...]", help="Measure your own rules too, e.g. add ./mine.py:Mine:damp=0.5"),
     ] = None,
-    scale: Annotated[str, typer.Option(help="ci (seconds), small (hours on two cores) or full (for a GPU)")] = "small",
+    scale: Annotated[
+        Literal["ci", "small", "full"], typer.Option(help="ci (seconds), small (hours on two cores) or full (a GPU)")
+    ] = "small",
     rules: Annotated[str, typer.Option(help="Only these of the scale's rules, e.g. fedavg,fedswe:k=100")] = "",
     tasks: Annotated[str, typer.Option(help="Only these tasks, e.g. digits,svhn")] = "",
     availability: Annotated[str, typer.Option(help="Only these availabilities, e.g. sine,turns,fedscale")] = "",
     device: Device = "cpu",
-    precision: PrecisionName = "",
+    precision: PrecisionName = None,
     jobs: Jobs = 0,
     on: On = "local",
     track: Track = "",
@@ -40,17 +42,15 @@ def gym_command(
     from fedswe.comparison.labels import split_labels
     from fedswe.gym.gym import Gym
     from fedswe.gym.rules import RULES, rules_named
-    from fedswe.gym.settings import SCALES, TRACES, ScaleName, missing_traces, settings_of, trace_folder
+    from fedswe.gym.settings import SCALES, TRACES, missing_traces, settings_of, trace_folder
 
-    require(scale in SCALES, f"unknown scale {scale!r}: {suggestion(scale, SCALES)}")
-    command, *own = words or ["add"]
-    require(command == "add" and (own or not words), f"write fedswe gym add RULE..., not {' '.join(words or [])}")
+    command, *added = own or ["add"]
+    require(command == "add" and (added or not own), f"write fedswe gym add RULE..., not {' '.join(own or [])}")
     chosen, known = split_labels(rules), RULES[scale]
     for label in chosen:
         hint = suggestion(label, known, f"add it with fedswe gym add {label}")
         require(label in known, f"{label} is no rule of the scale {scale}: {hint}")
-    found = SCALES[cast("ScaleName", scale)]
-    settings = settings_of(found, _words(tasks), _words(availability))
+    settings = settings_of(SCALES[scale], words(tasks), words(availability))
     gone = [] if report else missing_traces(settings)  # a page needs only what was measured
     if gone:
         names = ", ".join(dict.fromkeys(setting.availability for setting in gone))
@@ -58,8 +58,8 @@ def gym_command(
     settings = [setting for setting in settings if setting not in gone]
     require(settings, "no setting is left")
     gym = Gym(
-        found, settings, rules_named([*(chosen or known), *own]), out, device=device,
-        precision=precision_named(precision, device), track=_words(track),
+        SCALES[scale], settings, rules_named([*(chosen or known), *added]), out, device=device,
+        precision=precision_named(precision, device), track=words(track),
     )  # fmt: skip
     needed("pyarrow", "paper")  # before the runs, whose measurements it writes
     if not report:
@@ -69,10 +69,6 @@ def gym_command(
             watch = None if as_json else opened.enter_context(RoundProgress())
             gym.run(opened.enter_context(Executor(on, jobs, device)), watch)
     _publish(gym, as_json)
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _publish(gym: Gym, as_json: bool) -> None:

@@ -8,20 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from fedswe.cli.arguments import words
 from fedswe.cli.console import console
 from fedswe.errors import require
 
 
 def plot_command(
-    directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Directories of runs or of comparisons", show_default=False)
-    ],
-    x: Annotated[
-        str, typer.Option("--x", help="rounds, seconds, simulated (time) or bytes (sent by all clients, up and down)")
-    ] = "rounds",
-    y: Annotated[
-        str, typer.Option("--y", help="A score or another column of the history; default: test_accuracy or a loss")
-    ] = "",
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Runs or comparisons")],
+    x: Annotated[str, typer.Option("--x", help="rounds, seconds, simulated (time) or bytes (of all)")] = "rounds",
+    y: Annotated[str, typer.Option("--y", help="A column of the history; default: test_accuracy or a loss")] = "",
     model: Annotated[str, typer.Option(help="Comma-separated evaluated models; default: all")] = "",
     kind: Annotated[str, typer.Option(help="curves, or final: the mean over the last 50 rounds")] = "curves",
     size: Annotated[str, typer.Option(help="Width: single (3.3 inches) or double (6.9 inches)")] = "double",
@@ -31,22 +26,16 @@ def plot_command(
     from fedswe.figures import plot
 
     options: dict[str, Any] = {"x": x, "kind": kind, "size": size}  # `plot` checks them
-    plot(directories, y=y or None, models=[name for name in model.split(",") if name], out=out, **options)
+    plot(directories, y=y or None, models=words(model), out=out, **options)
     console.print(f"figure    {out}")
 
 
 def report_command(
     directories: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIR...", help="Directories of runs, comparisons, a gym or a reproduction", show_default=False
-        ),
+        list[Path], typer.Argument(metavar="DIR...", help="Runs, comparisons, a gym or a reproduction")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html", help="Default: report.html in the directory of a run or a comparison, or here"
-        ),
+        Path | None, typer.Option(metavar="FILE.html", help="Default: report.html in the only DIR, or else here")
     ] = None,
 ) -> None:
     """Write one HTML page with summary, tables and charts, which can be read offline."""

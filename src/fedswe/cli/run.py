@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -17,10 +15,10 @@ import typer
 from fedswe.cli.arguments import Out, Settings
 from fedswe.cli.console import RoundProgress, console
 from fedswe.errors import FedsweError, require
+from fedswe.registry import name_of
 from fedswe.results.files import cannot_write
 
 if TYPE_CHECKING:
-    from fedswe.experiment.experiment import Experiment
     from fedswe.experiment.runner import Watch
     from fedswe.results.history import History, Row
 
@@ -35,22 +33,22 @@ def run_command(
 ) -> None:
     """Run one experiment."""
     from fedswe.experiment import runner
-    from fedswe.experiment.configuration import DEFAULT, experiment, read
+    from fedswe.experiment.configuration import load, load_text
+    from fedswe.results.run_directory import RunDirectory
 
-    file, overrides = split(settings or [])
     with ExitStack() as opened:
         if resume is not None:
-            if out is not None:
-                raise FedsweError("--resume continues in its own directory: leave out --out")
-            value, place = _stored(resume, file, overrides), resume
+            others = [word for word in settings or [] if not word.startswith("track=")] + ["--out"] * (out is not None)
+            require(not others, f"--resume continues in its directory as it was started: leave out {' '.join(others)}")
+            value, place = load_text(RunDirectory(resume).config(), f"{resume}/config.toml"), resume
+            track = load(None, settings).track if settings else None
         else:
-            table = read(file, overrides)
-            value = experiment(table)
-            parts = {section: table.get(section, {}).get("name", name) for section, name in DEFAULT.items()}
-            names = [Path(name).name.replace(".py:", ".") for section, name in parts.items() if section != "clock"]
-            place = opened.enter_context(directory(out, "-".join(names)))
+            value = load(*split(settings or []))
+            names = [name_of(kind, type(getattr(value, kind))) for kind in ("algorithm", "availability", "task")]
+            name = "-".join(Path(name).name.replace(".py:", ".") for name in names)
+            place = opened.enter_context(directory(out, name))
         with _watched(value.rounds, quiet, place) as watch:
-            ran = runner.resume(place, watch, value.track) if resume is not None else runner.run(value, place, watch)
+            ran = runner.resume(place, watch, track) if resume is not None else runner.run(value, place, watch)
         if quiet:
             console.print(str(place))
         else:
@@ -96,26 +94,6 @@ def directory(out: Path | None, name: str) -> Iterator[Path]:
         for empty in (path, path.parent):
             with suppress(OSError):  # it is not empty
                 empty.rmdir()
-
-
-def _stored(place: Path, file: str | None, overrides: list[str]) -> Experiment:
-    """The experiment in a run directory; the other arguments of the command must not change it, but for trackers."""
-    from fedswe.experiment.configuration import experiment, load_text, override, read, refuse_other
-    from fedswe.results.run_directory import RunDirectory
-
-    text = RunDirectory(place).config()
-    stored = load_text(text, str(place / "config.toml"))
-    if file or overrides:
-        table = read(file, overrides) if file else override(tomllib.loads(text), overrides)
-        given = experiment(table)
-        refuse_other(stored, given, place)
-        require(
-            given.threads == stored.threads,
-            f"the run in {place} has threads = {stored.threads}: it continues with them",
-        )
-        if "track" in table:
-            stored = replace(stored, track=given.track)
-    return stored
 
 
 @contextmanager

@@ -16,29 +16,33 @@ if TYPE_CHECKING:
     from fedswe.analysis.report import Report
     from fedswe.analysis.scenario import Scenario
 
+
+def _drawable(plot: Path | None) -> Path | None:
+    """Refuse a file that cannot be drawn before anything is computed."""
+    if plot is not None:
+        from fedswe.plotting import check_format
+
+        check_format(plot)
+    return plot
+
+
+_SETTINGS = "[CONFIG.toml] [AVAILABILITY] [KEY=VALUE]..."
 Settings = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[CONFIG.toml] [AVAILABILITY] [KEY=VALUE]...",
-        help="As for fedswe run; a name such as sine stands for availability.name=sine",
-    ),
+    list[str] | None, typer.Argument(metavar=_SETTINGS, help="As for fedswe run; sine is availability.name=sine")
 ]
-Horizon = Annotated[
-    int | None, typer.Option(help="Rounds to analyse; default: the rounds of the experiment or of the file")
-]
+Horizon = Annotated[int | None, typer.Option(help="Rounds to analyse; default: those of the experiment or the file")]
 Period = Annotated[int | None, typer.Option(help="The window P; default: the period of the availability")]
 Confidence = Annotated[float, typer.Option(min=0, max=1, help="Confidence level of the intervals")]
-Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a figure to this .png, .svg or .pdf file")]
-Draws = Annotated[
-    int, typer.Option(help="Simulated windows instead of the exact value; 0: only where the exact value takes too long")
+Plot = Annotated[
+    Path | None, typer.Option(metavar="FILE", callback=_drawable, help="Write a figure to this .png, .svg or .pdf file")
 ]
+Ks = Annotated[str, typer.Option("--k", help="Comma-separated interpolation coefficients")]
+Draws = Annotated[int, typer.Option(help="Simulated windows; 0: only where the exact value takes too long")]
 
 
 def assumption(
     settings: Settings = None,
-    delta: Annotated[
-        str, typer.Option(help="Comma-separated: find the shortest window for each")
-    ] = "0.01,0.05,0.1,0.2",
+    delta: Annotated[str, typer.Option(help="Find the shortest window for each of these")] = "0.01,0.05,0.1,0.2",
     period: Period = None,
     horizon: Horizon = None,
     confidence: Confidence = 0.95,
@@ -48,7 +52,6 @@ def assumption(
     """Is Assumption 1 satisfied, with which window P and delta?"""
     from fedswe.analysis.quantities import assumption_report
 
-    check_plot(plot)
     clients = named_scenario(settings, horizon)
     deliver(assumption_report(clients, numbers(delta, "--delta"), period, confidence), as_json, plot, clients)
 
@@ -64,14 +67,13 @@ def staleness(
     """How long are clients unavailable, and how large are their echoes?"""
     from fedswe.analysis.quantities import staleness_report
 
-    check_plot(plot)
     clients = named_scenario(settings, horizon)
     deliver(staleness_report(clients, numbers(quantiles, "--quantiles"), period), as_json, plot, clients)
 
 
 def mixing(
     settings: Settings = None,
-    k: Annotated[str, typer.Option("--k", help="Comma-separated interpolation coefficients")] = "0,1,2,5,10,20,50,100",
+    k: Ks = "0,1,2,5,10,20,50,100",
     period: Period = None,
     horizon: Horizon = None,
     draws: Draws = 0,
@@ -82,14 +84,13 @@ def mixing(
     """How well are the clients connected: rho_k and its bounds."""
     from fedswe.analysis.quantities import mixing_report
 
-    check_plot(plot)
     clients = named_scenario(settings, horizon)
     deliver(mixing_report(clients, _ks(k), period, draws, confidence), as_json, plot, clients)
 
 
 def rates(
     settings: Settings = None,
-    k: Annotated[str, typer.Option("--k", help="Comma-separated interpolation coefficients")] = "0,1,10,100",
+    k: Ks = "0,1,10,100",
     period: Period = None,
     horizon: Horizon = None,
     draws: Draws = 0,
@@ -104,7 +105,6 @@ def rates(
     """Which learning rates does the theorem allow; its bound term by term, for the given constants of a task."""
     from fedswe.analysis.quantities import rates_report
 
-    check_plot(plot)
     clients = named_scenario(settings, horizon)
     report = rates_report(
         clients, _ks(k), period, draws, beta, smoothness=smoothness, sigma_squared=noise, zeta=heterogeneity,
@@ -117,10 +117,7 @@ def bias(
     settings: Settings = None,
     k: Annotated[str | None, typer.Option("--k", help="Comma-separated; default: 0 and the experiment's k")] = None,
     step: Annotated[
-        float | None,
-        typer.Option(
-            help="Part of the way to its optimum that a client moves per report; default: from the task, or 0.01"
-        ),
+        float | None, typer.Option(help="Part of the way to its optimum that a client moves per report; default 0.01")
     ] = None,
     horizon: Horizon = None,
     as_json: Json = False,
@@ -129,7 +126,6 @@ def bias(
     """Whose optimum does FedAvg converge to, and how far does FedSWE correct it?"""
     from fedswe.analysis.bias import bias_report
 
-    check_plot(plot)
     clients = named_scenario(settings, horizon)
     deliver(bias_report(clients, None if k is None else _ks(k), step), as_json, plot, clients)
 
@@ -159,14 +155,6 @@ def _ks(text: str) -> list[float]:
 
 
 # the answer ------------------------------------------------------------------------------------------------
-def check_plot(plot: Path | None) -> None:
-    """Refuse a file that cannot be drawn before anything is computed."""
-    from fedswe.plotting import check_format
-
-    if plot is not None:
-        check_format(plot)
-
-
 def deliver(report: Report, as_json: bool, plot: Path | None, clients: Scenario | None = None) -> None:
     """Draw a report if asked for, and print it as tables and notes or as JSON."""
     from fedswe.analysis.report import cells

@@ -7,24 +7,20 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
-from datetime import date, time
+from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any
 
 import numpy as np
 import tomli_w
 
 from fedswe.core.local import Local
-from fedswe.core.value import types_of
-from fedswe.errors import FedsweError, first_line, located, require, suggestion
+from fedswe.errors import FedsweError, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.plugins import function, place_of, source_digest
-from fedswe.registry import instance, kind_of, kind_with_base, name_of, resolve, short_form, toml_value
+from fedswe.registry import build, dotted, instance, kind_of, name_of, resolve, toml_value
 
-T = TypeVar("T")
 Table = dict[str, Any]
 Digests = dict[str, str]  # sha256 by file or module
 
@@ -91,17 +87,15 @@ def _parse(text: str, name: str) -> Table:
 # validating ----------------------------------------------------------------------------------------------
 def experiment(table: Table) -> Experiment:
     """Validate a table."""
-    table = _current(table)
-    values = {f.name: table[f.name] for f in fields(Experiment) if f.name in table}
+    table, known = _current(table), [f.name for f in fields(Experiment)]
     for key in table:
-        if key not in values:
-            raise FedsweError(f"unknown key {key}: {_meant(key, table)}")
-    for section in values:
+        require(key in known, f"unknown key {key}: {_meant(key, table)}")
+    for section in table:
         if section in DEFAULT:
-            values[section] = named(section, _section(table, section), section)
+            table[section] = instance(section, {"name": DEFAULT[section], **_section(table, section)}, section)
         elif section in PLAIN:
-            values[section] = build(PLAIN[section], _section(table, section), section)
-    return build(Experiment, values, "")
+            table[section] = build(PLAIN[section], _section(table, section), section)
+    return build(Experiment, table, "")
 
 
 def _current(table: Table) -> Table:
@@ -116,66 +110,6 @@ def _current(table: Table) -> Table:
             k = {"k": 0.0} if name == "fedawe" else {}
             table["algorithm"] |= {"name": "fedswe_variant", **k, **_VARIANT, **moved}
     return table
-
-
-def named(kind: str, table: Table, section: str) -> Any:
-    """One named part with its parameters; a section without a name has the default one."""
-    name = table.get("name", DEFAULT.get(kind))
-    parameters = {key: value for key, value in table.items() if key != "name"}
-    return build(resolve(kind, name), parameters, section, of=f" of {name}")
-
-
-def build(cls: type[T], table: Table, section: str, of: str = "") -> T:
-    """One dataclass from its table."""
-    types = types_of(cls)  # type: ignore[arg-type]
-    known = [f for f in fields(cls) if f.init]  # type: ignore[arg-type]
-    names = sorted(f.name for f in known)
-    for key in table:
-        if key not in names:
-            raise FedsweError(f"unknown key {_where(section, key)}{of}: {suggestion(key, names)}")
-    needed = (f.name for f in known if f.default is MISSING and f.default_factory is MISSING)
-    for name in needed:
-        require(name in table, f"{_where(section, name)} is missing: give it a value")
-    table = {key: _prepared(value, types.get(key, Any), _where(section, key)) for key, value in table.items()}
-    try:
-        return cls(**table)
-    except FedsweError as error:
-        of_field = section and str(error).partition(" ")[0] in names
-        raise FedsweError(f"{section}{'.' if of_field else ': ' if section else ''}{error}") from None
-    except Exception as error:
-        if cls.__module__.startswith("fedswe."):
-            raise
-        place = located(error) or first_line(error)
-        raise FedsweError(f"{section}: {cls.__name__} cannot be built ({place})") from None
-
-
-def _prepared(value: Any, hint: Any, where: str) -> Any:
-    """What a user may write shorter than pydantic expects it."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    alternatives = arguments if origin in (Union, UnionType) else (hint,)
-    if isinstance(value, date | time) and str in alternatives:
-        return value.isoformat()  # a timestamp without quotes, which TOML has a type for
-    if (single := kind_with_base(hint)) and isinstance(value, str | dict):
-        return _element(single, value, where, "it")
-    kind = kind_with_base(arguments[0]) if origin is tuple else None
-    if isinstance(value, str) and (origin is list or kind):
-        value = [word.strip() for word in value.split(",") if word.strip()]
-    require(
-        not kind or isinstance(value, list | tuple),
-        f"{where} must be a list such as clip:5,momentum:0.9, not {value!r}",
-    )
-    if kind and isinstance(value, list):
-        return tuple(_element(kind, item, where) for item in value)
-    return value
-
-
-def _element(kind: str, item: Any, where: str, what: str = "each element") -> Any:
-    """One named part in another: a table with a name, or a text such as clip:5 or adam:beta1=0.9:beta2=0.99."""
-    if isinstance(item, str):
-        item = short_form(kind, item, where)
-    if not isinstance(item, dict) or "name" not in item:
-        raise FedsweError(f"{where}: {what} must be a table with a name, or NAME:VALUE, not {item!r}")
-    return named(kind, item, where)
 
 
 def _meant(key: str, table: Table) -> str:
@@ -198,34 +132,27 @@ def keys_in_sections(table: Table) -> dict[str, list[str]]:
     return inside
 
 
-def _where(*parts: str) -> str:
-    return ".".join(part for part in parts if part)
-
-
 def _section(table: Table, section: str) -> Table:
-    if not isinstance(table[section], dict):
-        key = "name" if section in DEFAULT else "KEY"
-        raise FedsweError(f"{section} must be a section: write {section}.{key}=... or [{section}]")
-    value: Table = table[section]
-    return value
+    value, key = table[section], "name" if section in DEFAULT else "KEY"
+    require(isinstance(value, dict), f"{section} must be a section: write {section}.{key}=... or [{section}]")
+    return value  # type: ignore[no-any-return]
 
 
 # writing -------------------------------------------------------------------------------------------------
 def dump(experiment: Experiment) -> str:
     """The resolved configuration as TOML, every key written out; only `track`, if it is empty, is not."""
     table = _plain(experiment, "")
-    return tomli_w.dumps(table if experiment.track else _without_trackers(table))
+    if not experiment.track:
+        del table["track"]
+    return tomli_w.dumps(table)
 
 
 def settings(experiment: Experiment) -> Table:
     """Every key of the configuration that belongs to a run, e.g. local.lr, with its value."""
-    table = _without_trackers(_plain(experiment, ""))
+    table = _plain(experiment, "")
+    del table["track"]
     sections = {name: value if isinstance(value, dict) else {"": value} for name, value in table.items()}
-    return {_where(name, key): value for name, section in sections.items() for key, value in section.items()}
-
-
-def _without_trackers(table: Table) -> Table:
-    return {key: value for key, value in table.items() if key != "track"}
+    return {dotted(name, key): value for name, section in sections.items() for key, value in section.items()}
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -233,7 +160,7 @@ def _plain(value: Any, where: str) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         kind = kind_of(type(value))
         held = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
-        parameters = {key: _plain(v, _where(where, key)) for key, v in held.items() if v is not None}
+        parameters = {key: _plain(v, dotted(where, key)) for key, v in held.items() if v is not None}
         return {"name": name_of(kind, type(value)), **parameters} if kind else parameters
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
@@ -249,13 +176,15 @@ def _plain(value: Any, where: str) -> Any:
 def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
     """Refuse to continue the run of `there` with the experiment `here`. Threads, which are only rounding, and
     trackers may differ."""
-    old, new = (settings(replace(value, threads=0)) for value in (there, here))
-    for key in [*old, *new]:
-        if old.get(key) != new.get(key):
-            differing = f"{key} = {old.get(key)} there, {new.get(key)} here"
-            raise FedsweError(
-                f"the run in {directory} was started with another configuration ({differing}): start a new run"
-            )
+    other = difference(replace(there, threads=0), replace(here, threads=0))
+    require(not other, f"the run in {directory} was started with another configuration ({other}): start a new run")
+
+
+def difference(there: Experiment, here: Experiment) -> str:
+    """The first key in which two experiments differ, with its values; empty if none but `track` does."""
+    old, new = settings(there), settings(here)
+    differing = [key for key in [*old, *new] if old.get(key) != new.get(key)]
+    return f"{differing[0]} = {old.get(differing[0])} there, {new.get(differing[0])} here" if differing else ""
 
 
 def recorded(experiment: Experiment) -> dict[str, Digests]:

@@ -66,16 +66,12 @@ class Evaluate(Value):
         return t % self.every == 0 or t == rounds or (t > rounds - self.tail and (rounds - t) % self.tail_every == 0)
 
     def __post_init__(self) -> None:
-        for text in self.model:
-            instance("output", text, "model")
         require(self.model, f"model is empty: name at least one of {', '.join(names('output'))}")
-        labels = [output_label(text) for text in self.model]
-        require(len(set(labels)) == len(self.model), "model names one model twice")
+        outputs = self.outputs()
+        require(len(outputs) == len(self.model), "model names one model twice")
         require(not all(map(is_choice, self.model)), "model: best needs other models to choose from")
-        require(
-            self.serve in ("", *self.model, *labels),
-            f"serve must be one of the models that are evaluated ({', '.join(self.model)}), not {self.serve}",
-        )
+        known = self.serve in ("", *self.model, *outputs)
+        require(known, f"serve must be one of the evaluated models ({', '.join(self.model)}), not {self.serve}")
 
 
 def is_choice(text: str) -> bool:

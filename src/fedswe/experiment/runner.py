@@ -174,15 +174,13 @@ class Runner:
         self._reported: ReportedLines | None = None
         self._tally = Tally()
         self._began = time.perf_counter()
-        self._tracking: Tracking | None = None
-        self._tracked: Path | None = None  # where trackers keep their files
-        self._sent = 0  # rows that the trackers have been given
+        self._tracking = Tracking(experiment.track, settings(experiment) if experiment.track else {})
 
     def keep_in(
         self, directory: RunDirectory, checkpoint: Checkpoint | None = None, tracked: Path | None = None
     ) -> None:
         """Keep the run in a directory, and continue from its checkpoint. `tracked` is another one for its trackers."""
-        self._tracked = tracked or directory.path
+        self._tracking.directory = tracked or directory.path
         if checkpoint is not None:
             refuse_other(load_text(checkpoint.config, "its configuration"), self.experiment, directory.path)
             try:
@@ -226,18 +224,8 @@ class Runner:
         row = self._evaluate() if self.experiment.evaluate.due(t, rounds) or not self.going else None
         if every and t % every == 0 and self.going:
             self.save()
-        self._track()
+        self._tracking.log(self.history.rows)
         return row
-
-    def _track(self) -> None:
-        """Give new rows to the trackers. They start after a round: a run that fails in its first leaves nothing."""
-        if not self.experiment.track:
-            return
-        if self._tracking is None:
-            self._tracking = Tracking(self.experiment.track, settings(self.experiment), self._tracked)
-        for row in self.history.rows[self._sent :]:
-            self._tracking.log(row)
-        self._sent = len(self.history.rows)
 
     def end(self) -> None:
         t, rounds, why = self.engine.t, self.experiment.rounds, self.engine.timeline.shortened
@@ -251,7 +239,7 @@ class Runner:
         if self._directory is not None:
             models = self._models().to_bytes(self.experiment.task, self.experiment.algorithm, self.engine.t)
             self._directory.finish(models)
-        self._track()
+        self._tracking.log(self.history.rows)
         self.close("finished")
 
     def result(self) -> Result:
@@ -266,9 +254,7 @@ class Runner:
 
     def close(self, status: Status = "failed") -> None:
         """Close the files, and tell the trackers why the run does not go on."""
-        if self._tracking is not None:
-            self._tracking.finish(status)
-            self._tracking = None
+        self._tracking.finish(status)
         for file in (self._rows, self._trajectory, self._reported):
             if file is not None:
                 file.close()

@@ -335,7 +335,7 @@ def algorithm(rule: str | Algorithm) -> Algorithm:
     if isinstance(rule, str):
         name, parameters = parse_label(rule)
         table = configuration.override({"algorithm": {"name": name}}, [f"algorithm.{word}" for word in parameters])
-        rule = configuration.named("algorithm", table["algorithm"], "rule")
+        rule = instance("algorithm", table["algorithm"], "rule")
     name = type(rule).__name__
     if not isinstance(rule, Algorithm):
         raise FedsweError(f"rule must be a label or an algorithm, not {name}")

@@ -45,9 +45,8 @@ _IDLE_SECONDS = 60  # until a local worker without a stack ends
 
 Watch = Callable[[int, int], None]  # rounds run, rounds to run
 _Sent = list[tuple[str, str, dict[str, Any]]]  # of each cell its name, configuration and notes
-_Place = tuple[
-    str, list[str], dict[str, str], int
-]  # current directory, arguments of the command, environment, process id
+# Current directory, arguments of the command, environment, process id.
+_Place = tuple[str, list[str], dict[str, str], int]
 
 
 class Executor:
@@ -61,30 +60,21 @@ class Executor:
     def __init__(self, on: str = "local", jobs: int = 0, device: str = "cpu") -> None:
         require(jobs >= 0, f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
         require(on in ("local", "ray", "dask"), f"--on must be local, ray or dask, not {on!r}")
-        self._on, self._jobs, self._resource = on, jobs, "GPU" if device.startswith("cuda") else "CPU"
+        self.on, self._jobs, self._resource = on, jobs, "GPU" if device.startswith("cuda") else "CPU"
         # One stack of runs fills a GPU.
         self.workers = jobs or (1 if self._resource == "GPU" else len(os.sched_getaffinity(0)))
         self._opened, self._started = ExitStack(), False
 
-    @property
-    def local(self) -> bool:
-        return self._on == "local"
-
-    @property
-    def here(self) -> bool:
-        """Whether stacks are run in this process."""
-        return self.workers == 1
-
     def __enter__(self) -> Self:
-        if self.local:
+        if self.on == "local":
             return self
         try:
-            there = self._ray() if self._on == "ray" else self._dask()
+            there = self._ray() if self.on == "ray" else self._dask()
         except (OSError, RuntimeError) as error:
-            raise FedsweError(f"--on {self._on}: cannot connect ({first_line(error)})") from None
+            raise FedsweError(f"--on {self.on}: cannot connect ({first_line(error)})") from None
         if not there:
             self._opened.close()
-            raise FedsweError(f"--on {self._on}: there is no {self._resource}: add one, or choose another device")
+            raise FedsweError(f"--on {self.on}: there is no {self._resource}: add one, or choose another device")
         self.workers = min(self._jobs or there, there)
         return self
 
@@ -109,7 +99,7 @@ class Executor:
         """What joblib's workers return for the tasks; raises what the backend does when one of them dies."""
         # A terminal sends Ctrl-C to all processes of a command: the main thread decides what it means. Signals that are
         # blocked in this thread stay blocked in the processes that it starts; the start of the tracker unblocks them.
-        self._started = self.local
+        self._started = self.on == "local"
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
         options: dict[str, dict[str, Any]] = {
@@ -117,7 +107,7 @@ class Executor:
             "ray": {"backend": "ray", "ray_remote_args": {f"num_{self._resource.lower()}s": 1}},
             "dask": {"backend": "dask"},
         }
-        with parallel_config(**options[self._on], n_jobs=max(2, min(self.workers, len(tasks)))):
+        with parallel_config(**options[self.on], n_jobs=max(2, min(self.workers, len(tasks)))):
             return list(Parallel()(tasks))
 
 
@@ -158,7 +148,7 @@ def _run_once(stacks: list[list[Cell]], store: Store, executor: Executor, watch:
     progress, death = _Progress(stacks, watch), ""
     with _command(store) as notes:
         going = notes / "going"
-        if executor.here:
+        if executor.workers == 1:
             for number, stack in enumerate(stacks):
                 for position in run_stack(stack, store, lambda: not going.exists()):
                     progress.show({number: position})
@@ -176,7 +166,7 @@ def _run_once(stacks: list[list[Cell]], store: Store, executor: Executor, watch:
 def _run_elsewhere(stacks: list[list[Cell]], store: Store, executor: Executor, notes: Path, progress: _Progress) -> str:
     shared = replace(store, path=store.path.absolute())
     environment = {name: value for name, value in os.environ.items() if name.startswith("FEDSWE_")}
-    place = os.getcwd(), sys.argv, environment, os.getpid() if executor.local else 0
+    place = os.getcwd(), sys.argv, environment, os.getpid() if executor.on == "local" else 0
     sent = [[(cell.name, dump(cell.experiment), dict(cell.notes)) for cell in stack] for stack in stacks]
     contents = in_memory.packed("".join(config for stack in sent for _, config, _ in stack))
     tasks = [delayed(_work)(stack, contents, shared, notes / str(i), place) for i, stack in enumerate(sent)]

@@ -39,39 +39,28 @@ def run_stack(cells: Sequence[Cell], store: Store, stopping: Callable[[], bool])
     saved, and the iteration ends.
     """
     with ExitStack() as claims:
-        claimed = [cell for cell in cells if claims.enter_context(store.claim(cell))]
-        unfinished = []
-        for cell in claimed:
-            if store.ended(cell):
-                store.keep(cell)
-            else:
-                unfinished.append(cell)
+        unfinished = [cell for cell in cells if claims.enter_context(store.claim(cell))]
         runners = _runners(unfinished)
         threads = threads_of(runners)
         _keep(unfinished, runners, threads, store, claims)
-        kept: set[str] = set()
-        saved = time.monotonic()
-        began = _position(cells, runners)
+        saved, began = time.monotonic(), _position(cells, runners)
         yield began, began
         if stopping():
             return
+        left = dict(zip(runners, unfinished, strict=True))
         for _ in advance(runners, threads):
-            for cell, runner in zip(unfinished, runners, strict=True):
-                if not runner.going and cell.name not in kept:
-                    store.keep(cell)
-                    kept.add(cell.name)
+            for runner in [runner for runner in left if not runner.going]:
+                store.keep(left.pop(runner))
             yield began, _position(cells, runners)
             stop = stopping()
             if stop or time.monotonic() - saved > CHECKPOINT_SECONDS:
-                for runner in runners:
-                    if runner.going:
-                        runner.save()
+                for runner in left:
+                    runner.save()
                 saved = time.monotonic()
             if stop:
                 return
-        for cell in unfinished:
-            if cell.name not in kept:  # its checkpoint was of the last round
-                store.keep(cell)
+        for cell in left.values():  # its checkpoint was of the last round
+            store.keep(cell)
 
 
 def _position(cells: Sequence[Cell], runners: Sequence[Runner]) -> int:

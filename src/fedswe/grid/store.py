@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import tomli_w
 
 from fedswe.errors import FedsweError, require
-from fedswe.experiment.configuration import dump, experiment, load_text, refuse_changed, refuse_other
+from fedswe.experiment.configuration import difference, dump, experiment, load_text, refuse_changed, refuse_other
 from fedswe.experiment.experiment import Experiment
 from fedswe.results.files import write_whole
 from fedswe.results.history import History
@@ -72,20 +72,19 @@ class Store(ABC):
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
         """Whether this process may run the cell; no other process may until the end of the context."""
-        claim = Claim(self.lock_file(cell))
+        claim, directory = Claim(self.lock_file(cell)), RunDirectory(self.work(cell))
         try:
-            yield claim.granted and not self.finished(cell)
+            left = claim.granted and not self.finished(cell)
+            if left and directory.finished and _same(directory, cell):
+                self.keep(cell)  # its process was killed before it did this
+                left = False
+            yield left
         finally:
             claim.release()
 
     def running(self, cells: Iterable[Cell]) -> list[Cell]:
         """The unfinished cells that some process has claimed."""
         return [cell for cell in cells if is_claimed(self.lock_file(cell)) and not self.finished(cell)]
-
-    def ended(self, cell: Cell) -> bool:
-        """Whether the run of a claimed cell has ended, and its process was killed before it stored the result."""
-        directory = RunDirectory(self.work(cell))
-        return directory.finished and _same(directory, cell)
 
     def open_work(self, cell: Cell, provenance: dict[str, object]) -> RunDirectory:
         """The run directory of a claimed cell: a new one, or the one that a stopped process left."""
@@ -204,13 +203,10 @@ def damaged(result: Path) -> FedsweError:
 
 
 def refuse_other_settings(result: Path, table: dict[str, Any], expected: Experiment) -> None:
-    there, now = _settings(experiment(table["config"])), _settings(expected)
-    if there != now:
-        lines = zip(there.split("\n"), now.split("\n"), strict=False)
-        changed = next((f"{a} there, {b} now" for a, b in lines if a != b), "more keys")
-        raise FedsweError(f"{result} was measured with other settings ({changed}): delete it, or choose another --out")
-
-
-def _settings(value: Experiment) -> str:
-    """What results depend on, as TOML: the experiment without device, threads, trackers and precision."""
-    return dump(replace(value, device="cpu", threads=0, track=[], local=replace(value.local, precision="fp32")))
+    """Refuse a result that does not depend on the same settings: all but device, threads, trackers and precision."""
+    there, now = (
+        replace(value, device="cpu", threads=0, local=replace(value.local, precision="fp32"))
+        for value in (experiment(table["config"]), expected)
+    )
+    other = difference(there, now)
+    require(not other, f"{result} was measured with other settings ({other}): delete it, or choose another --out")
