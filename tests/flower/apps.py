@@ -24,6 +24,13 @@ def vector(record):
     return torch.from_numpy(np.concatenate([record["a"].numpy(), record["b"].numpy().ravel()]))
 
 
+def trajectory(strategy, grid, start, rounds, **options):
+    """The models that a strategy serves, x^0 the first."""
+    found = []
+    strategy.start(grid, start, rounds, evaluate_fn=lambda t, x: found.append(vector(x).numpy()), **options)
+    return np.stack(found)
+
+
 def reply(message, x, **metrics):
     counter = "arrays" not in message.content or "count" in message.content["arrays"]
     records = {"arrays": arrays(x, counter), "metrics": MetricRecord({"num-examples": 4, "loss": 1.0, **metrics})}

@@ -15,9 +15,15 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.superlink.grid import InMemoryGrid
 
+from tests.flower.apps import vector
+
 
 class LocalGrid(InMemoryGrid):
-    """`clients` nodes with partitions 0, 1, ...; a node whose partition is in `offline` is not listed."""
+    """`clients` nodes with partitions 0, 1, ...; a node whose partition is in `offline` is not listed.
+
+    `instead[partition](message, reply)` is what a client sends instead of its reply; None is silence. The clients that
+    were asked are in `asked`, and `starts[round, partition]` is where one of them began to train.
+    """
 
     def __init__(self, app, clients):
         super().__init__(LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory()), 0.0)
@@ -28,6 +34,7 @@ class LocalGrid(InMemoryGrid):
         self.state.run_ids[7] = RunRecord(run=run)
         self.set_run(run)
         self.app, self.nodes, self.offline, self.contexts = app, {}, set(), {}
+        self.instead, self.asked, self.starts = {}, [], {}
         for partition in range(clients):
             self.add(partition)
 
@@ -53,7 +60,13 @@ class LocalGrid(InMemoryGrid):
         return super().pull_messages(message_ids)
 
     def answer(self, message, context):
+        content, partition, given = message.content, context.node_config["partition-id"], lambda message, reply: reply
+        if "arrays" in content:  # it does not ask for a name
+            self.asked.append(partition)
+            given = self.instead.get(partition, given)
+            if message.metadata.message_type == "train":
+                self.starts[content["config"]["server-round"], partition] = vector(content["arrays"]).numpy()
         try:
-            return self.app(message, context)
+            return given(message, self.app(message, context))
         except Exception as error:  # as Flower's node does
             return Message(Error(code=1, reason=f"{type(error)}:<'{error}'>"), reply_to=message)

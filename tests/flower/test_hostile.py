@@ -3,19 +3,18 @@
 import gc
 import logging
 import sys
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from fedswe.core.algorithm import Job
 from fedswe.core.local import Local
 from fedswe.engine import solvers
-from fedswe.engine.work import Work, train_one
-from fedswe.flower import Strategy, mod
+from fedswe.flower import Strategy
 from tests import problems
-from tests.flower.apps import arrays, reply, torch_app
+from tests.flower.apps import arrays, client_app, reply, torch_app, vector
 from tests.flower.grid import LocalGrid
 
 M = 4
@@ -66,12 +65,12 @@ def replace_message(message, random):
     return other
 
 
-class Hostile:
+class Hostile(LocalGrid):
     """A grid in which replies go straight to the strategy: Flower itself would drop some of them."""
 
     def __init__(self):
-        self.grid, self.random, self.sent = LocalGrid(None, M), np.random.default_rng(4), 0
-        self.grid.send_and_receive = self.send_and_receive
+        super().__init__(None, M)
+        self.random, self.sent = np.random.default_rng(4), 0
 
     def send_and_receive(self, messages, *, timeout=None):
         replies = []
@@ -100,7 +99,7 @@ def test_twenty_thousand_mutated_replies(rule, tmp_path, monkeypatch):
             memory.append(sys.getallocatedblocks())  # objects; tracemalloc would make this four times slower
 
     made = Strategy(rule, store=tmp_path / "f.db", min_reports=0)
-    made.start(hostile.grid, arrays(np.zeros(5)), 36, evaluate_fn=score)
+    made.start(hostile, arrays(np.zeros(5)), 36, evaluate_fn=score)
     assert hostile.sent >= 7000
     assert memory[1] < memory[0] + 2500  # 5,000 replies came between
 
@@ -110,9 +109,11 @@ CLIENTS, ROUNDS = 10, 40
 LOCAL_DIGITS = Local(steps=10, batch_size=32, lr=1.0, schedule="constant")
 
 
-def attack(kind, t, start, end):
-    """What the attacker sends in place of its end; None is silence."""
-    return {
+def attack(kind, message, honest):
+    """What the attacker sends in place of its reply; None is silence."""
+    t, start = message.content["config"]["server-round"] - 1, vector(message.content["arrays"])
+    end = vector(honest.content["arrays"])
+    sent = {
         "honest": end,
         "grows": start + 1.5**t * (end - start),
         "giant": end + (1e6 if t == 5 else 0.0),
@@ -120,6 +121,7 @@ def attack(kind, t, start, end):
         "copy": start,
         "silence": None,
     }[kind]
+    return None if sent is None else reply(message, sent)
 
 
 @pytest.mark.parametrize("kind", ["grows", "giant", "nan", "copy", "silence"])
@@ -130,61 +132,38 @@ def test_one_attacker_of_ten_costs_at_most_a_point(rule, kind, accuracies):
 
 @pytest.fixture(scope="module")
 def accuracies():
-    problem, known = problems.digits(CLIENTS, dtype=torch.float32, alpha=1.0), {}
+    problem = problems.digits(CLIENTS, dtype=torch.float32, alpha=1.0)
     mask = np.random.default_rng(3).random((ROUNDS, CLIENTS)) < 0.7
 
+    @cache
     def accuracy(rule, kind):
-        if (rule, kind) not in known:
-            grid = LocalGrid(None, CLIENTS)
-            grid.answer = lambda message, context: answered(message, context, kind)
-            made, last = Strategy(rule, names=True, availability=mask, fraction_evaluate=0.0), []
+        grid = LocalGrid(client_app(problem, LOCAL_DIGITS), CLIENTS)
+        grid.instead = {3: partial(attack, kind)}
+        made, last = Strategy(rule, names=True, availability=mask, fraction_evaluate=0.0), []
 
-            def score(t, x):
-                if t > ROUNDS - 15:
-                    last.append(solvers.scores(problem, flat(x))["test_accuracy"])
+        def score(t, x):
+            if t > ROUNDS - 15:
+                last.append(solvers.scores(problem, vector(x))["test_accuracy"])
 
-            made.start(grid, record(problem.start), ROUNDS, timeout=0.01, evaluate_fn=score)
-            known[rule, kind] = np.mean(last)
-        return known[rule, kind]
-
-    def answered(message, context, kind):
-        if "fedswe" in message.content:  # which asks for its name
-            return mod(message, context, None)
-        client, t = context.node_config["partition-id"], message.content["config"]["server-round"] - 1
-        start = flat(message.content["arrays"])
-        end = train_one(Work(problem, Job(start), np.array([client]), t, LOCAL_DIGITS)).end
-        end = attack(kind if client == 3 else "honest", t, start, end)
-        content = {"arrays": record(end), "metrics": MetricRecord({"num-examples": 1})} if end is not None else None
-        return None if content is None else Message(RecordDict(content), reply_to=message)
+        made.start(grid, arrays(problem.start), ROUNDS, timeout=0.01, evaluate_fn=score)
+        return np.mean(last)
 
     return accuracy
-
-
-def record(x):
-    return ArrayRecord({"x": Array(x.numpy())})
-
-
-def flat(record):
-    return torch.from_numpy(record["x"].numpy().copy())
 
 
 @pytest.mark.parametrize("rule", ["scaffold", "focus"])
 def test_a_small_rate_does_not_make_large_gradients(rule):
     """These rules divide by the rate that a client reports: claiming a small one counts as a long move."""
-    problem, ends = problems.quadratic(M, d=5), {}
-    for steps, claimed in ((4, None), (4, 1e-9), (10**6, 2e-7), (4, 0.0), (4, "a")):
+    problem, ends = problems.quadratic(M, d=5), []
+    for told in ({}, *({"steps": n, "lr": lr} for n, lr in ((4, 1e-9), (10**6, 2e-7), (4, 0.0), (4, "a")))):
         grid = LocalGrid(torch_app(problem), M)
 
-        def answer(message, context, app=grid.app, steps=steps, claimed=claimed):
-            answered = app(message, context)
-            if context.node_config["partition-id"] == 0 and "who" not in message.content.get("fedswe", {}):
-                answered.content["fedswe"] = ConfigRecord(
-                    {"steps": steps, "lr": claimed} if claimed is not None else {}
-                )
-            return answered
+        def lying(message, answer, told=told):
+            answer.content["fedswe"] = ConfigRecord(told)
+            return answer
 
-        grid.answer = answer
+        grid.instead = {0: lying}
         made = Strategy(rule, names=True, fraction_evaluate=0.0)
         made.start(grid, arrays(np.zeros(5)), 15)
-        ends[claimed] = made._federation.server.model
-    assert all(torch.equal(end, ends[None]) for end in ends.values())  # as if the client had never reported
+        ends.append(made._federation.server.model)
+    assert all(torch.equal(end, ends[0]) for end in ends)  # as if the client had never reported

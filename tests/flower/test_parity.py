@@ -11,7 +11,7 @@ from fedswe.errors import FedsweError
 from fedswe.flower import Strategy
 from tests import problems
 from tests.algorithms import ALGORITHMS
-from tests.flower.apps import LOCAL, arrays, client_app, torch_app, vector
+from tests.flower.apps import LOCAL, arrays, client_app, torch_app, trajectory
 from tests.flower.grid import LocalGrid
 
 M, ROUNDS = 8, 40
@@ -32,13 +32,10 @@ def simulated(rule, problem, rounds=ROUNDS):
 
 
 def federated(rule, problem, rounds, app=None, mask=None, **options):
-    """The server models of a Flower app: x^0 is not among them."""
-    grid, models = LocalGrid(app or client_app(problem), M), []
+    """The models of a Flower app."""
     mask = problems.mask(ROUNDS, M) if mask is None else mask
     strategy = Strategy(rule, names=True, availability=mask, seed=problems.SEED, fraction_evaluate=0.0, **options)
-    note = lambda t, x: models.append(vector(x).numpy().copy())  # noqa: E731
-    strategy.start(grid, arrays(problem.start), rounds, evaluate_fn=note)
-    return np.stack(models)
+    return trajectory(strategy, LocalGrid(app or client_app(problem), M), arrays(problem.start), rounds)
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - REFUSED))

@@ -8,7 +8,7 @@ from flwr.serverapp import strategy as flower
 
 from fedswe.errors import FedsweError
 from fedswe.flower import Strategy
-from tests.flower.apps import arrays, client_app, torch_app, vector
+from tests.flower.apps import arrays, client_app, reply, torch_app, trajectory, vector
 from tests.flower.grid import LocalGrid
 
 M = 4
@@ -16,20 +16,8 @@ Private = flower.DifferentialPrivacyServerSideFixedClipping
 
 
 def models(strategy, grid, rounds=6, **options):
-    found = []
     start = arrays(np.zeros(5), counter=False)  # Flower's clipping cannot take whole numbers
-    strategy.start(grid, start, rounds, evaluate_fn=lambda t, x: found.append(vector(x).numpy().copy()), **options)
-    return np.stack(found)
-
-
-class Starts(LocalGrid):
-    """Remembers where each client started in each round."""
-
-    def answer(self, message, context):
-        if "arrays" in message.content and message.metadata.message_type == "train":
-            key = message.content["config"]["server-round"], context.node_config["partition-id"]
-            self.starts = getattr(self, "starts", {}) | {key: vector(message.content["arrays"]).numpy().copy()}
-        return super().answer(message, context)
+    return trajectory(strategy, grid, start, rounds, **options)
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "fedswe:k=2", "mifa"])
@@ -42,7 +30,7 @@ def test_a_wrapper_that_does_nothing_changes_no_bit(rule, problem):
 @pytest.mark.parametrize("rule", ["fedavg", "fedswe:k=2", "fedasync", "fedavg:chain=[momentum:0.5]"])
 def test_noise_is_in_all_that_follows(rule, problem):
     """The next round starts from the noisy model: what is sent to clients never is the model without noise."""
-    grid = Starts(client_app(problem), M)
+    grid = LocalGrid(client_app(problem), M)
     found = models(Private(Strategy(rule, names=True), 0.1, 10.0, M), grid)
     for t in range(1, 6):
         for client in range(M):
@@ -56,15 +44,13 @@ def test_what_multiplies_progress_multiplies_what_one_client_changes(problem):
         ends = []
         for pull in (0.5, 1.5):
             grid = LocalGrid(client_app(problem), M)
-            app = grid.app
 
-            def answer(message, context, app=app, pull=pull):
-                reply, first = app(message, context), context.node_config["partition-id"] == 0
-                if first and message.content.get("config", {}).get("server-round") == 5:
-                    reply.content["arrays"] = arrays(vector(message.content["arrays"]) + pull * torch.eye(5)[0], False)
-                return reply
+            def pulled(message, answer, pull=pull):
+                if message.content["config"]["server-round"] < 5:
+                    return answer
+                return reply(message, vector(message.content["arrays"]) + pull * torch.eye(5)[0])
 
-            grid.answer = answer
+            grid.instead = {0: pulled}
             mask = np.ones((5, M), bool)
             mask[:4, 0] = False
             made = Strategy(rule, names=True, availability=mask, limit_moves=False, min_train_nodes=1)
@@ -100,7 +86,7 @@ def test_a_wrapper_refuses_what_it_would_break(problem, tmp_path):
         models(Private(Strategy("fedavg", store=tmp_path / "f.db"), 0.1, 1.0, M), grid)
     with pytest.raises(FedsweError, match='use serve="server"'):
         models(Private(Strategy("fedavg", serve="ema"), 0.1, 1.0, M), grid)
-    grid.answer = lambda message, context: None
+    grid.instead = dict.fromkeys(range(M), lambda message, reply: None)
     with pytest.raises(FedsweError, match="round 1 was tried 1 times"):  # Flower's own loop would go on
         models(Private(Strategy("fedavg", fraction_evaluate=0.0), 0.1, 1.0, M), grid, timeout=0.05)
 
@@ -111,7 +97,7 @@ def test_a_strategy_can_be_used_again_inside_a_wrapper(problem):
     models(inner, LocalGrid(client_app(problem), M), 2)
     made = Private(inner, 0.1, 10.0, M)
     for _ in range(2):
-        grid = Starts(client_app(problem), M)
+        grid = LocalGrid(client_app(problem), M)
         found = models(made, grid, 3)
         np.testing.assert_array_equal(grid.starts[1, 0], np.zeros(5))
         np.testing.assert_array_equal(grid.starts[3, 0], found[2])

@@ -1,12 +1,16 @@
-"""One table of algorithms: every law holds for every row."""
+"""One table of algorithms: every law holds for every row. And local training, written out in numpy."""
 
 from dataclasses import replace
+from functools import cache
 
+import numpy as np
 import torch
 
+from fedswe.core import keys
 from fedswe.core.algorithm import empty_report
 from fedswe.core.records import add, parts
 from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, WeightDecay, Yogi
+from tests import problems
 from tests.algorithms import ALGORITHMS
 
 # name of the row -> (registry name, hyper-parameters); lr is not 1, so that forgetting it shows
@@ -90,3 +94,30 @@ def any_report(algorithm, random):
     report = empty_report(algorithm, X0)
     noise = {n: torch.randn(v.shape, generator=random, dtype=v.dtype) for n, v in parts(report).items()}
     return add(report, replace(report, **noise))
+
+
+STEPS = 4
+CENTERS, CURVATURES = np.array(problems.centers(8)), np.array(problems.curvatures(8))
+
+
+@cache
+def noise(i, t, step):
+    """Of a gradient: the same for all algorithms."""
+    return 0.1 * keys.normal(problems.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
+
+
+def gradient(i, x, t, step):
+    """Of client i of the workbench's quadratic."""
+    return CURVATURES[i] * (x - CENTERS[i]) + noise(i, t, step)
+
+
+def local_lr(t):
+    return 0.05 / np.sqrt(t / 10 + 1)
+
+
+def local_sgd(i, start, t, direction=lambda g, x: g):
+    """One client's local phase; `direction(gradient, x)` may change each step."""
+    x = np.array(start)
+    for step in range(STEPS):
+        x = x - local_lr(t) * direction(gradient(i, x, t, step), x)
+    return x

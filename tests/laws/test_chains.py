@@ -9,7 +9,6 @@ import torch
 
 from fedswe.algorithms import FedAvg, FedPBC, FedSWE, Scaffold
 from fedswe.comparison.labels import parse_label
-from fedswe.core import keys
 from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, Prox, WeightDecay, Yogi
@@ -18,32 +17,22 @@ from fedswe.experiment.configuration import experiment, load, override
 from fedswe.experiment.experiment import Experiment, assemble
 from tests import problems
 from tests.algorithms import ALGORITHMS
+from tests.laws.cases import STEPS, gradient, local_sgd
 
-ROUNDS, M, STEPS = 30, 6, 4
+ROUNDS, M = 30, 6
 PRESENT = problems.mask(ROUNDS, M)
-
-
-def local_sgd(i, start, t, rate=0.05, direction=None):
-    """One client's local phase on the quadratic, in numpy; `direction(gradient, x, start)` may change each step."""
-    u, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
-    x = np.array(start)
-    for step in range(STEPS):
-        noise = 0.1 * keys.normal(problems.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
-        gradient = a[i] * (x - u[i]) + noise
-        x = x - rate / np.sqrt(t / 10 + 1) * (gradient if direction is None else direction(gradient, x, start))
-    return x
 
 
 def ends(kind, algorithm, local=None, rounds=ROUNDS):
     return problems.models(kind, algorithm, problems.quadratic(M), PRESENT, rounds, local)
 
 
-def moved(step, **how):
+def moved(step, local=local_sgd):
     """The models, moved in each round by step(Delta) of the mean progress Delta of those who are there."""
     models = [np.full(3, 0.3)]
     for t in range(ROUNDS):
         x, there = models[-1], np.flatnonzero(PRESENT[t])
-        delta = [local_sgd(i, x, t, **how) - x for i in there]
+        delta = [local(i, x, t) - x for i in there]
         models.append(x + step(np.mean(delta, axis=0)) if delta else x)
     return np.stack(models)
 
@@ -117,7 +106,7 @@ def words(label):
 def test_fedprox():
     """Li and others 2020: the local objective has (mu/2) ||x - x^t||^2 added."""
     mu = 0.7
-    want = moved(lambda delta: delta, direction=lambda g, y, start: g + mu * (y - start))
+    want = moved(lambda delta: delta, lambda i, x, t: local_sgd(i, x, t, lambda g, y: g + mu * (y - x)))
     local = Local(steps=STEPS, lr=0.05, chain=(Prox(mu),))
     for kind in ("loop", "batched"):
         np.testing.assert_allclose(ends(kind, FedAvg(), local), want, rtol=1e-9, atol=1e-10)
@@ -136,14 +125,12 @@ OPTIMISERS = {
 def test_local_chains_are_torchs_optimisers(name):
     """One round of FedAvg over everybody: each client runs the optimiser anew from the server's model."""
     chain, make = OPTIMISERS[name]
-    u, a = (torch.tensor(values(M), dtype=torch.float64) for values in (problems.centers, problems.curvatures))
     last = []
     for i in range(M):
         x = torch.full((3,), 0.3, dtype=torch.float64, requires_grad=True)
         optimiser = make([x])
         for step in range(STEPS):
-            noise = 0.1 * keys.normal(problems.SEED, "gradient noise", i, 0, step, torch.arange(3))
-            x.grad = (a[i] * (x - u[i]) + noise).detach()
+            x.grad = torch.from_numpy(gradient(i, x.detach().numpy(), 0, step))
             optimiser.step()
         last.append(x.detach().numpy())
     everybody = np.ones((1, M), dtype=bool)

@@ -1,7 +1,5 @@
 """Loop = batched = the published loop, for every algorithm."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 import torch
@@ -10,17 +8,11 @@ from fedswe.core import keys
 from fedswe.core.local import Local
 from tests import problems
 from tests.algorithms import ALGORITHMS
-from tests.laws.cases import CASES, make
+from tests.laws.cases import CASES, STEPS, local_lr, local_sgd, make
 from tests.laws.literal import LITERAL
 
 ROUNDS, M = 40, 8
-LOCAL = Local(steps=4, batch_size=16, lr=0.05)
-
-
-@cache
-def noise(i, t, step):
-    """Of a gradient: the same for all algorithms."""
-    return 0.1 * keys.normal(problems.SEED, "gradient noise", i, t, step, torch.arange(3)).numpy()
+LOCAL = Local(steps=STEPS, batch_size=16, lr=0.05)
 
 
 def run(kind, case):
@@ -38,17 +30,9 @@ def literal_trajectory(case):
     """The restated loop on the quadratic of the workbench, its local SGD written out in numpy."""
     name, parameters = CASES[case]
     present = problems.mask(ROUNDS, M)
-    u, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
-
-    def local_lr(t):
-        return 0.05 / np.sqrt(t / 10 + 1)
 
     def local(i, start, t, drift=None):
-        x = np.array(start)
-        for step in range(LOCAL.steps):
-            gradient = a[i] * (x - u[i]) + noise(i, t, step)
-            x = x - local_lr(t) * (gradient if drift is None else gradient + drift)
-        return x
+        return local_sgd(i, start, t, lambda g, x: g if drift is None else g + drift)
 
     def tie_break(t):
         return keys.uniform(problems.SEED, "seats", t, torch.arange(M)).numpy()
@@ -60,9 +44,9 @@ def literal_trajectory(case):
         "f3ast": {"tie_break": tie_break},
         "fedlaavg": {"tie_break": tie_break, "local_lr": local_lr},
         "mifa": {"local_lr": local_lr},
-        "scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
-        "amplified_scaffold": {"local_lr": local_lr, "steps": LOCAL.steps},
-        "focus": {"local_lr": local_lr, "steps": LOCAL.steps},
+        "scaffold": {"local_lr": local_lr, "steps": STEPS},
+        "amplified_scaffold": {"local_lr": local_lr, "steps": STEPS},
+        "focus": {"local_lr": local_lr, "steps": STEPS},
     }
     x = np.full(3, 0.3)
     return np.stack([x, *LITERAL[name](x, present, local, **parameters, **more.get(name, {}))])

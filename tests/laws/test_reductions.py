@@ -1,13 +1,12 @@
 """Algorithms that are others for some parameters, and FOCUS as it was published."""
 
 import numpy as np
-import torch
 
 from fedswe.availability.mask import Rows
-from fedswe.core import keys
 from fedswe.core.local import Local
 from tests import problems
 from tests.algorithms import ALGORITHMS
+from tests.laws.cases import gradient, local_lr
 
 ROUNDS, M = 30, 6
 PRESENT = problems.mask(ROUNDS, M)
@@ -102,16 +101,13 @@ def test_focus_with_one_local_step_averages_the_latest_gradients():
 
 def test_focus_with_one_local_step_is_the_published_one():
     """The published loop: the server's y collects differences of gradients, and a step is eta y."""
-    u_i, a = np.array(problems.centers(M)), np.array(problems.curvatures(M))
     x, y, g_prev = np.full(3, 0.3), np.zeros(3), np.zeros((M, 3))
     want = [x.copy()]
     for t in range(ROUNDS):
-        rate = 0.05 / np.sqrt(t / 10 + 1)
         for i in np.flatnonzero(SOMEBODY[t]):
-            noise = 0.1 * keys.normal(problems.SEED, "gradient noise", int(i), t, 0, torch.arange(3)).numpy()
-            g = a[i] * (x - u_i[i]) + noise
+            g = gradient(i, x, t, 0)
             y, g_prev[i] = y + g - g_prev[i], g
-        x = x - rate * y
+        x = x - local_lr(t) * y
         want.append(x.copy())
     rule, local = ALGORITHMS["focus"](lr=float(M)), Local(steps=1, lr=0.05)
     assert_same(problems.models("batched", rule, problems.quadratic(M), SOMEBODY, local=local), np.stack(want))

@@ -44,8 +44,8 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Run several algorithms on the same clients and the same availability, and print a table."""
-    from fedswe.comparison.compare import compare, labelled
-    from fedswe.comparison.labels import split_labels
+    from fedswe.comparison.compare import compare
+    from fedswe.comparison.labels import labelled, split_labels
     from fedswe.experiment.configuration import read
     from fedswe.figures import draw_comparison
     from fedswe.report import write_report

@@ -20,11 +20,11 @@ import numpy as np
 import pandas as pd
 
 from fedswe import registry
-from fedswe.comparison.labels import file_name, label_of, number_text, parse_label, run_name
+from fedswe.comparison.labels import file_name, label_of, labelled, number_text, run_name
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.value import typed
 from fedswe.errors import FedsweError, require, warn
-from fedswe.experiment.configuration import dump, experiment, override
+from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import Experiment, assemble, populate
 from fedswe.grid.runner import Executor, Watch, run_cells
 from fedswe.grid.store import Cell, RunStore, Store
@@ -101,12 +101,6 @@ def _experiments(
         require(label not in found, f"compare: algorithms has {label} twice")
         found[label] = made
     return found
-
-
-def labelled(table: dict[str, Any], label: str) -> Experiment:
-    """The experiment of one algorithm; parameters in the table apply to the algorithm that the table names."""
-    name, parameters = parse_label(label)
-    return experiment(override(table, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)]))
 
 
 def _opened(out: Path) -> Path:

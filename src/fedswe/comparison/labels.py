@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from fedswe.errors import require
-from fedswe.experiment.experiment import changed_parameters
+from fedswe.experiment.configuration import experiment, override
+from fedswe.experiment.experiment import Experiment, changed_parameters
 from fedswe.registry import kind_of, name_of, names
 
 
@@ -27,6 +28,12 @@ def parse_label(label: str) -> tuple[str, list[str]]:
     for part in parts:
         require("=" in part, f"--algorithms: cannot read {part!r} in {label}: write key=value, and chain=[clip:5]")
     return name, parts
+
+
+def labelled(table: dict[str, Any], label: str) -> Experiment:
+    """The experiment of one algorithm; parameters in the table apply to the algorithm that the table names."""
+    name, parameters = parse_label(label)
+    return experiment(override(table, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)]))
 
 
 def label_of(kind: str, part: Any) -> str:

@@ -77,21 +77,17 @@ class Federation:
         has the model that was sent last, and its clock starts. Where the server's state contains a contribution of each
         of the m clients, m is fixed: a client that appears later is one of them that was absent until now.
         """
-        rule, joined, refused = self.algorithm, list[str](), list[str]()
-        fixed, most = not rule.members_change, max(self.least, len(self.members))
-        for name in sorted(set(names) - self.members.keys(), key=lambda name: (len(name), name)):
-            if self.t and fixed and len(self.members) >= most:
-                refused.append(name)
-                continue
-            since = 0 if fixed else self.t
+        rule, since = self.algorithm, self.t if self.algorithm.members_change else 0
+        new = sorted(set(names) - self.members.keys(), key=lambda name: (len(name), name))
+        places = max(self.least - len(self.members), 0) if self.t and not rule.members_change else len(new)
+        for name in new[:places]:
             record, member = rule.client_init(self.model(since)), Member(len(self.members), since, received=since)
             if since:
                 reply = rule.finish(self.server.state, 1, self._at_server())[1]
                 record = rule.settle(record, reply, self._view(member))
             self._keep(name, member, record, since)
-            joined.append(name)
         self._count()
-        return joined, refused
+        return new[:places], new[places:]
 
     def _count(self) -> None:
         """m: the members, or more where the user said so."""

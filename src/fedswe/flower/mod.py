@@ -57,9 +57,7 @@ class _Steps:
 
     def __call__(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         require(isinstance(optimizer, torch.optim.SGD), f"{type(optimizer).__name__} is not torch.optim.SGD")
-        require(
-            not args[1:] and not kwargs, "optimizer.step() must be called without a closure: it comes before the drift"
-        )
+        require(not args[1:] and not kwargs, "step() must be called without a closure: it comes before the drift")
         if not self.count:
             self._match([p for group in optimizer.param_groups for p in group["params"]])
             self.lr = float(optimizer.param_groups[0]["lr"])

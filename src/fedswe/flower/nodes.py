@@ -81,9 +81,7 @@ class Nodes:
         there = self._schedule.sample(t)
         inside = [name for name in names if self._number(name) < len(there)]
         known = bool(inside) or not names
-        require(
-            known, f"the availability has {len(there)} clients, all others are new: use names=True to know them again"
-        )
+        require(known, f"the availability has {len(there)} clients, all others are new: use names=True")
         return [name for name in inside if there[self._number(name)]]
 
     def _learn(self, new: list[int], grid: Grid) -> None:

@@ -74,14 +74,13 @@ def checked(
             ends[name] = _end(contents[name], name, layout, federation)
         except Exception as error:  # whatever a client sends
             failed[name] = words(error if isinstance(error, FedsweError) else f"unreadable ({first_line(error)})")
+    if limit is None or not ends:
+        return ends
     # One who claims few steps, or a small rate, claims large gradients: they count as a long move.
-    claims = {name: (end.steps * end.lr, end.lr) for name, end in ends.items()}
-    usual = [statistics.median_low(column) for column in zip(*claims.values(), strict=True)]
-    moves = {
-        name: end.move * max(1.0, *(u / c for u, c in zip(usual, claims[name], strict=True)))
-        for name, end in ends.items()
-    }
-    for name, most in limit.exceeded(moves, federation.server.model).items() if limit else ():
+    way = statistics.median_low(end.steps * end.lr for end in ends.values())
+    lr = statistics.median_low(end.lr for end in ends.values())
+    moves = {name: end.move * max(1.0, way / (end.steps * end.lr), lr / end.lr) for name, end in ends.items()}
+    for name, most in limit.exceeded(moves, federation.server.model).items():
         failed[name] = f"moved by {moves[name]:.3g}, the limit is {most:.3g}"
         del ends[name]
     return ends

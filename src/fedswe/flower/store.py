@@ -204,7 +204,7 @@ class Store(Records):
 
     def reports(self, r: int) -> dict[str, tuple[int, float, Vector]]:
         query = "SELECT name, steps, lr, tensors FROM report WHERE round = ?"
-        found = self._db.execute(query, (r,)).fetchall()
+        found = self._db.execute(query, (r,))
         return {name: (steps, lr, self._unpacked(packed)["end"]) for name, steps, lr, packed in found}
 
     def load(self, federation: Federation) -> None:

@@ -13,7 +13,6 @@ import hashlib
 import statistics
 import time
 from base64 import b64decode, b64encode
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
@@ -26,12 +25,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from fedswe.availability import Availability, Mask
-from fedswe.comparison.labels import label_of, parse_label
+from fedswe.comparison.labels import label_of, labelled
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.records import Vector
 from fedswe.engine.outputs import Output
 from fedswe.errors import FedsweError, require
-from fedswe.experiment import configuration
 from fedswe.flower.arrays import Layout
 from fedswe.flower.federation import Federation
 from fedswe.flower.mod import DRIFT, KEY
@@ -157,12 +155,13 @@ class Strategy(FedAvg):
             del replies
             if self._federation.t == r:
                 return found
-        raise self._too_few(r, len(_PAUSES))
+        raise self._too_few()
 
-    def _too_few(self, r: int, attempts: int) -> FedsweError:
-        why = "; ".join(f"{name}: {text}" for name, text in list(self._failed.items())[:3])
+    def _too_few(self) -> FedsweError:
+        r, tried = self._federation.t + 1, len(self._tried)
+        why = "; ".join(f"{name}: {text}" for name, text in list(self._tried[-1].items())[:3])
         return FedsweError(
-            f"round {r} was tried {attempts} times and has fewer than min_reports={self.min_reports} reports "
+            f"round {r} was tried {tried} times and has fewer than min_reports={self.min_reports} reports "
             f"({why or 'no client was asked'}): mend the clients and give the same command again"
         )
 
@@ -189,12 +188,10 @@ class Strategy(FedAvg):
         self._limit = MoveLimit(kept=self.rule.home == "server")
         self._made: dict[int, tuple[Vector, ArrayRecord]] = {}
         self._asked: dict[str, Message] = {}
-        self._failed: dict[str, str] = {}
-        self._fails = Counter[str]()  # failures of a client since its last merge
         if store:
             self._continue(store, federation)
-        tried = store.attempts(federation.t + 1) if store else []  # the next round, so far
-        self._attempts, self._failed_now = len(tried), {name for failed in tried for name in failed}
+        # The failures of each attempt at the next round so far.
+        self._tried = store.attempts(federation.t + 1) if store else []
         return federation
 
     def _continue(self, store: Store, federation: Federation) -> None:
@@ -236,9 +233,10 @@ class Strategy(FedAvg):
         self._began, t = time.monotonic(), federation.t
         if self._store:
             federation.removed = self._store.removed()
-        names = self._nodes.asked(grid, self.fraction_train, self.min_train_nodes, t, f"train {self._attempts}")
+        names = self._nodes.asked(grid, self.fraction_train, self.min_train_nodes, t, f"train {len(self._tried)}")
         self._available = self._nodes.available
-        names = federation.seated(names, self._nodes.draws(names, t, "seats"), self._failed_now)
+        failed = {name for failed in self._tried for name in failed}
+        names = federation.seated(names, self._nodes.draws(names, t, "seats"), failed)
         config["server-round"] = t + 1
         self._asked = {}
         for name in names:
@@ -255,8 +253,8 @@ class Strategy(FedAvg):
         """Check and merge what came back, and commit the round."""
         federation, asked, merged = self._federation, self._asked, None
         self._asked, self._made = {}, {}
-        contents, self._failed = matched(replies, asked)
-        ends = checked(contents, self._failed, self._layout, federation, self._limit if self.limit_moves else None)
+        contents, failed = matched(replies, asked)
+        ends = checked(contents, failed, self._layout, federation, self._limit if self.limit_moves else None)
         needed = self.min_reports if self.availability is None else min(self.min_reports, len(asked))
         while merged is None and len(ends) >= needed:
             lr = statistics.median_low(end.lr for end in ends.values()) if ends else 1.0
@@ -265,38 +263,31 @@ class Strategy(FedAvg):
                 require(ends, "the model is not finite without any report: lower the rates and start anew")
                 farthest, merged = max(ends, key=lambda name: ends[name].move), None
                 del ends[farthest]
-                self._failed[farthest] = "with its report the merged model is not finite"
-        for name in ends:
-            del self._fails[name]
-        for name, why in self._failed.items():
-            self._fails[name] += 1
-            LOG.warning("client %s failed %s times in a row: %s", name, self._fails[name], why)
-        self._attempts = 0 if merged else self._attempts + 1
-        self._failed_now = set() if merged else self._failed_now | self._failed.keys()
+                failed[farthest] = "with its report the merged model is not finite"
+        for name, why in failed.items():
+            LOG.warning("client %s failed: %s", name, why)
         if merged is None:
+            self._tried.append(failed)
             LOG.warning("round %s is not counted: %s reports, needed are %s", federation.t + 1, len(ends), needed)
             if self._store:
-                self._store.note_attempt(federation.t + 1, self._failed)
-            if self._wrapped and (not federation.t or self._attempts == len(_PAUSES)):  # Flower's loop would go on
-                raise self._too_few(federation.t + 1, self._attempts)
+                self._store.note_attempt(federation.t + 1, failed)
+            if self._wrapped and (not federation.t or len(self._tried) == len(_PAUSES)):  # Flower's loop would go on
+                raise self._too_few()
             return None, None
+        self._tried = []
         found = metrics({name: contents[name] for name in ends}, self.weighted_by_key, self.train_metrics_aggr_fn)
         federation.advance(merged)
         moves = {name: end.move for name, end in ends.items()}
         self._limit.update(moves, federation.removed)
         if self._store:
-            entry = {
-                "seconds": time.monotonic() - self._began,
-                "m": federation.m,
-                "digest": digest(federation),
-                "train": dict(found or {}),
-            }
-            entry |= {"merged": moves, "failed": self._failed, "removed": sorted(federation.removed)}
-            entry["absent"] = sorted(federation.members.keys() - federation.removed - set(self._available))
+            absent = federation.members.keys() - federation.removed - set(self._available)
+            entry = {"seconds": time.monotonic() - self._began, "m": federation.m, "digest": digest(federation)}
+            entry |= {"train": dict(found or {}), "merged": moves, "failed": failed}
+            entry |= {"removed": sorted(federation.removed), "absent": sorted(absent)}
             kept = {name: end.done for name, end in ends.items()} if self.keep_reports else {}
             self._store.commit(federation, entry, kept)
         federation.forget()
-        LOG.info("round %s: %s merged, %s failed", federation.t, len(ends), len(self._failed))
+        LOG.info("round %s: %s merged, %s failed", federation.t, len(ends), len(failed))
         return self._arrays(federation.served()), found
 
     # evaluation at the clients -------------------------------------------------------------------------
@@ -333,12 +324,9 @@ def digest(federation: Federation) -> str:
 def algorithm(rule: str | Algorithm) -> Algorithm:
     """A rule by name or label; one that has no meaning in Flower is refused."""
     if isinstance(rule, str):
-        name, parameters = parse_label(rule)
-        table = configuration.override({"algorithm": {"name": name}}, [f"algorithm.{word}" for word in parameters])
-        rule = instance("algorithm", table["algorithm"], "rule")
+        rule = labelled({}, rule).algorithm
     name = type(rule).__name__
-    if not isinstance(rule, Algorithm):
-        raise FedsweError(f"rule must be a label or an algorithm, not {name}")
+    require(isinstance(rule, Algorithm), f"rule must be a label or an algorithm, not {name}")
     require(not rule.trains_while_absent, f"{name} trains while a client is absent: it has no meaning in Flower")
     require(not rule.needs_probabilities, f"{name} needs probabilities that nobody knows: use another rule")
     return rule
