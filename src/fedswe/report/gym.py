@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedswe.charts import Panel, Series, numbers
 from fedswe.core.footprint import in_d
 from fedswe.errors import FedsweError, require
 from fedswe.gym.gym import Gym, whole_gym
@@ -13,7 +14,6 @@ from fedswe.gym.measurements import FILE
 from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import Entry, SettingResult, Standing, ranked, results, standings
-from fedswe.plotting import Panel, Series, numbers
 from fedswe.report.page import Section, curves
 from fedswe.results.table import Interval
 
