@@ -12,19 +12,8 @@ import pandas as pd
 from fedswe.availability import Alternating, Sine, Staircase, Stationary
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Floats
-from fedswe.plotting import (
-    BLUE,
-    GREEN,
-    GREY,
-    RED,
-    WIDTHS,
-    Chart,
-    Corner,
-    Draw,
-    format_axes,
-    ordered_colors,
-    reference_line,
-)  # fmt: skip
+from fedswe.charts import Chart
+from fedswe.plotting import BLUE, GREEN, GREY, RED, WIDTHS, Corner, Draw, format_axes, ordered_colors, reference_line
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
 from fedswe.theory.limits import fedavg_bias_map, fedswe_trace_limit, fedswe_trajectory, visit_step
 from fedswe.theory.mixing import rho, rho_homogeneous, rho_limit

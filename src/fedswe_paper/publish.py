@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedswe.plotting import Chart
+from fedswe.charts import Chart
 from fedswe.results.files import cannot_write, write_whole
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements

@@ -109,7 +109,7 @@ def test_a_finished_run_without_its_history(tmp_path, monkeypatch, capsys, damag
     damage(out / "history.csv")
     code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
     assert code == 2
-    assert err == f"error: {out} is finished, but its history.csv is missing or damaged\n"
+    assert err == f"error: {out}/history.csv is damaged: run the experiment again, in another folder\n"
 
 
 def interrupted(out: Path, pause=0.0):

@@ -9,8 +9,9 @@ import pytest
 
 import fedswe
 from fedswe.comparison.compare import Comparison
+from fedswe.comparison.measured_run import measured_runs
 from fedswe.errors import FedsweError, FedsweWarning
-from fedswe.figures import measured_runs, plot
+from fedswe.figures import plot
 from tests.figures.runs import with_scores, write_run, write_runs
 
 
@@ -114,7 +115,7 @@ def test_the_figure_of_a_comparison_says_what_its_table_says(tmp_path):
     kept = {("fedswe", 0.1, seed): history for seed, history in zip((3, 4), histories, strict=True)}
     comparison = Comparison(kept, {("fedswe", "server"): 0.1}, (3, 4))
     for score in ("test_loss", "test_accuracy"):
-        assert comparison.of_seeds("fedswe", "server", score)["diverged"].sum() == 1
+        assert comparison.means.loc["fedswe", "server", 0.1, score]["diverged"] == 1
         assert said(plot(runs, y=score, kind="final").axes[0]) == ["server: 1 of 2 diverged"]
         assert [said(axes) for axes in plot(runs, y=score).axes] == [["fedswe: 1 of 2 diverged"], []]
     assert said(plot(comparison, kind="final").axes[0]) == ["server: 1 of 2 diverged"]

@@ -5,8 +5,9 @@ import os
 import numpy as np
 import pytest
 
+from fedswe.comparison.measured_run import groups_of, measured_runs, table_of
 from fedswe.errors import FedsweError, FedsweWarning
-from fedswe.figures import groups_of, measured_runs, plot, table_of
+from fedswe.figures import plot
 from tests.figures.runs import write_run
 
 
@@ -76,7 +77,7 @@ def damaged(path, file, content):
         ("config.toml", b"[[[", "config.toml is not valid TOML"),
         ("config.toml", b"seed = 3", "algorithm.name is missing"),
         ("config.toml", b"seed = 3\nalgorithm = 3", "algorithm.name is missing"),
-        ("history.csv", b"", "has no rounds"),
+        ("history.csv", b"", "history.csv is damaged"),
         ("history.csv", b"round,a\n0,1,2\n", "history.csv is damaged"),
         ("history.csv", b"round,a\n0," + b"1" * 200_000 + b"\n", "history.csv is damaged"),
         ("history.csv", b"round,a\n1,1\n0,1\n", "do not rise"),

@@ -51,15 +51,15 @@ def summary(found):
     """
     settings = []
     for result in found:
-        if result.incomplete or result.setting.timed or RECOMMENDED not in result.chosen:
+        if result.incomplete or result.setting.timed or RECOMMENDED not in result.chosen.index:
             continue
-        rules = dict.fromkeys((RECOMMENDED, result.best.rule.label))
-        entries = (entry_json(result, result.chosen[rule]) for rule in rules)
+        rules = dict.fromkeys((RECOMMENDED, result.best["label"]))
+        entries = (entry_json(result, rule) for rule in rules)
         settings.append({
             "task": result.setting.task,
             "availability": result.setting.availability,
             "features": {name: round(value, 4) for name, value in features_of(result.setting).items()},
-            "best": result.best.rule.label,
+            "best": result.best["label"],
             "rules": [{name: entry[name] for name in KEPT} for entry in entries],
         })  # fmt: skip
     return from_json(to_json({"recommended": RECOMMENDED, "settings": settings}, inf_nan_mode="null"))

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedswe.plotting import Chart, Panel, Series
+from fedswe.charts import Chart, Panel, Series
 from fedswe_paper.recipes.periodic import against_k
 
 INF = np.inf

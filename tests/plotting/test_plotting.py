@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from fedswe.plotting import WIDTHS, Chart, Panel, Series, bars, curves, dots, late_range, render, save, spread
+from fedswe.charts import Chart, Panel, Series, bars, curves, dots, late_range, spread
+from fedswe.plotting import WIDTHS, render, save
 
 NAN, INF = np.nan, np.inf
 

@@ -8,9 +8,9 @@ from safetensors.torch import save
 import fedswe
 from fedswe.algorithms import FedAvg
 from fedswe.availability import Mask
+from fedswe.comparison.measured_run import measured_runs
 from fedswe.engine.base import availability_of
 from fedswe.experiment.experiment import Experiment, populate
-from fedswe.figures import measured_runs
 from fedswe.gym.client_facts import accuracy_by_client
 from fedswe.report.clients import client_sections
 from fedswe.results.run_directory import RunDirectory

@@ -11,9 +11,11 @@ from fedswe.results.history import History
 from fedswe.results.table import (
     CONFIDENCE,
     Interval,
+    by_seed,
     difference,
     differs,
-    final,
+    diverged_text,
+    final_scores,
     fluctuation,
     long,
     on_common_seeds,
@@ -39,11 +41,31 @@ def test_the_long_table():
     ]
 
 
-def test_a_final_score_is_infinite_where_the_model_diverged():
-    good = [{"round": t, "a_loss": 1.0, "a_accuracy": t / 100} for t in range(101)]
-    assert final(History(good), "a_accuracy", "a_") == pytest.approx(np.mean(np.arange(51, 101)) / 100)
-    assert final(History([*good[:-1], {**good[-1], "a_loss": 101.0}]), "a_accuracy", "a_") == math.inf
-    assert final(History([*good[:-1], {**good[-1], "a_accuracy": math.nan}]), "a_accuracy") == math.inf
+def test_a_run_diverged_where_its_model_did():
+    good = [{"round": t, "a_loss": 1.0, "a_accuracy": t / 100, "b_loss": 1.0} for t in range(101)]
+
+    def diverged(**last):
+        found = final_scores(History([*good[:-1], {**good[-1], **last}]), "a", ["a", "b"])
+        assert [row["score"] for row in found] == ["loss", "accuracy"]
+        return [row["diverged"] for row in found]
+
+    assert final_scores(History(good), "a", ["a", "b"])[1]["value"] == pytest.approx(np.mean(np.arange(51, 101)) / 100)
+    assert diverged() == diverged(b_loss=math.nan) == [False, False]
+    assert diverged(a_loss=101.0) == diverged(a_accuracy=math.nan) == [True, True]
+
+
+def test_a_run_that_has_only_begun_has_no_final_score():
+    (row,) = final_scores(History([{"round": 0, "loss": 2.0}]), "", [])
+    assert math.isnan(row["value"])
+    assert not row["diverged"]
+
+
+def test_finals_are_infinite_where_a_run_diverged():
+    rows = pd.DataFrame({"name": ["b", "a", "b"], "seed": [4, 3, 3], "value": [1.0, 2.0, 3.0]})
+    found = by_seed(rows.assign(diverged=[False, False, True]), "name")
+    assert list(found) == ["b", "a"]
+    assert found.loc[3].tolist() == [math.inf, 2.0]
+    assert [diverged_text(found[name]) for name in found] == ["1 of 2 diverged", ""]
 
 
 def test_a_steady_rise_is_no_fluctuation():

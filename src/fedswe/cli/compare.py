@@ -20,6 +20,8 @@ from fedswe.errors import FedsweError, warn
 from fedswe.registry import names
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fedswe.comparison.compare import Comparison
 
 
@@ -115,7 +117,7 @@ def _continuable(place: Path, out: Path | None) -> Iterator[None]:
 
 
 def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
-    from fedswe.results.table import TAIL
+    from fedswe.results.table import TAIL, words
 
     score = result.headline
     if score is None:
@@ -124,17 +126,15 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
     percent = score == "test_accuracy"
     columns = ["algorithm"]
     for model in result.models:
-        columns += [model.replace("_", " "), *(["local lr"] if rates else [])]
-    best, rows = {model: result.best(model) for model in result.models}, []
-    for label, of_label in result.summary.groupby("algorithm", sort=False):
-        cells = [Text(str(label))]
-        for row in of_label.to_dict("records"):
-            lost = int(result.of_seeds(row["algorithm"], row["model"], score)["diverged"].sum())
-            text = _score(row[f"{score}_mean"], row[f"{score}_std"], row["seeds"], lost, percent)
-            cells.append(Text(text, "bold" if label == best[row["model"]] else ""))
-            cells += [Text(f"{row['local_lr']:g}", "dim")] if rates else []
+        columns += [words(model), *(["local lr"] if rates else [])]
+    finals, rows = {model: (result.best(model), result.by_seed(model)) for model in result.models}, []
+    for label in dict.fromkeys(label for label, _ in result.chosen):
+        cells = [Text(label)]
+        for model, (best, by_seed) in finals.items():
+            cells.append(Text(_score(by_seed[label], percent), "bold" if label == best else ""))
+            cells += [Text(f"{result.chosen[label, model]:g}", "dim")] if rates else []
         rows.append(cells)
-    print_table(f"{score.replace('_', ' ')}{', %' if percent else ''}", columns, rows, numbers=True)
+    print_table(f"{words(score)}{', %' if percent else ''}", columns, rows, numbers=True)
     ended = sorted(int(run.last["round"]) for (_, _, seed), run in result.histories.items() if seed in result.seeds)
     rounds = " to ".join(dict.fromkeys(map(str, (ended[0], ended[-1]))))  # simulated time may end some runs early
     console.print(
@@ -145,11 +145,14 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
     )
 
 
-def _score(mean: float, std: float, seeds: int, diverged: int, percent: bool) -> str:
-    if diverged:
-        return "diverged" if diverged == seeds else f"{diverged} of {seeds} diverged"
+def _score(finals: pd.Series[float], percent: bool) -> str:
+    from fedswe.results.table import diverged_text
+
+    if text := diverged_text(finals):
+        return text
+    mean, std = finals.mean(), finals.std()
     parts = (f"{100 * mean:.1f}", f"{100 * std:.1f}") if percent else (f"{mean:.4g}", f"{std:.2g}")
-    return " ± ".join(parts if seeds > 1 else parts[:1])
+    return " ± ".join(parts if len(finals) > 1 else parts[:1])
 
 
 def _print_target(result: Comparison, target: float) -> None:

@@ -88,10 +88,9 @@ def _publish(gym: Gym, as_json: bool) -> None:
         print_json(to_json(gym.scale, found, whole.rules))
         return
     rows, complete = [], ranked(found)
-    for row in standings(complete, whole.rules):
-        worst = row.worst
-        shown = (f"{worst[1].mean:.2f}", worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
-        rows.append((row.rule.label, *shown))
+    for row in standings(complete, whole.rules).to_dict("records"):
+        worst, mean = (f"{row['worst'].mean:.2f}", f"{row['mean']:.2f}") if row["worst"] else ("", "")
+        rows.append((row["rule"].label, worst, row["in"], mean))
     title = f"regret, points of test accuracy, {len(complete)} of {len(found)} settings"
     print_table(title, ("rule", "worst", "in", "mean"), rows)
     console.print(f"results   {page}, {gym.store.path}/measurements.parquet")

@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fedswe import registry
@@ -30,7 +29,7 @@ from fedswe.grid.runner import Executor, Watch, run_cells
 from fedswe.grid.store import Cell, RunStore, Store
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History, written
-from fedswe.results.table import TAIL, has_diverged, headline, long, more_is_better, owner, tail_score
+from fedswe.results.table import TAIL, by_seed, common_scores, final_scores, headline, long, more_is_better, ranking
 from fedswe.tracking import check_trackers
 
 Run = tuple[str, float, int]  # label, local rate, seed
@@ -146,9 +145,9 @@ class _Criterion:
         """The best rate for a model; one with which it diverged is never chosen, unless it did so with all of them."""
 
         def order(rate: float) -> tuple[bool, float]:
-            value = tail_score(tried[rate], f"{model}_{self.score}")
-            worth = (-value if self.highest else value) if math.isfinite(value) else math.inf
-            return has_diverged(tried[rate], f"{model}_", f"{model}_{self.score}", models), worth
+            (found,) = (row for row in final_scores(tried[rate], model, models) if row["score"] == self.score)
+            value = found["value"] if math.isfinite(found["value"]) else math.inf
+            return found["diverged"], -value if self.highest and math.isfinite(value) else value
 
         return min(tried, key=order)
 
@@ -263,34 +262,37 @@ class Comparison:
 
     @cached_property
     def finals(self) -> pd.DataFrame:
-        """A row per reported run, model and score: the mean over the last rounds, and whether the run diverged.
-
-        Diverged is a run of which columns of the model say so, or whose score is not finite.
-        """
-        rows = []
-        for (label, model), rate in self.chosen.items():
-            for seed in self.seeds:
-                history = self.histories[label, rate, seed]
-                for column in (c for c in history.columns if owner(c, self.models) == model):
-                    lost = has_diverged(history, f"{model}_", column, self.models)
-                    score = column.removeprefix(f"{model}_")
-                    rows.append((label, model, rate, seed, score, tail_score(history, column), lost))
+        """A row per reported run, model and score: the mean over the last rounds, and whether the run diverged."""
+        rows = [
+            {"algorithm": label, "model": model, "local_lr": rate, "seed": seed, **row}
+            for (label, model), rate in self.chosen.items()
+            for seed in self.seeds
+            for row in final_scores(self.histories[label, rate, seed], model, self.models)
+        ]
         return pd.DataFrame(rows, columns=[*_KEYS, "seed", "score", "value", "diverged"])
 
     @cached_property
-    def summary(self) -> pd.DataFrame:
-        """A row per algorithm and model: how many runs diverged, mean and standard deviation of each score over seeds.
+    def means(self) -> pd.DataFrame:
+        """A row per algorithm, model and score: how many runs diverged, mean and standard deviation over seeds.
 
         NaN is the deviation of one seed, and both if a run diverged.
         """
-        rows = []
-        for (label, model), rate in self.chosen.items():
-            of = {score: self.of_seeds(label, model, score) for score in self.scores}
-            lost = max((int(found["diverged"].sum()) for found in of.values()), default=0)
-            row = {"algorithm": label, "model": model, "local_lr": rate, "seeds": len(self.seeds), "diverged": lost}
-            spreads = {f"{score}_{part}": v for score, found in of.items() for part, v in _spread(found).items()}
-            rows.append(row | spreads)
-        return pd.DataFrame(rows)
+        finals = self.finals.assign(value=self.finals["value"].mask(self.finals["diverged"]))
+        return finals.groupby([*_KEYS, "score"], sort=False).agg(
+            diverged=("diverged", "sum"),
+            mean=("value", lambda values: values.mean(skipna=False)),
+            std=("value", lambda values: values.std(skipna=False)),
+        )
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The means of the scores that all have, with a row per algorithm and model."""
+        found = pd.DataFrame([(*pair, rate, len(self.seeds)) for pair, rate in self.chosen.items()])
+        found = found.set_axis([*_KEYS, "seeds"], axis="columns").set_index(_KEYS)
+        found["diverged"] = self.means.groupby(_KEYS)["diverged"].max().reindex(found.index, fill_value=0)
+        for score in self.scores:
+            found[[f"{score}_mean", f"{score}_std"]] = self.means.xs(score, level="score")[["mean", "std"]]
+        return found.reset_index()
 
     @property
     def models(self) -> list[str]:
@@ -299,26 +301,22 @@ class Comparison:
     @property
     def scores(self) -> list[str]:
         """The scores that all algorithms have for all models."""
-        rows = self.finals.groupby("score", sort=False)["seed"].size()
-        return [str(score) for score in rows.index[rows == len(self.chosen) * len(self.seeds)]]
+        return common_scores(self.finals, ["algorithm", "model", "seed"])
 
     @property
     def headline(self) -> str | None:
         """The score to read first, of those that all have."""
         return headline(self.scores)
 
-    def of_seeds(self, label: str, model: str, score: str) -> pd.DataFrame:
-        """The rows of `finals` of a score, one per seed."""
+    def by_seed(self, model: str) -> pd.DataFrame:
+        """The final headline scores, a row per seed and a column per algorithm; infinite where a run diverged."""
         finals = self.finals
-        return finals[(finals["algorithm"] == label) & (finals["model"] == model) & (finals["score"] == score)]
+        return by_seed(finals[(finals["model"] == model) & (finals["score"] == self.headline)], "algorithm")
 
     def best(self, model: str) -> str | None:
         """The label with the best headline score; None where nothing says whether more or less is better."""
         more = more_is_better(self.headline or "")
-        if more is None:
-            return None
-        means = self.summary[self.summary["model"] == model].set_index("algorithm")[f"{self.headline}_mean"].dropna()
-        return str(means.idxmax() if more else means.idxmin()) if len(means) else None
+        return None if more is None else next(iter(ranking(self.by_seed(model), more)), None)
 
     def to_target(self, target: float) -> list[dict[str, Any]]:
         """For each algorithm and model and each seed, the round after which the headline score first reached a target.
@@ -349,23 +347,15 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """The summary as plain values, of all scores; NaN and infinity stay."""
         rows = []
-        for (label, model), rate in self.chosen.items():
-            of_model = self.finals[(self.finals["algorithm"] == label) & (self.finals["model"] == model)]
-            by_score = {str(score): of for score, of in of_model.groupby("score", sort=False)}
-            rows.append({
-                "algorithm": label, "model": model, "local_lr": rate,
-                "diverged": max((int(of["diverged"].sum()) for of in by_score.values()), default=0),
-                "scores": {score: _spread(of) for score, of in by_score.items()},
-                "seeds": {
-                    seed: {score: of.set_index("seed")["value"][seed] for score, of in by_score.items()}
-                    for seed in self.seeds
-                },
-            })  # fmt: skip
+        for row in self.summary[[*_KEYS, "diverged"]].to_dict("records"):
+            key = [row[column] for column in _KEYS]
+            finals = self.finals[(self.finals[_KEYS] == key).all(axis="columns")]
+            by_seed = finals.groupby("seed", sort=False)[["score", "value"]]
+            rows.append(
+                {
+                    **row,
+                    "scores": self.means.loc[tuple(key)][["mean", "std"]].to_dict("index"),
+                    "seeds": {int(seed): dict(of.itertuples(index=False)) for seed, of in by_seed},
+                }
+            )
         return {"headline": self.headline, "tail": TAIL, "rows": rows}
-
-
-def _spread(of_seeds: pd.DataFrame) -> dict[str, float]:
-    values = of_seeds["value"].tolist()
-    if of_seeds["diverged"].any():
-        return {"mean": math.nan, "std": math.nan}
-    return {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=1)) if len(values) > 1 else math.nan}

@@ -190,7 +190,7 @@ class Runner:
                 raise FedsweError(
                     f"the checkpoint in {directory.path} lacks {missing}: another version wrote it"
                 ) from None
-            self.history, self._tally = directory.history_until(checkpoint), checkpoint.tally
+            self.history, self._tally = directory.history(checkpoint.history_bytes), checkpoint.tally
             self._began = time.perf_counter() - checkpoint.seconds
         directory.sweep()
         self._directory = directory

@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
+
 from fedswe.core.footprint import in_d
 from fedswe.gym.rules import FOOTPRINT_D, Rule
 from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
-from fedswe.gym.standings import Entry, SettingResult, Standing, ranked, standings
-from fedswe.results.table import Interval
+from fedswe.gym.standings import SettingResult, ranked, reached, standings
+from fedswe.results.table import Interval, words
+
+_AIDED = " (knows p)"
 
 
 def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> str:
@@ -32,73 +36,80 @@ def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]
         "",
         f"{len(whole)} of {len(found)}: {', '.join(result.setting.name for result in whole)}.",
         "",
-        *_standings(standings(whole, rules)),
+        *_table(standings_table(standings(whole, rules))),
         "",
         "Worst regret with one served model for all of them:",
         "",
-        *_by_output(whole, rules, outputs),
+        *_table(_by_output(whole, rules, outputs)),
     ]
     for result in found:
-        lines += ["", f"## {result.setting.name}", "", *_setting(result)]
+        lines += ["", f"## {result.setting.name}", "", *_table(setting_table(result)), *_left_out(result)]
     return "\n".join(lines) + "\n"
 
 
-def _standings(rows: Sequence[Standing]) -> list[str]:
-    cells = []
-    for row in rows:
-        size, worst = row.rule.footprint, row.worst
-        shown = (worst[1].text(2), worst[0], f"{row.mean:.2f}") if worst else ("", row.problem, "")
-        cells.append([_name(row.rule), *shown, *(in_d(count, FOOTPRINT_D) for count in (size.client, size.up))])
-    return _table(["rule", "worst regret", "in", "mean regret", "kept at a client", "sent to the server"], cells)
+def standings_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The standings as texts."""
+    return pd.DataFrame([
+        {
+            "rule": _name(row["rule"]),
+            "worst regret": row["worst"].text(2) if row["worst"] else "",
+            "in": row["in"],
+            "mean regret": f"{row['mean']:.2f}" if row["worst"] else "",
+            "kept at a client": in_d(row["rule"].footprint.client, FOOTPRINT_D),
+            "sent to the server": in_d(row["rule"].footprint.up, FOOTPRINT_D),
+        }
+        for row in rows.to_dict("records")
+    ])  # fmt: skip
 
 
-def _by_output(found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> list[str]:
-    by_output = [{s.rule.label: s.worst for s in standings(found, rules, output)} for output in outputs]
-    cells = []
-    for rule in (row.rule for row in standings(found, rules)):
-        worst = [of[rule.label] for of in by_output]
-        cells.append([_name(rule), *("" if w is None else f"{w[1].mean:.2f}" for w in worst)])
-    return _table(["rule", *(output.replace("_", " ") for output in outputs)], cells)
+def _by_output(found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> pd.DataFrame:
+    table = pd.DataFrame({"rule": [_name(rule) for rule in standings(found, rules)["rule"]]})
+    for output in outputs:
+        rows = standings(found, rules, output)
+        worst = {_name(rule): f"{w.mean:.2f}" if w else "" for rule, w in zip(rows["rule"], rows["worst"], strict=True)}
+        table[words(output)] = table["rule"].map(worst)
+    return table
 
 
-def _setting(result: SettingResult) -> list[str]:
-    target = result.target
-    order = sorted(result.chosen.values(), key=lambda e: -sum(e.test))
-    timed = any(e.rows[0].seconds for e in order)
-    heads = [
-        "rule", "test accuracy", "regret", "served model", "rate", "trials", "worst tenth", "rarely available",
-        "never available", "correlation", f"rounds to {100 * target:.0f} %", "reports", "vectors sent",
-        *(["hours to it", "time wasted"] if timed else []),
-    ]  # fmt: skip
-    cells = []
-    for e in order:
-        size, reports, correlation = e.rule.footprint, e.mean_of("reports"), e.mean_of("correlation")
-        cells.append([
-            _name(e.rule),
-            Interval.of(e.test).text(1),
-            result.regret(e).text(1),
-            e.output.replace("_", " "),
-            f"{e.rate:g}{' (edge)' if e.edge else ''}",
-            str(e.trials),
-            *(_percent(e.mean_of(name)) for name in ("worst_tenth", "rare", "never")),
-            "" if math.isnan(correlation) else f"{correlation:.2f}",
-            _time(e.reached(target, "rounds")),
-            f"{reports:.0f}",
-            f"{reports * ((size.down + size.up + size.reply) // FOOTPRINT_D):.0f}",
-            *([_time(e.reached(target, "seconds") / 3600), _percent(e.mean_of("wasted"))] if timed else []),
-        ])  # fmt: skip
-    lines = _table(heads, cells)
-    lost = [label for label in result.by_output if label not in result.chosen]
-    missing = sorted(result.incomplete)
-    for what, labels in (("Diverged or learned nothing with every rate", lost), ("Trials are missing", missing)):
-        if labels:
-            lines += ["", f"{what}: {', '.join(f'`{label}`' for label in labels)}."]
-    return lines
+def setting_table(result: SettingResult) -> pd.DataFrame:
+    """The rules of a setting as texts, the best first."""
+    target, rows = result.target, []
+    timed = any(of[0].seconds for of in result.chosen["rows"])
+    for e in result.chosen.sort_values("test", key=lambda tests: -tests.map(sum), kind="stable").to_dict("records"):
+        size = e["rule"].footprint
+        row = {
+            "rule": _name(e["rule"]),
+            "test accuracy": Interval.of(e["test"]).text(1),
+            "regret": result.regret(e["test"]).text(1),
+            "served model": words(e["output"]),
+            "rate": f"{e['rate']:g}{' (edge)' * e['edge']}",
+            "trials": str(e["trials"]),
+            "worst tenth": _percent(e["worst_tenth"]),
+            "rarely available": _percent(e["rare"]),
+            "never available": _percent(e["never"]),
+            "correlation": "" if math.isnan(e["correlation"]) else f"{e['correlation']:.2f}",
+            f"rounds to {100 * target:.0f} %": _time(reached(e["rows"], target, "rounds")),
+            "reports": f"{e['reports']:.0f}",
+            "vectors sent": f"{e['reports'] * ((size.down + size.up + size.reply) // FOOTPRINT_D):.0f}",
+        }
+        if timed:
+            row["hours to it"] = _time(reached(e["rows"], target, "seconds") / 3600)
+            row["time wasted"] = _percent(e["wasted"])
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    first, *others = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
-    return [first, "|---" * len(heads) + "|", *others]
+def _left_out(result: SettingResult) -> list[str]:
+    lost = [label for label in result.measured if label not in result.chosen.index]
+    labels = {"Diverged or learned nothing with every rate": lost, "Trials are missing": sorted(result.incomplete)}
+    return [f"\n{what}: {', '.join(f'`{label}`' for label in of)}." for what, of in labels.items() if of]
+
+
+def _table(cells: pd.DataFrame) -> list[str]:
+    rules = [f"`{label}`{aided}" for label, aided, _ in cells["rule"].str.partition(_AIDED).itertuples(index=False)]
+    shown = cells.assign(rule=rules)
+    first, *others = (f"| {' | '.join(row)} |" for row in (shown.columns, *shown.itertuples(index=False)))
+    return [first, "|---" * len(shown.columns) + "|", *others]
 
 
 def _time(value: float) -> str:
@@ -106,7 +117,7 @@ def _time(value: float) -> str:
 
 
 def _name(rule: Rule) -> str:
-    return f"`{rule.label}`" + (" (knows p)" if rule.aided else "")
+    return rule.label + _AIDED * rule.aided
 
 
 def _percent(value: float) -> str:
@@ -115,29 +126,34 @@ def _percent(value: float) -> str:
 
 def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]) -> dict[str, Any]:
     """The same numbers as plain values; NaN where there is none."""
-    ranks = []
-    for row in standings(ranked(found), rules):
-        setting, regret = row.worst or (None, Interval(math.nan, math.nan))
-        ranks.append({
-            "rule": row.rule.label, "worst_regret": round(regret.mean, 4), "worst_setting": setting,
-            "mean_regret": round(row.mean, 4), "failed": row.failed, "missing": row.missing,
-        })  # fmt: skip
+    ranks = [
+        {
+            "rule": row["rule"].label, "worst_regret": round(row["worst"].mean, 4) if row["worst"] else math.nan,
+            "worst_setting": row["in"] if row["worst"] else None, "mean_regret": round(row["mean"], 4),
+            "failed": row["failed"], "missing": row["missing"],
+        }
+        for row in standings(ranked(found), rules).to_dict("records")
+    ]  # fmt: skip
     settings = [
         {
             "setting": result.setting.name, "task": result.setting.task, "availability": result.setting.availability,
-            "best": result.best.rule.label, "rules": [entry_json(result, e) for e in result.chosen.values()],
+            "best": result.best["label"], "rules": [entry_json(result, label) for label in result.chosen.index],
         }
         for result in found
     ]  # fmt: skip
     return {"scale": scale.name, "seeds": scale.seeds, "standings": ranks, "settings": settings}
 
 
-def entry_json(result: SettingResult, e: Entry) -> dict[str, Any]:
+def entry_json(result: SettingResult, label: str) -> dict[str, Any]:
     """A rule in a setting, at its own best served model."""
-    regret, others = result.regret(e), result.by_output[e.rule.label].items()
+    e, others = result.chosen.loc[label], result.entries[result.entries["label"] == label]
+    regret = result.regret(e["test"])
     return {
-        "rule": e.rule.label, "output": e.output, "rate": e.rate, "edge": e.edge, "trials": e.trials,
-        "test": [round(value, 3) for value in e.test], "held_out": round(e.held_out, 3),
+        "rule": label, **e[["output", "rate", "edge", "trials"]],
+        "test": [round(value, 3) for value in e["test"]], "held_out": round(e["held_out"], 3),
         "regret": round(regret.mean, 4), "regret_half_width": round(regret.half, 4),
-        "by_output": {output: [round(v, 3) for v in other.test] for output, other in others},
+        "by_output": {
+            output: [round(value, 3) for value in test]
+            for output, test in zip(others["output"], others["test"], strict=True)
+        },
     }  # fmt: skip

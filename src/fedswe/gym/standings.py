@@ -8,12 +8,13 @@ slightly too large. Intervals are of the differences seed by seed: all rules see
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from fedswe.experiment.experiment import output_label
 from fedswe.gym.gym import Gym, Trials, best_rate, next_rates
@@ -23,81 +24,74 @@ from fedswe.gym.settings import Setting
 from fedswe.results.table import Interval
 
 TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
+_MEANS = ("worst_tenth", "rare", "never", "correlation", "reports", "wasted")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A rule in a setting at one served model: its rows with the chosen rate, a row per seed. Accuracies in percent."""
+def entry(rule: Rule, trials: Trials, output: str) -> dict[str, Any] | None:
+    """A rule in a setting at one served model, with the rate that is best there; None if every rate failed.
 
-    rule: Rule
-    output: str
-    rate: float
-    edge: bool  # the rate is the smallest or the largest tried: a better one may lie outside
-    trials: int
-    rows: tuple[Measured, ...]
-
-    @property
-    def test(self) -> list[float]:
-        return [100 * row.test for row in self.rows]
-
-    @property
-    def held_out(self) -> float:
-        return 100 * float(np.mean([row.held_out for row in self.rows]))
-
-    def mean_of(self, name: str) -> float:
-        """A number of the rows, averaged over the seeds that have it."""
-        values = [value for row in self.rows if not math.isnan(value := getattr(row, name))]
-        return float(np.mean(values)) if values else math.nan
-
-    def reached(self, accuracy: float, time: Literal["rounds", "seconds"]) -> float:
-        """The mean over seeds of the time of the first evaluation with this test accuracy.
-
-        Infinity if one seed never has it; NaN in simulated seconds without a clock.
-        """
-        if not getattr(self.rows[0], time):
-            return math.nan
-        firsts = [
-            next((t for t, value in zip(getattr(row, time), row.curve, strict=True) if value >= accuracy), math.inf)
-            for row in self.rows
-        ]
-        return float(np.mean(firsts))
-
-
-def entry(rule: Rule, trials: Trials, output: str) -> Entry | None:
-    """None if nothing is measured or every rate failed."""
-    rate = best_rate(trials, output) if trials else None
+    Accuracies are in percent; `test` has one per seed, and `rows` the measurements. `edge`: the rate is the smallest or
+    the largest tried, and a better one may lie outside.
+    """
+    rate = best_rate(trials, output)
     if rate is None:
         return None
-    rows = tuple(row for row in trials[rate] if row.output == output)
-    return Entry(rule, output, rate, rate in (min(trials), max(trials)), len(trials), rows)
+    rows = [row for row in trials[rate] if row.output == output]
+    return {
+        "rule": rule, "label": rule.label, "output": output, "rate": rate,
+        "edge": rate in (min(trials), max(trials)), "trials": len(trials), "test": [100 * row.test for row in rows],
+        "held_out": 100 * float(np.mean([row.held_out for row in rows])), "rows": rows,
+        **{name: _mean([getattr(row, name) for row in rows]) for name in _MEANS},
+    }  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Over the seeds that have it."""
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def reached(rows: Sequence[Measured], accuracy: float, time: Literal["rounds", "seconds"]) -> float:
+    """The mean over seeds of the time of the first evaluation with this test accuracy.
+
+    Infinity if one seed never has it; NaN in simulated seconds without a clock.
+    """
+    if not getattr(rows[0], time):
+        return math.nan
+    firsts = [
+        next((t for t, value in zip(getattr(row, time), row.curve, strict=True) if value >= accuracy), math.inf)
+        for row in rows
+    ]
+    return float(np.mean(firsts))
 
 
 @dataclass(frozen=True)
 class SettingResult:
-    """All rules of one setting, each at every served model, and at the one that is best on held-out samples."""
-
     setting: Setting
-    by_output: Mapping[str, Mapping[str, Entry]]  # rule, then served model; empty for a rule that always failed
+    measured: Sequence[str]  # labels of rules
+    entries: pd.DataFrame  # a row per rule and served model, where the rule has not failed
     incomplete: frozenset[str] = frozenset()  # rules that have not had all their trials here
 
     @cached_property
-    def chosen(self) -> dict[str, Entry]:
-        """Every rule at its own best served model."""
-        return {rule: max(of.values(), key=lambda e: e.held_out) for rule, of in self.by_output.items() if of}
+    def chosen(self) -> pd.DataFrame:
+        """Every rule at its own best served model on held-out samples."""
+        best = self.entries.groupby("label", sort=False)["held_out"].idxmax()
+        return self.entries.loc[best].set_index("label", drop=False)
 
     @cached_property
-    def best(self) -> Entry:
+    def best(self) -> pd.Series[Any]:
         """Of the rules that a user could run: no true probabilities, unless nothing else is measured."""
-        usable = [e for e in self.chosen.values() if not e.rule.aided]
-        return max(usable or self.chosen.values(), key=lambda e: np.mean(e.test))
+        usable = [label for label, rule in self.chosen["rule"].items() if not rule.aided]
+        tests = self.chosen.loc[usable or self.chosen.index, "test"]
+        return self.chosen.loc[tests.map(np.mean).idxmax()]
 
-    def regret(self, found: Entry) -> Interval:
-        return Interval.of([best - own for best, own in zip(self.best.test, found.test, strict=True)])
+    def regret(self, test: Sequence[float]) -> Interval:
+        return Interval.of([best - own for best, own in zip(self.best["test"], test, strict=True)])
 
     @property
     def target(self) -> float:
         """The accuracy, as a fraction, that the rounds to a target are counted to."""
-        return TARGET * float(np.mean(self.best.test)) / 100
+        return TARGET * float(np.mean(self.best["test"])) / 100
 
 
 def results(gym: Gym) -> list[SettingResult]:
@@ -105,14 +99,12 @@ def results(gym: Gym) -> list[SettingResult]:
     found = []
     for setting in gym.settings:
         trials = {rule: gym.trials(setting, rule) for rule in gym.rules}
-        by_output = {
-            rule.label: {output: e for output in labels(gym) if (e := entry(rule, of, output)) is not None}
-            for rule, of in trials.items()
-            if of
-        }
+        measured = {rule: of for rule, of in trials.items() if of}
+        entries = [entry(rule, of, output) for rule, of in measured.items() for output in labels(gym)]
         incomplete = frozenset(rule.label for rule, of in trials.items() if next_rates(of, gym.scale))
-        if any(by_output.values()):
-            found.append(SettingResult(setting, by_output, incomplete))
+        if any(entries):
+            table = pd.DataFrame(filter(None, entries))
+            found.append(SettingResult(setting, [rule.label for rule in measured], table, incomplete))
     return found
 
 
@@ -126,49 +118,33 @@ def labels(gym: Gym) -> list[str]:
     return [output_label(text) for text in gym.outputs]
 
 
-@dataclass(frozen=True)
-class Standing:
-    """A rule over all settings, at its own best served model in each, or at one for all."""
+def standings(found: Sequence[SettingResult], rules: Sequence[Rule], output: str = "") -> pd.DataFrame:
+    """All rules, at their own best served model in each setting, or at one for all; the smallest worst regret first.
 
-    rule: Rule
-    regrets: Mapping[str, Interval]  # by setting
-    failed: tuple[str, ...]  # settings in which every rate diverged or learned nothing
-    missing: tuple[str, ...] = ()  # settings in which it is not measured, or has not had all its trials
-
-    @property
-    def worst(self) -> tuple[str, Interval] | None:
-        """None if there is none to compare: it failed somewhere, or was not measured."""
-        whole = self.regrets and not self.failed and not self.missing
-        return max(self.regrets.items(), key=lambda item: item[1].mean) if whole else None
-
-    @property
-    def mean(self) -> float:
-        """NaN unless all settings are in it."""
-        return float(np.mean([r.mean for r in self.regrets.values()])) if self.worst else math.nan
-
-    @property
-    def problem(self) -> str:
-        """Why it has no worst regret."""
-        for what, names in (("failed in", self.failed), ("not completely measured in", self.missing)):
-            if names:
-                return f"{what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        return ""
-
-
-def standings(found: Sequence[SettingResult], rules: Sequence[Rule], output: str = "") -> list[Standing]:
-    """All rules, the smallest worst-case regret first; those without one last."""
-    rows = []
+    `worst` is that regret, with an interval, and `in` its setting. Both it and the mean are missing for a rule that
+    failed in a setting, or has not had all its trials there: then `in` says so. Such rules come last.
+    """
+    tests, rows = [], []
+    for result in found:
+        of = result.entries[result.entries["output"] == output] if output else result.chosen
+        tests.append(dict(zip(of["label"], of["test"], strict=True)))
     for rule in rules:
         regrets, failed, missing = {}, [], []
-        for result in found:
-            name = result.setting.name
-            entries = result.by_output.get(rule.label)
-            own = None if entries is None else entries.get(output) if output else result.chosen.get(rule.label)
-            if entries is None or rule.label in result.incomplete:
+        for result, by_rule in zip(found, tests, strict=True):
+            name, test = result.setting.name, by_rule.get(rule.label)
+            if rule.label not in result.measured or rule.label in result.incomplete:
                 missing.append(name)
-            elif own is None:
+            elif test is None:
                 failed.append(name)
-            if own is not None:
-                regrets[name] = result.regret(own)
-        rows.append(Standing(rule, regrets, tuple(failed), tuple(missing)))
-    return sorted(rows, key=lambda row: (row.worst[1].mean, row.mean) if row.worst else (math.inf, len(row.missing)))
+            if test is not None:
+                regrets[name] = result.regret(test)
+        row: dict[str, Any] = {"rule": rule, "worst": None, "mean": math.nan, "failed": failed, "missing": missing}
+        if failed or missing:
+            what, names = ("failed in", failed) if failed else ("not completely measured in", missing)
+            row["in"] = f"{what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        else:
+            row["in"] = max(regrets, key=lambda name: regrets[name].mean)
+            row |= {"worst": regrets[row["in"]], "mean": float(np.mean([of.mean for of in regrets.values()]))}
+        rows.append(row)
+    rows.sort(key=lambda row: (row["worst"].mean, row["mean"]) if row["worst"] else (math.inf, len(row["missing"])))
+    return pd.DataFrame(rows)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedswe.comparison.measured_run import MeasuredRun, measured_runs
 from fedswe.errors import require
-from fedswe.figures import MeasuredRun, measured_runs
 from fedswe.report.clients import client_sections
 from fedswe.report.page import Report, Section, to_html
 from fedswe.report.runs import origin, run_sections

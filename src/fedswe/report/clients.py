@@ -16,13 +16,14 @@ import pandas as pd
 from fedswe.analysis.description import record_of, slots_of_run
 from fedswe.availability.schedule import Floats
 from fedswe.availability.statistics import Record, Statistics
+from fedswe.comparison.measured_run import MeasuredRun, groups_of, part_name
 from fedswe.errors import FedsweError, first_line, printable, require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import populate
-from fedswe.figures import MeasuredRun, groups_of, part_name, words
 from fedswe.gym.client_facts import ClientFacts, accuracy_by_client
 from fedswe.report.page import Figure, Section, bars, heat_map, points
 from fedswe.results.run_directory import RunDirectory
+from fedswe.results.table import words
 
 if TYPE_CHECKING:
     from fedswe.tasks.problem import Problem

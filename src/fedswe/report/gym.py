@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from fedswe.core.footprint import in_d
+from fedswe.charts import Panel, Series, numbers
 from fedswe.errors import FedsweError, require
 from fedswe.gym.gym import Gym, whole_gym
-from fedswe.gym.measurements import FILE
-from fedswe.gym.rules import FOOTPRINT_D, RULES, rules_named
+from fedswe.gym.measurements import FILE, Measured
+from fedswe.gym.page import setting_table, standings_table
+from fedswe.gym.rules import RULES, rules_named
 from fedswe.gym.settings import SCALES, settings_of
-from fedswe.gym.standings import Entry, SettingResult, Standing, ranked, results, standings
-from fedswe.plotting import Panel, Series, numbers
+from fedswe.gym.standings import ranked, results, standings
 from fedswe.report.page import Section, curves
-from fedswe.results.table import Interval
 
 _TABLE = {"algorithm", "column", "ours_mean", "ours_std", "ours_seeds"}
 _CURVES = {"panel", "label", "x_name", "x", "y_name", "mean", "low", "high"}
@@ -48,13 +48,13 @@ def gym_sections(path: Path, imports: bool) -> tuple[list[str], list[Section]]:
     rows = standings(ranked(found), gym.rules)
     whole = f"{len(ranked(found))} completely measured of {len(found)} settings"
     summary = f"Gym, scale {scale.name}: {len(rows)} rules, each with its own best rate and served model, in {whole}."
-    table = pd.DataFrame([_standing(row) for row in rows])
-    settings = {result.setting.name: pd.DataFrame(_setting(result)) for result in found}
-    order = [row.rule.label for row in rows]
-    panels = [
-        Panel(result.setting.name, [_series(e) for e in result.chosen.values() if e.rows[0].rounds], "test accuracy, %")
-        for result in found
-    ]
+    table = standings_table(rows)
+    settings = {result.setting.name: setting_table(result) for result in found}
+    order = [rule.label for rule in rows["rule"]]
+    panels = []
+    for result in found:
+        series = [_series(rule, of) for rule, of in result.chosen["rows"].items() if of[0].rounds]
+        panels.append(Panel(result.setting.name, series, "test accuracy, %"))
     return [summary], [
         Section(f"Gym, scale {scale.name}: standings", tables={"The smallest worst regret first": table}, note=_NOTE),
         Section(
@@ -65,34 +65,9 @@ def gym_sections(path: Path, imports: bool) -> tuple[list[str], list[Section]]:
     ]
 
 
-def _standing(row: Standing) -> dict[str, str]:
-    worst, size = row.worst, row.rule.footprint
-    return {
-        "rule": row.rule.label + (" (knows p)" if row.rule.aided else ""),
-        "worst in": worst[0] if worst else row.problem,
-        "worst regret": worst[1].text(1) if worst else "",
-        "mean regret": f"{row.mean:.2f}" if worst else "",
-        "kept at a client": in_d(size.client, FOOTPRINT_D),
-        "sent to the server": in_d(size.up, FOOTPRINT_D),
-    }
-
-
-def _setting(result: SettingResult) -> list[dict[str, str]]:
-    return [
-        {
-            "rule": e.rule.label,
-            "served model": e.output.replace("_", " "),
-            "test accuracy": Interval.of(e.test).text(1),
-            "regret": result.regret(e).text(1),
-            "rate": f"{e.rate:g}{' (edge)' * e.edge}",
-        }
-        for e in sorted(result.chosen.values(), key=lambda e: -sum(e.test))
-    ]
-
-
-def _series(found: Entry) -> Series:
-    same = [row for row in found.rows if row.rounds == found.rows[0].rounds]
-    return Series(found.rule.label, list(found.rows[0].rounds), [[100 * value for value in row.curve] for row in same])
+def _series(rule: str, rows: Sequence[Measured]) -> Series:
+    same = [row for row in rows if row.rounds == rows[0].rounds]
+    return Series(rule, list(rows[0].rounds), [[100 * value for value in row.curve] for row in same])
 
 
 # a reproduction ----------------------------------------------------------------------------------------------

@@ -14,24 +14,30 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from fedswe.errors import FedsweError
-from fedswe.figures import (
-    Abscissa,
+from fedswe.charts import numbers
+from fedswe.comparison.measured_run import (
     MeasuredRun,
-    abscissa,
     facts_of,
-    finals_of,
     groups_of,
     of_score,
     other_columns,
-    panels_of,
     scores_of,
     table_of,
+)
+from fedswe.errors import FedsweError
+from fedswe.figures import Abscissa, abscissa, panels_of
+from fedswe.report.page import Figure, Section, curves
+from fedswe.results.table import (
+    TAIL,
+    by_seed,
+    difference,
+    diverged_text,
+    fluctuation,
+    more_is_better,
+    on_common_seeds,
+    ranking,
     words,
 )
-from fedswe.plotting import numbers
-from fedswe.report.page import Figure, Section, curves
-from fedswe.results.table import TAIL, difference, fluctuation, more_is_better, on_common_seeds, ranking
 
 _SCORES, _KINDS = 20, 100  # that are shown
 _LONGEST = 20_000  # characters of a text
@@ -49,23 +55,20 @@ _NOTE = (
 class Scores:
     """The final scores of runs at one model, and how they are ranked."""
 
-    model: str
-    rows: pd.DataFrame  # of one score
-    late: Sequence[int]  # runs without a final score
+    rows: pd.DataFrame  # of one score; NaN is no final score
 
     @property
     def score(self) -> str:
         return str(self.rows["score"].iloc[0])
 
     @property
-    def names(self) -> list[str]:
-        return list(dict.fromkeys(self.rows["name"]))
+    def title(self) -> str:
+        return model_words(str(self.rows["model"].iloc[0]))
 
     @cached_property
     def finals(self) -> pd.DataFrame:
         """Of the seeds over which names are compared."""
-        found = finals_of(self.rows.assign(final=self.rows["final"].mask(self.rows["run"].isin(self.late))))
-        return on_common_seeds(found.dropna(how="all"))
+        return on_common_seeds(by_seed(self.rows, "name").dropna(how="all"))
 
     @cached_property
     def places(self) -> Mapping[str, str]:
@@ -73,32 +76,28 @@ class Scores:
         more = more_is_better(self.score)
         return {} if more is None else ranking(self.finals, more)
 
-    @property
-    def order(self) -> list[str]:
-        return [*self.places, *(name for name in self.names if name not in self.places)]
-
     def written(self, value: float) -> str:
         return f"{value:.1f}" if self.score.endswith("accuracy") else f"{value:.4g}"
 
     def cell(self, name: str) -> str:
-        values = self.finals[name].dropna().tolist()
-        lost = sum(map(math.isinf, values))
-        if not values:
-            return "not finished"
-        if lost:
-            return "diverged" if lost == len(values) else f"{lost} of {len(values)} diverged"
-        deviation = f" ± {self.written(float(np.std(values, ddof=1)))}" if len(values) > 1 else ""
+        values = self.finals[name].dropna()
+        if values.empty or np.isinf(values).any():
+            return diverged_text(values) or "not finished"
+        deviation = f" ± {self.written(values.std())}" if len(values) > 1 else ""
         mark = _MARKS[self.places[name]] if len(self.places) > 1 else ""
-        return f"{self.written(float(np.mean(values)))}{deviation}{mark}"
+        return f"{self.written(values.mean())}{deviation}{mark}"
 
-    def moves(self, name: str) -> str:
-        runs = self.rows[self.rows["name"] == name].groupby("run", sort=False)
-        mean = float(np.mean([fluctuation(of["round"].tolist(), of["value"].tolist()) for _, of in runs]))
-        return self.written(mean) if math.isfinite(mean) else ""
+    def table(self) -> pd.DataFrame:
+        """Final score and fluctuation of each name, the best first."""
+        names, found = list(dict.fromkeys([*self.places, *self.finals])), {}
+        for name in names:
+            runs = self.rows[self.rows["name"] == name]
+            moves = float(np.mean([*map(fluctuation, runs["round"], runs["curve"])]))
+            found[name] = [self.cell(name), self.written(moves) if math.isfinite(moves) else ""]
+        return pd.DataFrame.from_dict(found, "index", columns=[self.title, f"{self.title}, fluctuation"])
 
     def sentences(self) -> list[str]:
-        title, (best, *others), found = model_words(self.model), [*self.places] or [""], []
-        title = title[:1].upper() + title[1:]
+        title, (best, *others), found = self.title[:1].upper() + self.title[1:], [*self.places] or [""], []
         if best:
             score, unit = words(self.score), " points" if self.score.endswith("accuracy") else ""
             found.append(f"{title}: {best} has the best {score}, {self.cell(best).removesuffix(_MARKS['best'])}.")
@@ -112,7 +111,7 @@ class Scores:
                 found[0] += f" Behind it: {listed(lower)}; {lower[0]} by {behind}."
             if len(others) > len(level) + len(lower):
                 found[0] += " Of others it cannot be told: there are too few seeds, or they differ too much."
-        lost = [name for name in self.names if np.isinf(self.finals[name]).any()]
+        lost = [name for name in self.finals if np.isinf(self.finals[name]).any()]
         return found + [f"{title}: a seed of {listed(lost)} diverged."] * bool(lost)
 
 
@@ -124,16 +123,15 @@ def run_sections(runs: Sequence[MeasuredRun], imports: bool) -> tuple[list[str],
     if not scores:
         return [*summary, "The runs have no score in common: only their clients are shown."], []
     every = []
-    for model, rows in of_score(table, scores[0]).groupby("model", sort=False):
-        shown = {i: runs[i] for i in rows["run"].unique()}
+    for _, rows in of_score(table, scores[0]).groupby("model", sort=False):
+        shown = {i: runs[i] for i in rows["run"]}
         several = len({run.rounds for run in shown.values()}) > 1  # those that are not finished have fewer rounds
-        late = [i for i, run in shown.items() if run.rounds <= 0 or (several and is_unfinished(run))]
-        every.append(Scores(str(model), rows, late))
-    order = list(dict.fromkeys(name for of in every for name in of.order))
-    finals = pd.DataFrame({"runs": order})
-    for of in every:
-        finals[model_words(of.model)] = [of.cell(name) if name in of.names else "" for name in order]
-        finals[f"{model_words(of.model)}, fluctuation"] = [of.moves(name) if name in of.names else "" for name in order]
+        late = [run.rounds <= 0 or (several and is_unfinished(run)) for run in shown.values()]
+        every.append(
+            Scores(rows.assign(value=rows["value"].mask(late), diverged=rows["diverged"] & np.logical_not(late)))
+        )
+    finals = pd.concat([of.table() for of in every], axis="columns").fillna("").rename_axis("runs").reset_index()
+    order = finals["runs"].tolist()
     tail = f"{min(TAIL, max(run.rounds for run in runs)):g}"
     sections = [
         Section("Final scores", tables={f"{words(scores[0])}, mean over the last {tail} rounds": finals}, note=_NOTE),

@@ -151,13 +151,6 @@ class RunDirectory:
         except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError):
             raise FedsweError(f"{path} is damaged: delete it to start this run over with --resume") from None
 
-    def history_until(self, checkpoint: Checkpoint) -> History:
-        """The rows at a checkpoint; later ones are left out."""
-        try:
-            return History.from_csv(self._history_file.read_bytes()[: checkpoint.history_bytes].decode())
-        except (OSError, TypeError, ValueError):
-            raise FedsweError(f"{self._history_file} is damaged: the run cannot be resumed") from None
-
     # end -----------------------------------------------------------------------------------------------
     def finish(self, models: bytes) -> None:
         """Mark the run as finished; `models` is the content of model.safetensors."""
@@ -168,13 +161,14 @@ class RunDirectory:
         """The models of a finished run."""
         return Models.read(self.path / "model.safetensors")
 
-    def history(self) -> History:
+    def history(self, size: int | None = None) -> History:
+        """All evaluations, or those in the first so many bytes: the ones at a checkpoint."""
         try:
-            history = History.from_csv(self._history_file.read_text(encoding="utf-8"))
-            require(history.rows, "no rows")
-            return history
+            history = History.from_csv(self._history_file.read_bytes()[:size].decode())
         except (OSError, TypeError, ValueError):
-            raise FedsweError(f"{self.path} is finished, but its history.csv is missing or damaged") from None
+            history = History()
+        require(history.rows, f"{self._history_file} is damaged: run the experiment again, in another folder")
+        return history
 
 
 class ReportedLines:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fedswe.errors import FedsweError, needed
@@ -50,10 +51,21 @@ def long(runs: Iterable[tuple[Mapping[str, Any], History]], models: Sequence[str
     return table[[*first, "round", "model", "score", "value"]]
 
 
+def common_scores(rows: pd.DataFrame, key: Sequence[str]) -> list[str]:
+    """Of final scores those that all runs have for all their models; `key` are the columns that tell run and model."""
+    counts = rows.groupby("score", sort=False).size()
+    return [str(score) for score in counts.index[counts == len(rows.drop_duplicates(key))]]
+
+
 def headline(scores: Sequence[str]) -> str | None:
     """The score to read first: the test accuracy, or the first loss, or the first score that there is."""
     losses = [name for name in scores if name.endswith("loss")]
     return next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
+
+
+def words(name: str) -> str:
+    """A score or a model as it is shown."""
+    return name.replace("_", " ")
 
 
 def more_is_better(score: str) -> bool | None:
@@ -93,21 +105,18 @@ def append(path: Path, rows: pd.DataFrame, key: Sequence[str]) -> None:
 
 
 # one run -------------------------------------------------------------------------------------------------------
-def tail_score(history: History, column: str) -> float:
-    """A score at the end of a run: its mean over the last rounds."""
-    with np.errstate(over="ignore", invalid="ignore"):  # scores of a diverged run may exceed any number
-        return history.tail_mean(column, TAIL)
+def final_scores(history: History, model: str, models: Iterable[str]) -> list[dict[str, Any]]:
+    """Each score of a model, averaged over the last rounds, and whether the run diverged; "" has the other columns.
 
-
-def has_diverged(history: History, prefix: str, column: str, models: Iterable[str] = ()) -> bool:
-    """Whether columns with this prefix, and of no other model, show that the run diverged, or this column is not finite
-    at its end."""
-    return bool(divergence(history, prefix, models)) or not math.isfinite(tail_score(history, column))
-
-
-def final(history: History, column: str, prefix: str = "", models: Iterable[str] = ()) -> float:
-    """A column averaged over the last rounds; infinite if the run diverged."""
-    return math.inf if has_diverged(history, prefix, column, models) else tail_score(history, column)
+    It diverged if a column of the model says so, or if the mean is not finite.
+    """
+    begun, prefix, found = history.last["round"] == 0, f"{model}_" if model else "", []
+    for column in (column for column in history.columns if column != "round" and owner(column, models) == model):
+        with np.errstate(over="ignore", invalid="ignore"):  # scores of a diverged run may exceed any number
+            value = math.nan if begun else history.tail_mean(column, TAIL)
+        diverged = bool(divergence(history, prefix or column, models)) or not (begun or math.isfinite(value))
+        found.append({"score": column.removeprefix(prefix), "value": value, "diverged": diverged})
+    return found
 
 
 def fluctuation(rounds: Sequence[float], values: Sequence[float]) -> float:
@@ -123,6 +132,20 @@ def fluctuation(rounds: Sequence[float], values: Sequence[float]) -> float:
 
 
 # over seeds ----------------------------------------------------------------------------------------------------
+def by_seed(rows: pd.DataFrame, label: str) -> pd.DataFrame:
+    """Final scores of one model as finals, with a column for each value of the column `label`."""
+    finals = rows.assign(value=rows["value"].mask(rows["diverged"], np.inf))
+    return finals.pivot(index="seed", columns=label, values="value")[rows[label].unique()]
+
+
+def diverged_text(finals: npt.ArrayLike) -> str:
+    """How many of the seeds diverged; empty if none did."""
+    lost, seeds = int(np.isinf(finals).sum()), int((~np.isnan(finals)).sum())
+    if not lost:
+        return ""
+    return "diverged" if lost == seeds else f"{lost} of {seeds} diverged"
+
+
 @lru_cache
 def quantile(freedom: float) -> float:
     """How many standard errors half an interval has, by the degrees of freedom of the error; NaN if there are none."""

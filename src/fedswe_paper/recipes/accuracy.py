@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedswe.plotting import Panel, Series, bars
+from fedswe.charts import Panel, Series, bars
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements, all_or_nan, regular
 from fedswe_paper.profile import EVERYWHERE, READINGS, TRIED

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedswe.plotting import GREY, Chart, Panel, Series, chart, count_axis, curves, line_styles, message, spread
+from fedswe.charts import Chart, Panel, Series, chart, curves, spread
+from fedswe.plotting import GREY, count_axis, line_styles, message
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.illustrations import alternating_groups
 from fedswe_paper.measurements import Measurements, all_or_nan, summary

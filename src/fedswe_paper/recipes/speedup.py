@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from fedswe.plotting import GREY, WIDTHS, Chart, count_axis, format_axes, line_styles
+from fedswe.charts import Chart
+from fedswe.plotting import GREY, WIDTHS, count_axis, format_axes, line_styles
 from fedswe.theory.moments import rounds_needed
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.publish import Page, Recipe
