@@ -54,10 +54,7 @@ def _recipe(
     def report(selection: Selection, measured: Measurements) -> Page:
         cells, rows = lines(selection), []
         for cell in cells:
-            by = {key: getattr(cell, key) for key in keys if key in ("gamma", "alpha")}
-            paper = look_up(
-                table, dataset=cell.dataset, dynamics=cell.dynamics, algorithm=cell.algorithm, k=cell.k, **by
-            )
+            paper = look_up(table, **vars(cell))
             ours = tuple(measured.score(cell, f"{part}_accuracy") for part in ("train", "test"))
             theirs = (paper.values["train"], paper.values["test"]) if paper else (None, None)
             rows.append(Line(tuple(_KEYS[key](cell) for key in keys), ours, theirs))
@@ -148,7 +145,7 @@ def _slowdown(selection: Selection, measured: Measurements) -> Page:
         targets, lines = targets_of(dataset), []
         cells = [cell for cell in _sine(selection) if cell.dataset == dataset]
         for cell in cells:
-            paper = [look_up("table7", dataset=dataset, algorithm=cell.algorithm, target=t, k=cell.k) for t in targets]
+            paper = [look_up("table7", **vars(cell), target=target) for target in targets]
             ours = tuple(first_round(cell, measured, target) for target in targets)
             lines.append(Line((label(cell),), ours, tuple(row.values["rounds"] if row else None for row in paper)))
         notes = [f"sine; judged every {cells[0].experiment().evaluate.every} rounds", *remarks(cells, measured)]

@@ -13,7 +13,7 @@ from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.illustrations import alternating_groups
 from fedswe_paper.measurements import Measurements, all_or_nan, summary
 from fedswe_paper.publish import Page, Recipe
-from fedswe_paper.recipes.labels import label, last_finite, remarks, seeds_named
+from fedswe_paper.recipes.labels import label, remarks, seeds_named
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import PERIODIC, Row, Selection
 from fedswe_paper.tables import Line, Measured, Unit, VerdictTable
@@ -143,7 +143,7 @@ def _diverged(selection: Selection, measured: Measurements, cells: list[PaperCel
     every = [run for found in runs.values() for run in found]
     if not any(run.diverged for run in every):
         return []
-    until = min(last_finite(run) for run in every if run.diverged)
+    until = min(run.last_finite for run in every if run.diverged)
 
     def rows(columns: Sequence[str], factor: float) -> list[tuple[str, list[Measured | None]]]:
         def before(run: FinishedRun, column: str) -> float:
