@@ -97,7 +97,7 @@ class Claim:
                 missing.append(name)
             else:
                 lost = finding.status == "diverged, undecided"
-                beside = look(measured.all_bounded, dataset, dynamics) if lost else None
+                beside = look(Measurements(measured.bounded.values()), dataset, dynamics) if lost else None
                 found.append(replace(finding, place=name, bounded=beside))
         if not found:
             return Verdict("not yet measured", missing=tuple(missing))

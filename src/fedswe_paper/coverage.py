@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -52,10 +51,9 @@ def _row(
     wanted, place = selection.scale.seeds, lines[0]
     found, papers = [], set()
     for line in lines:
-        full = replace(line, rounds=0).experiment().rounds
-        papers.add(full)
+        papers.add(line.full_rounds)
         longest = {run.cell.seed: (rounds, run) for rounds, runs in measured.lengths(line).items() for run in runs}
-        found += [(seed, *longest[seed], full) for seed in wanted if seed in longest]
+        found += [(seed, *longest[seed], line.full_rounds) for seed in wanted if seed in longest]
     whole = sum(rounds >= full for _, rounds, _, full in found)
     counts = Counter(seed for seed, *_ in found)
     every, partly = (

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedswe.results.table import quantile
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.measurements import Measurements, Statistic, common_length
+from fedswe_paper.measurements import Measurements, Statistic
 from fedswe_paper.results import FinishedRun
 
 ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is that of its rows, or of others
@@ -90,42 +90,22 @@ class Numbers:
     measured: Measurements
     cell: PaperCell
     statistic: Statistic
-    chosen: frozenset[int] | None = None  # these seeds, at the length that the cell names; None: all, at any
+    seeds: frozenset[int] | None = None  # these alone; None: all
 
     @property
     def _runs(self) -> list[FinishedRun]:
-        return self.measured.of(self.cell) if self.statistic.whole else self.measured.scored(self.cell)
+        return self.measured.of(self.cell, self.statistic.at_least)
 
     @cached_property
     def values(self) -> dict[int, float]:
         """By seed."""
         runs = {run.cell.seed: run for run in self._runs}
-        return {seed: self.statistic(run) for seed, run in runs.items() if self.chosen is None or seed in self.chosen}
-
-    @property
-    def mean(self) -> float:
-        return float(np.mean(list(self.values.values())))
-
-    @property
-    def lengths(self) -> list[int]:
-        """Rounds that the line was run for; none where its runs have been chosen."""
-        return self.measured.rounds(self.cell) if self.chosen is None else []
+        return {seed: self.statistic(run) for seed, run in runs.items() if self.seeds is None or seed in self.seeds}
 
     @property
     def longest(self) -> int:
         """What "never" is beyond."""
-        return max(self.measured.rounds(self.cell), default=0)
-
-    @property
-    def of_paper(self) -> int:
-        """Rounds that the paper has, at this scale."""
-        return replace(self.cell, rounds=0).experiment().rounds
-
-    def at(self, rounds: int) -> Numbers:
-        return replace(self, cell=replace(self.cell, rounds=rounds))
-
-    def seeds_at(self, rounds: int) -> list[int]:
-        return [run.cell.seed for run in self.at(rounds)._runs]
+        return self.measured.longest(self.cell)
 
     @property
     def phase(self) -> bool:
@@ -161,7 +141,7 @@ def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic, of_met
         return line.dataset, line.periodic, line.p > 0, as_in_the_paper, statistic.output or line.judged_by, method
 
     lines = [line for line in measured.lines if kind(line) == kind(cell)]
-    lengths = [max(measured.rounds(cell), default=0)]
+    lengths = [measured.longest(cell)]
     if of_method:
         others = {length for line in lines for length in measured.rounds(line)}
         lengths += sorted(others - set(lengths), reverse=True)
@@ -208,19 +188,16 @@ def margin(
         unit,
         beyond,
         max(of.longest for of in rows),
-        max(of.of_paper for of in rows),
+        max(of.cell.full_rounds for of in rows),
         phase,
         eventually,
     )
 
 
 def alike(rows: Sequence[Numbers]) -> list[Numbers]:
-    """All of one length: the one at which they have the most seeds in common, the longest among equals."""
-    lengths = {rounds for of in rows for rounds in of.lengths}
-    if len(lengths) < 2:
-        return list(rows)
-    rounds = common_length(lengths, [of.seeds_at for of in rows])
-    return [of.at(rounds) for of in rows]
+    """All of one length."""
+    cells = rows[0].measured.alike([of.cell for of in rows], max(of.statistic.at_least for of in rows))
+    return [replace(of, cell=cell) for of, cell in zip(rows, cells, strict=True)]
 
 
 # What one place says of a claim ----------------------------------------------------------------------------------

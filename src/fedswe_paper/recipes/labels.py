@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from fedswe.registry import resolve
 from fedswe_paper.cell import PaperCell
@@ -32,9 +31,7 @@ def label(cell: PaperCell) -> str:
 def remarks(cells: Iterable[PaperCell], measured: Measurements) -> list[str]:
     """Notes for the reader: which runs are shorter than the scale says, and which diverged."""
     runs = [run for cell in dict.fromkeys(cells) for run in measured.scored(cell)]
-    lengths = Counter(
-        (c.dataset, c.experiment().rounds, replace(c, rounds=0).experiment().rounds) for c in (r.cell for r in runs)
-    )
+    lengths = Counter((run.cell.dataset, run.cell.experiment().rounds, run.cell.full_rounds) for run in runs)
     notes = []
     for (dataset, rounds, full), count in sorted(lengths.items()):
         total = sum(n for (d, _, f), n in lengths.items() if (d, f) == (dataset, full))

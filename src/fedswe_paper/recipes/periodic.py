@@ -160,7 +160,7 @@ def _diverged(selection: Selection, measured: Measurements, cells: list[PaperCel
         _table(selection, f"Test accuracy {before}", columns, accuracy, notes),
         _table(selection, f"Consensus error {before}", ("error",), rows(["consensus_clients"], 1.0), notes, "error"),
     ]
-    bounded = [(run, twin) for run in every if (twin := measured.bounded(run)) is not None]
+    bounded = [(run, twin) for run in every if (twin := measured.bounded.get(run.cell))]
     if bounded:
         again = [
             (
