@@ -60,8 +60,8 @@ class PaperCell:
 
     @property
     def line(self) -> PaperCell:
-        """The cell without its seed: cells of one line are averaged."""
-        return replace(self, seed=0)
+        """The cell without its seed and length: cells of one line are averaged."""
+        return replace(self, seed=0, rounds=0)
 
     @property
     def full_rounds(self) -> int:

@@ -30,7 +30,7 @@ class Measurements:
     def __init__(self, finished: Iterable[FinishedRun], bounded: Iterable[FinishedRun] = ()) -> None:
         self._lines: dict[PaperCell, dict[int, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
         for one in sorted(finished, key=lambda one: one.cell.experiment().rounds):
-            self._lines[_key(one.cell)][one.cell.experiment().rounds].append(one)
+            self._lines[one.cell.line][one.cell.experiment().rounds].append(one)
         self.bounded = {one.cell: one for one in bounded}  # the same runs with a bound on the gradients
 
     @property
@@ -40,7 +40,7 @@ class Measurements:
 
     def lengths(self, cell: PaperCell) -> dict[int, list[FinishedRun]]:
         """The runs of a line by their number of rounds, the shortest first."""
-        return self._lines.get(_key(cell), {})
+        return self._lines.get(cell.line, {})
 
     def alike(self, cells: Sequence[PaperCell], at_least: float = _SAME) -> list[PaperCell]:
         """The lines with the same rounds for all, what rows are compared at; cells that all name theirs keep them.
@@ -75,6 +75,10 @@ class Measurements:
         enough = [rounds for rounds in self.rounds(cell) if rounds >= at_least * self.longest(cell)]
         found = {one.cell.seed: one for n in enough for one in self.lengths(cell)[n]}  # the longest of a seed is last
         return [found[seed] for seed in sorted(found)]
+
+    def values(self, cell: PaperCell, statistic: Statistic) -> dict[int, float]:
+        """By seed."""
+        return {run.cell.seed: statistic(run) for run in self.of(cell, statistic.at_least)}
 
     def scores(self, cell: PaperCell, column: str, output: str | None = None) -> dict[int, float]:
         """Percent by seed; NaN for a run that diverged."""
@@ -136,10 +140,6 @@ def summary(values: list[float]) -> Measured | None:
         return None
     std = float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
     return Measured(float(np.mean(values)), std, len(values))
-
-
-def _key(cell: PaperCell) -> PaperCell:
-    return replace(cell.line, rounds=0)
 
 
 # Numbers of single runs that claims are about, each at one model: the profile's, or one for all -------------------

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedswe_paper.cell import Dynamics, PaperCell
-from fedswe_paper.margin import Finding, Margin, Numbers, Unit, alike, at_least, both, every, margin
+from fedswe_paper.margin import Finding, Margin, Unit, at_least, both, every, margin
 from fedswe_paper.measurements import (
     Measurements,
     Statistic,
@@ -103,16 +103,13 @@ class Place:
         return f"{label(cell)} ({(self.output or cell.judged_by).replace('_', ' ')})"
 
     def margin(self, what: str, *terms: tuple[float, PaperCell, Statistic], **more: Any) -> Margin | None:
-        return margin(what, [(weight, Numbers(self.measured, cell, of)) for weight, cell, of in terms], **more)
+        return margin(self.measured, what, *terms, **more)
 
     def lead(self, metric: str, a: PaperCell, b: PaperCell, above: float = 0.0, what: str = "") -> Margin | None:
         """Of a, ours, over b, theirs."""
         by, of = METRICS[metric], METRICS[metric].of(self.output)
         named = (what or by.what).format(ours=self.named(a), theirs=self.named(b), a=a, b=b, metric=metric)
         return self.margin(named, (by.sign, a, of), (-by.sign, b, of), threshold=above, unit=by.unit)
-
-    def arrival(self, target: float) -> Statistic:
-        return arrival(self.cells("fedavg")[0], target, self.output)
 
     def first_round(self, method: str, target: int) -> float:
         """Of the curve averaged over seeds; infinite where it was never reached, or not measured."""
@@ -198,7 +195,7 @@ def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _
         for b in rivals:
             what = f"{listed}: {times} of {place.named(b)} minus those of {place.named(a)}"
             arrivals = [
-                (weight / len(wanted), cell, place.arrival(goal / 100))
+                (weight / len(wanted), cell, arrival(cell, goal / 100, place.output))
                 for weight, cell in ((within, b), (-1.0, a))
                 for goal in wanted
             ]
@@ -269,29 +266,30 @@ def matches_the_peak_of_known(place: Place, above: float) -> Finding | None:
 
 
 # Rankings: all k are looked at with the rounds and seeds that all of them have --------------------------------
-def _ranked(place: Place, statistic: Statistic, sign: float) -> tuple[dict[float, Numbers], list[float], str]:
-    """All k; those between m/2 and 2m, the best of them first; and the means, to be noted."""
-    rows = alike([Numbers(place.measured, cell, statistic) for cell in place.sweep()])
-    seeds = frozenset.intersection(*(frozenset(row.values) for row in rows))
-    ranked = {row.cell.k: replace(row, seeds=seeds) for row in rows} if seeds else {}
-    means = {k: float(np.mean(list(row.values.values()))) for k, row in ranked.items()}
+def _ranked(place: Place, of: Statistic, sign: float) -> tuple[dict[float, PaperCell], list[float], list[int], str]:
+    """All k; those between m/2 and 2m, the best of them first; the seeds that all have; and the means, to be noted."""
+    ranked = {cell.k: cell for cell in place.measured.alike(place.sweep(), of.at_least)}
+    values = {k: place.measured.values(cell, of) for k, cell in ranked.items()}
+    seeds = sorted(set.intersection(*map(set, values.values())))
+    means = {k: float(np.mean([row[seed] for seed in seeds])) for k, row in values.items() if seeds}
     m = place.selection.scale.clients
-    near = [k for k in ranked if m / 2 <= k <= 2 * m]
+    near = [k for k in means if m / 2 <= k <= 2 * m]
     near.sort(key=lambda k: math.inf if math.isnan(means[k]) else sign * means[k], reverse=True)
     digits = 1 if sign > 0 else 0
     shown = ", ".join(f"k = {k:g} {mean:.{digits}f}".replace("nan", "NaN") for k, mean in means.items())
-    return ranked, near, f"{shown} ({seeds_named(sorted(seeds))})"
+    return ranked, near, seeds, f"{shown} ({seeds_named(seeds)})"
 
 
 def accuracy_peaks_near_m(place: Place) -> Finding | None:
     """The best k near m is more accurate than every k that is not."""
-    ranked, near, means = _ranked(place, accuracy(place.output), 1.0)
+    of = accuracy(place.output)
+    ranked, near, seeds, means = _ranked(place, of, 1.0)
     if not near:
         return None
-    model = MODELS[place.output or place.sweep()[0].judged_by]
+    best, model = ranked[near[0]], MODELS[place.output or place.sweep()[0].judged_by]
     margins = [
-        margin(f"k = {near[0]:g} minus k = {k:g} ({model})", [(1.0, ranked[near[0]]), (-1.0, each)])
-        for k, each in ranked.items()
+        place.margin(f"k = {best.k:g} minus k = {k:g} ({model})", (1.0, best, of), (-1.0, cell, of), among=seeds)
+        for k, cell in ranked.items()
         if k not in near
     ]
     return every(margins, means)
@@ -300,15 +298,18 @@ def accuracy_peaks_near_m(place: Place) -> Finding | None:
 def rounds_shrink_then_grow(place: Place) -> Finding | None:
     """The best k near m needs fewer rounds than the smallest; the largest needs more than _SLOWER times as many."""
     target = place.selection.scale.target
-    ranked, near, means = _ranked(place, place.arrival(target), -1.0)
+    of = arrival(place.sweep()[0], target, place.output)
+    ranked, near, seeds, means = _ranked(place, of, -1.0)
     if not near:
         return None
-    first, best, last = min(ranked), near[0], max(ranked)
-    few = f"rounds of k = {first:g} minus those of k = {best:g}"
-    many = f"rounds of k = {last:g} minus {_SLOWER:g} times those of k = {best:g}"
-    fewer = margin(few, [(1.0, ranked[first]), (-1.0, ranked[best])], unit="rounds")
-    more = margin(many, [(1.0, ranked[last]), (-_SLOWER, ranked[best])], unit="rounds")
-    return every([fewer, more], f"rounds to {100 * target:.0f} %: {means}")
+    first, best, last = ranked[min(ranked)], ranked[near[0]], ranked[max(ranked)]
+    few = f"rounds of k = {first.k:g} minus those of k = {best.k:g}"
+    many = f"rounds of k = {last.k:g} minus {_SLOWER:g} times those of k = {best.k:g}"
+    margins = [
+        place.margin(what, (1.0, cell, of), (-times, best, of), unit="rounds", among=seeds)
+        for what, cell, times in ((few, first, 1.0), (many, last, _SLOWER))
+    ]
+    return every(margins, f"rounds to {100 * target:.0f} %: {means}")
 
 
 PREDICATES: dict[str, Callable[..., Finding | None]] = {predicate.__name__: predicate for predicate in (

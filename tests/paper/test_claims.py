@@ -11,7 +11,7 @@ from fedswe.core.footprint import footprint, operations
 from fedswe.results.table import CONFIDENCE, quantile
 from fedswe_paper import exact
 from fedswe_paper.claims import CLAIMS, judge, report
-from fedswe_paper.margin import ENOUGH, Numbers, margin, pooled
+from fedswe_paper.margin import ENOUGH, margin, pooled
 from fedswe_paper.measurements import CHANCE, Measurements, accuracy, arrival, peak, swing
 from fedswe_paper.published import look_up
 from fedswe_paper.recipes import RECIPES
@@ -187,8 +187,7 @@ def measured_as(*lines):
 
 def lead(*lines):
     """Of k = 0, which is judged by the client mean, over FedAvg."""
-    measured = measured_as(*lines)
-    return margin("", [(s, Numbers(measured, c, accuracy())) for s, c in ((1.0, K0_SINE), (-1.0, FEDAVG_SINE))])
+    return margin(measured_as(*lines), "", (1.0, K0_SINE, accuracy()), (-1.0, FEDAVG_SINE, accuracy()))
 
 
 def test_only_common_seeds_are_compared():

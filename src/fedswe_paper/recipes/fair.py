@@ -76,7 +76,7 @@ def _report(selection: Selection, measured: Measurements) -> Page:
             best = {output: tuned(cells, measured, output) for output in OUTPUTS}
             ours = [measured.score(c, "test_accuracy", output) if c else None for output, c in best.items()]
             rates = ", ".join(f"{cell.rate:g}" if cell else "—" for cell in best.values())
-            lines.append(Line((label(cells[0]), rates), tuple(ours), (None,) * len(OUTPUTS)))
+            lines.append(Line((label(cells[0]), rates), ours))
         notes = [
             f"local rates {', '.join(f'{r:g}' for r in _RATES)} (gFedAvg: a tenth of these), chosen for each "
             "judged model by accuracy on a held-out tenth of the training data at the end of the run",
