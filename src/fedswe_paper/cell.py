@@ -53,16 +53,20 @@ class PaperCell:
             parts.append(f"k{self.k:g}")
         if self.reading:
             parts.append(self.reading)
-        default = PaperCell(self.scale, self.profile, self.dataset, self.dynamics, self.algorithm, self.seed)
         for key in ("rate", "rounds", "alpha", "gamma", "p", "hold_out"):
-            if (value := getattr(self, key)) != getattr(default, key):
+            if (value := getattr(self, key)) != getattr(PaperCell, key):  # the default
                 parts.append(f"{key.replace('_', '')}{value:g}")
         return "-".join([*parts, f"seed{self.seed}"])
 
     @property
     def line(self) -> PaperCell:
-        """The cell without its seed: cells of one line are averaged."""
-        return replace(self, seed=0)
+        """The cell without its seed and length: cells of one line are averaged."""
+        return replace(self, seed=0, rounds=0)
+
+    @property
+    def full_rounds(self) -> int:
+        """The paper's rounds, at this scale."""
+        return replace(self, rounds=0).experiment().rounds
 
     @property
     def judged_by(self) -> str:

@@ -7,19 +7,17 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from jinja2 import Template
 
-from fedswe.results.files import write_whole
 from fedswe_paper.cell import Dynamics
 from fedswe_paper.exact import exact_findings
 from fedswe_paper.margin import ENOUGH, STATUSES, Finding, Margin, Status, combined, pooled
 from fedswe_paper.measurements import Measurements, accuracy, swing
 from fedswe_paper.predicates import MODELS, PREDICATES, Place
-from fedswe_paper.publish import folder_of
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import remarks, seeds_named
 from fedswe_paper.selection import DATASETS, Selection
@@ -97,7 +95,7 @@ class Claim:
                 missing.append(name)
             else:
                 lost = finding.status == "diverged, undecided"
-                beside = look(measured.all_bounded, dataset, dynamics) if lost else None
+                beside = look(Measurements(measured.bounded.values()), dataset, dynamics) if lost else None
                 found.append(replace(finding, place=name, bounded=beside))
         if not found:
             return Verdict("not yet measured", missing=tuple(missing))
@@ -117,8 +115,6 @@ def _claims() -> Iterator[Claim]:
 
 
 CLAIMS = tuple(_claims())
-RULE = (files(__package__) / "rule.md").read_text(encoding="utf-8")  # how a verdict is reached
-PAGE = (files(__package__) / "claims.md.jinja").read_text(encoding="utf-8")
 
 Judged = list[tuple[Claim, Verdict]]
 
@@ -127,28 +123,12 @@ def judge(selection: Selection, measured: Measurements) -> Judged:
     return [(claim, claim.verdict(selection, measured)) for claim in CLAIMS]
 
 
-def summary_rows(judged: Judged) -> list[tuple[str, ...]]:
-    """Each claim with its verdict, where it holds, and the margin that decides it.
-
-    Of that: value, threshold, standard error, seeds, rounds.
-    """
-    return [(claim.id, verdict.status, verdict.count, *_summary(verdict)) for claim, verdict in judged]
-
-
-def _summary(verdict: Verdict) -> tuple[str, ...]:
-    if verdict.deciding is None:
-        return ("—",) * 5
-    margin = verdict.deciding[1]
-    *numbers, rounds = _shown(margin)
-    return *numbers, "—" if margin.exact else str(len(margin.seeds)), rounds
-
-
 _FORMATS = {"points": (1, "f"), "rounds": (0, "f"), "%": (0, "f"), "log10": (2, "f"), "": (2, "g")}  # by unit
 _MOST_DIGITS = 6
 
 
 def _shown(margin: Margin) -> tuple[str, ...]:
-    """Mean, with a sign and so many digits that it differs from the threshold; threshold; standard error; rounds."""
+    """Mean, with so many digits that it differs from the threshold; threshold; standard error; seeds; rounds."""
     fewest, kind = _FORMATS[margin.unit]
     threshold, error = f"{margin.threshold + 0.0:.{fewest}{kind}}", f"{margin.error + 0.0:.{fewest}{kind}}"
     if margin.exact or math.isnan(margin.error):
@@ -157,50 +137,56 @@ def _shown(margin: Margin) -> tuple[str, ...]:
     mean = next((mean for mean in means if float(mean) != margin.threshold), means[0])
     mean = "NaN" if math.isnan(margin.mean) else {"at least": "≥ ", "at most": "≤ "}.get(margin.beyond, "") + mean
     shorter = f" of {margin.of_paper}" if margin.rounds < margin.of_paper else ""  # than the paper has
-    rounds = "—" if margin.exact else f"{margin.rounds}{shorter}"
-    return tuple(text.replace("-", "−") for text in (mean, threshold, error, rounds))
+    seeds, rounds = ("—", "—") if margin.exact else (str(len(margin.seeds)), f"{margin.rounds}{shorter}")
+    return tuple(text.replace("-", "−") for text in (mean, threshold, error, seeds, rounds))
 
 
-_COLUMNS = [
-    "place", "margin", "threshold", "standard_error", "degrees_of_freedom", "seeds", "rounds", "rounds_of_paper",
-    "unit", "margin_of",
-]  # fmt: skip
-
-
-def publish_claims(selection: Selection, judged: Judged, measured: Measurements, out: Path) -> Path:
-    """claims.md for readers; for programs claims.csv, a row per claim, and claims-margins.csv, a row per margin."""
-    folder = folder_of(selection, out)
-    claims = [
-        [claim.id, verdict.status, verdict.count, *(_cells(*verdict.deciding) if verdict.deciding else [""] * 10)]
-        for claim, verdict in judged
-    ]
-    margins = [
-        [claim.id, finding.status, margin.status, *_cells(finding.place, margin)]
-        for claim, verdict in judged
-        for finding in verdict.findings
-        for margin in finding.margins
-    ]
-    for name, head, rows in (
-        ("claims", ["id", "status", "where"], claims),
-        ("claims-margins", ["id", "place_status", "margin_status"], margins),
-    ):
-        sheet = pd.DataFrame(rows, columns=[*head, *_COLUMNS])
-        write_whole(folder / f"{name}.csv", sheet.to_csv(index=False, lineterminator="\n"))
-    cells = (cell for claim in CLAIMS for name in claim.recipes for cell in RECIPES[name].lines(selection))
-    page = Template(PAGE, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True).render(
-        selection=selection, judged=judged, rows=summary_rows(judged), statuses=STATUSES, rule=RULE.rstrip(),
-        remarks=remarks(cells, measured), spreads=list(_pooled(selection, measured)), shown=_shown, beside=_beside,
-        enough=ENOUGH,
+def report(selection: Selection, measured: Measurements) -> Page:
+    """A page for readers; for programs claims.csv, a row per claim, and claims-margins.csv, a row per margin."""
+    judged = judge(selection, measured)
+    rows: list[tuple[str, ...]] = []
+    claims, margins = [], []
+    for claim, verdict in judged:
+        cells = _cells(*verdict.deciding) if verdict.deciding else {}
+        shown = _shown(verdict.deciding[1]) if verdict.deciding else ("—",) * 5
+        rows.append((claim.id, verdict.status, verdict.count, *shown))
+        claims.append({"id": claim.id, "status": verdict.status, "where": verdict.count, **cells})
+        margins += [
+            {"id": claim.id, "place_status": finding.status, "margin_status": margin.status}
+            | _cells(finding.place, margin)
+            for finding in verdict.findings
+            for margin in finding.margins
+        ]
+    lines = (line for claim in CLAIMS for name in claim.recipes for line in RECIPES[name].lines(selection))
+    page = (files(__package__) / "claims.md.jinja").read_text(encoding="utf-8")
+    text = Template(page, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True).render(
+        selection=selection, judged=judged, rows=rows, statuses=STATUSES, shown=_shown, beside=_beside, enough=ENOUGH,
+        remarks=remarks(lines, measured), spreads=list(_pooled(selection, measured)),
     )  # fmt: skip
-    write_whole(folder / "claims.md", page)
-    return folder / "claims.md"
+    columns = ("claim", "verdict", "holds in", "margin", "above", "s.e.", "seeds")
+    overview = [(name, status, where.replace(" places measured", ""), *more) for name, status, where, *more, _ in rows]
+    warning = selection.scale.warning
+    return Page(
+        text=text,
+        sheets={"claims": pd.DataFrame(claims), "claims-margins": pd.DataFrame(margins)},
+        overview=("claims of the paper", columns, overview),
+        said=f"no meaning        {warning}; use --scale small or full" if warning else "",
+    )
 
 
-def _cells(place: str, margin: Margin) -> list[object]:
-    seeds = " ".join(map(str, margin.seeds)) or "exact"
-    numbers = [f"{value:.6g}" for value in (margin.mean, margin.threshold, margin.error)]
-    rounds = margin.rounds or "", margin.of_paper or ""
-    return [place, *numbers, margin.freedom or "", seeds, *rounds, margin.unit, margin.what]
+def _cells(place: str, margin: Margin) -> dict[str, str]:
+    return {
+        "place": place,
+        "margin": f"{margin.mean:.6g}",
+        "threshold": f"{margin.threshold:.6g}",
+        "standard_error": f"{margin.error:.6g}",
+        "degrees_of_freedom": str(margin.freedom or ""),
+        "seeds": " ".join(map(str, margin.seeds)) or "exact",
+        "rounds": str(margin.rounds or ""),
+        "rounds_of_paper": str(margin.of_paper or ""),
+        "unit": margin.unit,
+        "margin_of": margin.what,
+    }
 
 
 def _pooled(selection: Selection, measured: Measurements) -> Iterator[str]:
@@ -226,10 +212,19 @@ def _beside(finding: Finding) -> str:
     lost, said = len(finding.margins) - len(known), "no margin"
     if known:
         least = min(known, key=lambda margin: margin.gap)
-        mean, threshold, error, rounds = _shown(least)
+        mean, threshold, error, _, rounds = _shown(least)
         unknown = (", one seed: " if len(least.seeds) == 1 else ", ") + "error not known"
         runs = f"{seeds_named(least.seeds)}, {rounds} rounds{unknown if error == 'not known' else ''}"
         ahead = f"{sum(margin.gap > 0 for margin in known)} of {len(known)} margins as claimed ({runs})"
         said = f"{ahead}, the least: {least.what} ({mean}, must exceed {threshold})"
     left_out = f"{lost} left out, as a run ended in NaN here, too" if lost else ""
     return "; ".join(filter(None, [said, left_out, finding.note]))
+
+
+VERDICTS = Recipe(
+    "claims",
+    "text",
+    "which claims of the paper hold, from what has been measured",
+    lambda selection: [],
+    report,
+)

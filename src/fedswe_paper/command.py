@@ -18,22 +18,23 @@ if TYPE_CHECKING:  # imported when they are used: the help must not import torch
     from fedswe.grid.runner import Executor
     from fedswe.grid.store import Cell
     from fedswe_paper.cell import PaperCell
-    from fedswe_paper.measurements import Measurements
     from fedswe_paper.publish import Recipe
     from fedswe_paper.results import CampaignStore
     from fedswe_paper.selection import Selection
 
-SUMMARIES = {
-    "claims": "which claims of the paper hold, from what has been measured",
-    "coverage": "how much of each table and figure has been measured, and what runs the rest",
-}
 OUT = Path("experiments/results")  # in a checkout: where the measurements of this repository are
 
 
-def _complete(incomplete: str) -> list[str]:
+def _recipes() -> dict[str, Recipe]:
+    from fedswe_paper.claims import VERDICTS
+    from fedswe_paper.coverage import COVERAGE
     from fedswe_paper.recipes import RECIPES
 
-    return [name for name in (*RECIPES, *SUMMARIES) if name.startswith(incomplete)]
+    return {**RECIPES, VERDICTS.name: VERDICTS, COVERAGE.name: COVERAGE}
+
+
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in _recipes() if name.startswith(incomplete)]
 
 
 def reproduce(
@@ -78,7 +79,6 @@ def reproduce(
     )
     from fedswe.experiment.experiment import device_named
     from fedswe.grid.runner import Executor
-    from fedswe_paper.recipes import RECIPES
     from fedswe_paper.results import CampaignStore
     from fedswe_paper.selection import Selection
 
@@ -93,8 +93,8 @@ def reproduce(
     device_named(device)
     numbers = precision_named(precision, device)
     workers = Executor(on, jobs, device)
-    names = [*RECIPES, *SUMMARIES] if everything else names or []
-    recipes = [_recipe(name) for name in names if name not in SUMMARIES]
+    names = list(_recipes()) if everything else names or []
+    recipes = [_recipe(name) for name in names]
     found = [cell for recipe in recipes for cell in recipe.cells(asked)]
     if not found and any(recipe.lines(whole) for recipe in recipes):
         of = ", ".join((*sets, *times, *methods))
@@ -118,14 +118,12 @@ def reproduce(
 
 
 def _list_recipes() -> None:
-    from fedswe_paper.recipes import RECIPES
     from fedswe_paper.selection import Selection
 
     rows = [
         (r.name, r.number, r.title, *(str(len(r.cells(Selection(scale, "released"))) or "—") for scale in SCALES))
-        for r in RECIPES.values()
+        for r in _recipes().values()
     ]
-    rows += [(name, "text", title, "—", "—", "—") for name, title in SUMMARIES.items()]
     print_table("recipes", ("name", "in the paper", "title", "runs: ci", "small", "full"), rows)
     for name, scale in SCALES.items():
         console.print(f"--scale {name:<6} {scale.purpose}")
@@ -153,12 +151,11 @@ def _named(cells: list[PaperCell], patterns: str) -> list[PaperCell]:
 
 
 def _recipe(name: str) -> Recipe:
-    from fedswe_paper.recipes import RECIPES
-
-    if name not in RECIPES:
-        hint = suggestion(name, [*RECIPES, *SUMMARIES], "see fedswe reproduce --list")
+    recipes = _recipes()
+    if name not in recipes:
+        hint = suggestion(name, list(recipes), "see fedswe reproduce --list")
         raise FedsweError(f"unknown recipe {name!r}: {hint}")
-    return RECIPES[name]
+    return recipes[name]
 
 
 def _run(left: list[Cell], store: CampaignStore, executor: Executor) -> None:
@@ -178,7 +175,7 @@ def _run(left: list[Cell], store: CampaignStore, executor: Executor) -> None:
 
 
 def write_reports(names: list[str], whole: Selection, out: Path) -> None:
-    """The pages of these recipes and summaries, from all runs that have ended."""
+    """The pages of these recipes, from all runs that have ended."""
     from fedswe_paper.cell import BOUNDED
     from fedswe_paper.measurements import Measurements
     from fedswe_paper.publish import publish
@@ -187,42 +184,10 @@ def write_reports(names: list[str], whole: Selection, out: Path) -> None:
     with publishing(out):  # reads after it has waited: the last report has everything
         grid = f"{whole.scale_name}-{whole.profile}"
         measured = Measurements(load_runs(out, grid), load_runs(out, f"{grid}-{BOUNDED}"))
-        for name in names:
-            if name not in SUMMARIES:
-                recipe = _recipe(name)
-                console.print(f"{recipe.number:<17} {publish(recipe, whole, measured, out)}")
-        if "claims" in names:
-            _claims(whole, measured, out)
-        if "coverage" in names:
-            _coverage(whole, measured, out)
-
-
-def _claims(whole: Selection, measured: Measurements, out: Path) -> None:
-    from fedswe_paper.claims import judge, publish_claims, summary_rows
-
-    judged = judge(whole, measured)
-    columns = ("claim", "verdict", "holds in", "margin", "above", "s.e.", "seeds")
-    rows = [
-        (claim, status, where.replace(" places measured", ""), *rest)
-        for claim, status, where, *rest, _ in summary_rows(judged)
-    ]
-    print_table("claims of the paper", columns, rows)
-    if short := sum(" of " in rounds for *_, rounds in summary_rows(judged)):
-        console.print(
-            f"shorter runs      {short} of these come from fewer rounds than the paper has; the page says which"
-        )
-    if whole.scale.warning:
-        console.print(f"no meaning        {whole.scale.warning}; use --scale small or full")
-    console.print(f"evidence          {publish_claims(whole, judged, measured, out)}")
-
-
-def _coverage(whole: Selection, measured: Measurements, out: Path) -> None:
-    from fedswe_paper.coverage import coverage, publish_coverage
-
-    found = coverage(whole, measured)
-    rows = [
-        (row[0], row[1], row[2], row[3], f"{row[5]} of {row[4]}", str(row[6]))
-        for row in found[found["needed"] > 0].itertuples(index=False)
-    ]
-    print_table("runs measured", ("in the paper", "recipe", "data", "dynamics", "runs", "shorter"), rows)
-    console.print(f"what is missing   {publish_coverage(whole, found, out)}")
+        for recipe in map(_recipe, names):
+            page = recipe.report(whole, measured)
+            if page.overview:
+                print_table(*page.overview)
+            if page.said:
+                console.print(page.said)
+            console.print(f"{recipe.number:<17} {publish(recipe, page, whole, out)}")

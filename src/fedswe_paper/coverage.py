@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 
-from fedswe.results.files import write_whole
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
-from fedswe_paper.publish import folder_of
+from fedswe_paper.publish import Page, Recipe
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.selection import Selection
 
@@ -52,10 +49,9 @@ def _row(
     wanted, place = selection.scale.seeds, lines[0]
     found, papers = [], set()
     for line in lines:
-        full = replace(line, rounds=0).experiment().rounds
-        papers.add(full)
+        papers.add(line.full_rounds)
         longest = {run.cell.seed: (rounds, run) for rounds, runs in measured.lengths(line).items() for run in runs}
-        found += [(seed, *longest[seed], full) for seed in wanted if seed in longest]
+        found += [(seed, *longest[seed], line.full_rounds) for seed in wanted if seed in longest]
     whole = sum(rounds >= full for _, rounds, _, full in found)
     counts = Counter(seed for seed, *_ in found)
     every, partly = (
@@ -80,10 +76,9 @@ def _listed(values: set[int]) -> str:
     return ", ".join(map(str, sorted(values)))
 
 
-def publish_coverage(selection: Selection, found: pd.DataFrame, out: Path) -> Path:
-    """coverage.md for readers, coverage.csv for programs."""
-    folder = folder_of(selection, out)
-    write_whole(folder / "coverage.csv", found.rename(columns=lambda name: name.replace(" ", "_")).to_csv(index=False))
+def report(selection: Selection, measured: Measurements) -> Page:
+    """A page for readers, coverage.csv for programs."""
+    found = coverage(selection, measured)
     shown = found.assign(missing=found["missing"].str.replace(r"^(fedswe .*)$", r"`\1`", regex=True))
     page = f"""# What has been measured
 
@@ -95,6 +90,17 @@ set (`fedswe data list`).
 | {" | ".join(_HEAD)} |
 |---|---|---|---|---:|---:|---:|---:|---|---|---|
 """
-    rows = "".join(f"| {' | '.join(map(str, row))} |\n" for row in shown.itertuples(index=False))
-    write_whole(folder / "coverage.md", page + rows)
-    return folder / "coverage.md"
+    page += "".join(f"| {' | '.join(map(str, row))} |\n" for row in shown.itertuples(index=False))
+    needed = found[found["needed"] > 0].itertuples(index=False)
+    rows = [(*row[:4], f"{row[5]} of {row[4]}", str(row[6])) for row in needed]
+    console = ("runs measured", ("in the paper", "recipe", "data", "dynamics", "runs", "shorter"), rows)
+    return Page(text=page, sheets={"coverage": found.rename(columns=lambda n: n.replace(" ", "_"))}, overview=console)
+
+
+COVERAGE = Recipe(
+    "coverage",
+    "text",
+    "how much of each table and figure has been measured, and what runs the rest",
+    lambda selection: [],
+    report,
+)

@@ -13,7 +13,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,20 +22,15 @@ import pandas as pd
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import write_whole
 from fedswe.results.table import quantile
-from fedswe_paper.recipes.accuracy import ALPHAS, DEPTHS, GAMMAS, PROBABILITIES, targets_of
-from fedswe_paper.recipes.periodic import BASELINES
+from fedswe_paper import stored_numbers
+from fedswe_paper.recipes import accuracy, periodic
 from fedswe_paper.scale import SCALES
-from fedswe_paper.selection import AIDED, CONFERENCE, ROWS, STEADY
-from fedswe_paper.stored_numbers import CLAIMS_PAGE, Number, StoredNumbers, level, line_of, paired
+from fedswe_paper.selection import AIDED, CONFERENCE
+from fedswe_paper.stored_numbers import Number, StoredNumbers, columns
 
 TEXTS = ("FINDINGS.md", "DETAILS.md")
 EXPRESSION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _WIDTH = 120
-_STATUSES = {
-    "holds": "holds", "does not hold": "does not hold", "undecided": "undecided",
-    "diverged, undecided": "undecided with runs in NaN", "not yet measured": "not measured",
-}  # fmt: skip
-_SETS = ("svhn", "cifar10")  # that have been measured at full scale
 _K_READINGS = (
     ("k = 0", "k0"),
     ("k = 100, Algorithm 1", "k100"),
@@ -46,17 +40,13 @@ _K_READINGS = (
     ("k = 100, progress over active", "k100 active-progress"),
     ("k = 100, constant rate", "k100 constant-rate"),
 )
-
-
-# of several lines ---------------------------------------------------------------------------------------------
-def over(f: Callable[..., Any], *lines: str) -> list[Any]:
-    """A function of lines, with each of the three dynamics in the place of *."""
-    return [f(*(line.replace("*", dynamics) for line in lines)) for dynamics in STEADY]
-
-
-def columns(f: Callable[..., Any], *methods: str) -> list[Any]:
-    """A function of lines, in each of the six columns of Table 2 that have been measured."""
-    return [value for dataset in _SETS for value in over(f, *(f"{dataset} * {method}" for method in methods))]
+_SETTINGS = {  # of the experiments, for expressions
+    "KS": [int(k) for k in SCALES["full"].ks],
+    "UNAIDED": [name for name, _ in CONFERENCE if name not in ("fedswe", *AIDED)],
+    "K_READINGS": _K_READINGS,
+    "READINGS_OF_K100": [words for _, words in _K_READINGS[1:]],
+    "GRID_RATES": ("k100 eta-g1.5", "k100 eta-g5"),  # of the paper's grid of global rates, under all dynamics
+}
 
 
 def spreads(f: Callable[[str], Number], method: str) -> str:
@@ -64,70 +54,6 @@ def spreads(f: Callable[[str], Number], method: str) -> str:
     return span(Number(n.spread) for n in columns(f, method) if n.spread is not None)
 
 
-def k0_like(reading: str) -> str:
-    """What a reading of k = 100 is compared with: k = 0, with a constant local rate if it has one."""
-    return "k0 constant-rate" if reading.endswith("constant-rate") else "k0"
-
-
-class Terms(StoredNumbers):
-    """What the texts say of several lines."""
-
-    def nearest(self, method: str) -> Number:
-        """How far from the published number at most, in the six columns."""
-        away: list[Number] = columns(self.off, method)
-        return max(map(abs, away), key=lambda number: number.mean)
-
-    def ahead_with_every_seed(self, ours: str, theirs: str) -> bool:
-        return bool((self.by_seed(ours) > self.by_seed(theirs)).all())
-
-    def steadier(self, output: str) -> list[float]:
-        """Fluctuation of k = 0 over that of k = 100, in every column and with every seed."""
-        plain, steady = (columns(self.swing, f"{k} {output}") for k in ("k0", "k100"))
-        return [ratio for a, b in zip(plain, steady, strict=True) for ratio in a / b]
-
-    def mean_gap(self, ours: str, theirs: str) -> Number:
-        """Ours minus theirs in the mean of the six columns."""
-        mine, others = (columns(self.by_seed, method) for method in (ours, theirs))
-        return paired(sum(mine) / len(mine), sum(others) / len(others))
-
-    def mean_change(self, dataset: str, before: str, after: str) -> Number:
-        """Of the mean accuracy of the six methods without memory or known statistics that train."""
-        rows = [f"k{k:g}" if name == "fedswe" else name for name, k in ROWS if name not in (*AIDED, "gfedavg")]
-        first, second = (sum(self.by_seed(f"{dataset} {d} {row}") for row in rows) / len(rows) for d in (before, after))
-        return replace(paired(second, first), digits=2)
-
-    def shown(self, line: str) -> str:
-        """With seed 3, for a table that has gaps: the accuracy, or where no model is named the consensus error."""
-        try:
-            lost = self.diverged(line, [3])
-        except FedsweError:
-            return ""
-        if line.endswith(" "):
-            return short(self.consensus(line, [3])[3]) if line_of(line).cell.algorithm == "fedswe" else ""
-        return "NaN" if lost else str(self.score(line, [3]))
-
-    def status(self, claim: str) -> str:
-        return str(self.verdicts().loc[claim, "status"])
-
-    def counted(self, in_the_paper: bool, exact: bool = False, recipes: Sequence[str] = ()) -> str:
-        """How many verdicts there are of each kind, on what needs no runs, or on what does."""
-        found = self.verdicts(in_the_paper, recipes)
-        counts = found[(found["seeds"] == "exact") == exact]["status"].value_counts()
-        return ", ".join(f"{words}: {counts[status]}" for status, words in _STATUSES.items() if status in counts)
-
-    def claims_of(self, *recipes: str) -> str:
-        """The claims that these recipes measure, by verdict, and how many of our variants have which."""
-        found = self.verdicts(True, recipes).groupby("status", sort=False)
-        parts = [
-            f"*{status[:1].upper()}{status[1:]}*: "
-            + ", ".join(f"[{claim}](results/{CLAIMS_PAGE}.md#{claim})" for claim in rows.index)
-            for status, rows in found
-        ]
-        variants = self.counted(in_the_paper=False, recipes=recipes)
-        return ". ".join([*parts, *([f"Variants with another model ({variants})"] if variants else [])])
-
-
-# of numbers -----------------------------------------------------------------------------------------------------
 def by(*numbers: Number) -> str:
     """How far ahead: without a sign, and an error where it is no longer so."""
     require(all(number.mean > 0 for number in numbers), f"no longer ahead: {listed(numbers)}")
@@ -156,11 +82,6 @@ def share(facts: Iterable[bool]) -> str:
 def linear(needed: pd.Series, size: int) -> str:
     """How much of the linear speed-up over the smallest size there is at this size, in percent."""
     return f"{100 * needed.iloc[0] * needed.index[0] / (needed[size] * size):.0f}"
-
-
-def short(value: float) -> str:
-    """101, 41, 0.45."""
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def falls(values: Sequence[float]) -> bool:
@@ -197,20 +118,10 @@ def pairs(text: str) -> Iterator[tuple[str, str]]:
 
 # texts ----------------------------------------------------------------------------------------------------------
 def names(results: Path) -> dict[str, Any]:
-    """What expressions may use: the functions above, the methods of the numbers, coordinates of the experiments."""
-    terms = Terms(results)
-    return {
-        **globals(),
-        **{name: getattr(terms, name) for name in dir(terms) if not name.startswith("_")},
-        "level": level, "steady": STEADY, "alphas": ALPHAS, "gammas": GAMMAS, "depths": DEPTHS,
-        "ks": [int(k) for k in SCALES["full"].ks],
-        "unaided": [name for name, _ in CONFERENCE if name not in ("fedswe", *AIDED)],
-        "baselines": [name for name, _ in BASELINES],
-        "k_readings": _K_READINGS, "readings": [words for _, words in _K_READINGS[1:]],
-        "grid_rates": ("k100 eta-g1.5", "k100 eta-g5"),  # of the paper's grid of global rates, under all dynamics
-        "probabilities": [f"{p:g}" for p in PROBABILITIES],
-        "targets": {dataset: targets_of(dataset) for dataset in _SETS},
-    }  # fmt: skip
+    """What expressions may use: what these modules have, and the methods of the numbers."""
+    numbers = StoredNumbers(results)
+    methods = {name: getattr(numbers, name) for name in dir(numbers) if not name.startswith("_")}
+    return {**vars(accuracy), **vars(periodic), **vars(stored_numbers), **globals(), **_SETTINGS, **methods}
 
 
 def rendered(template: str, known: dict[str, Any]) -> str:
@@ -243,12 +154,8 @@ def _filled(block: str) -> str:
 
 def write(folder: Path) -> None:
     """Both texts in the folder, from its templates and results; none where one cannot be written."""
-    templates = {name: folder / "templates" / name for name in TEXTS}
-    missing = [path for path in templates.values() if not path.is_file()]
-    if missing:
-        raise FedsweError(f"there is no file {missing[0]}: run this in the root of the repository")
     known = names(folder / "results")
-    texts = {name: rendered(path.read_text(), known) for name, path in templates.items()}
+    texts = {name: rendered((folder / "templates" / name).read_text(), known) for name in TEXTS}
     for name, text in texts.items():
         write_whole(folder / name, text)
 
@@ -256,9 +163,10 @@ def write(folder: Path) -> None:
 def main() -> None:
     try:
         write(Path("experiments"))
+    except FileNotFoundError as error:
+        sys.exit(f"error: there is no file {error.filename}: run this in the root of the repository")
     except FedsweError as error:
-        print("; ".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
-        sys.exit(2)
+        sys.exit("; ".join([f"error: {error}", *getattr(error, "__notes__", ())]))
 
 
 if __name__ == "__main__":

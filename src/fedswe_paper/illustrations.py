@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fedswe.availability import Alternating, Sine, Staircase, Stationary
@@ -199,16 +200,19 @@ def paths() -> Chart:
 
     def draw(figure: Figure) -> None:
         drawn = figure.subplot_mosaic([["a", "a"], ["b", "c"]]).values()
+        middle: dict[str, Any] = {"ha": "center", "va": "center"}
+        circle = {"boxstyle": "circle,pad=0.5", "facecolor": "white", "edgecolor": BLUE}
+        arrow = {"arrowstyle": "-|>", "color": "black", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0}
+        bent = {"linestyle": "dashed", "connectionstyle": "arc3,rad=-1.6"}
         for axes, (title, (steps, whole)) in zip(drawn, panels.items(), strict=True):
             names = [steps[0][0], *(end for _, end, _ in steps)]
             for x, name in enumerate(names):
-                axes.text(x, 0, f"${name}$", ha="center", va="center", zorder=3,
-                          bbox={"boxstyle": "circle,pad=0.5", "facecolor": "white", "edgecolor": BLUE})  # fmt: skip
-                axes.annotate("", (x + 0.07, 0.14), (x - 0.07, 0.14), arrowprops=_arrow(-1.6, "dashed"))
-                axes.text(x, 0.62, _weight(loops[name], total), ha="center", va="center")
+                axes.text(x, 0, f"${name}$", zorder=3, bbox=circle, **middle)
+                axes.annotate("", (x + 0.07, 0.14), (x - 0.07, 0.14), arrowprops=arrow | bent)
+                axes.text(x, 0.62, rf"{loops[name]:.3g} $\geq$ 1/{total}", **middle)
             for x, (_, _, weight) in enumerate(steps):
-                axes.annotate("", (x + 0.88, 0), (x + 0.12, 0), arrowprops=_arrow(0.0, "solid"))
-                axes.text(x + 0.5, -0.22, _weight(weight, total), ha="center", va="center")
+                axes.annotate("", (x + 0.88, 0), (x + 0.12, 0), arrowprops=arrow)
+                axes.text(x + 0.5, -0.22, rf"{weight:.3g} $\geq$ 1/{total}", **middle)
             axes.set(xlim=(-0.3, len(names) - 0.7), ylim=(-0.45, 0.85), title=f"{title}: {whole:.3g} after two rounds")
             axes.set_axis_off()
 
@@ -228,24 +232,20 @@ def _mixing_matrix(available: Sequence[bool], k: int) -> Floats:
     return matrix
 
 
-def _arrow(bend: float, style: str) -> dict[str, object]:
-    return {
-        "arrowstyle": "-|>", "color": "black", "linewidth": 0.9, "linestyle": style, "shrinkA": 0, "shrinkB": 0,
-        "connectionstyle": f"arc3,rad={bend}",
-    }  # fmt: skip
-
-
-def _weight(value: float, total: int) -> str:
-    return rf"{value:.3g} $\geq$ 1/{total}"
+def _population(clients: int) -> tuple[Population, npt.NDArray[np.int64]]:
+    """Clients of CIFAR-10's class sizes under Dirichlet(0.1), as the released code draws them, and images by class."""
+    rng, labels = np.random.RandomState(_SEED), np.repeat(np.arange(_CLASSES), _PER_CLASS)
+    drawn = dirichlet_shares(rng, _ALPHA, clients, _CLASSES)
+    parts = partition(labels, drawn)
+    counts = np.stack([np.bincount(labels[part], minlength=_CLASSES) for part in parts])
+    return Population(clients, drawn, realised_shares(labels, parts, _CLASSES), rng), counts
 
 
 def label_bubbles() -> Chart:
     """Figure 14: which classes twenty clients hold under Dirichlet(0.1)."""
     clients = 20
-    labels = np.repeat(np.arange(_CLASSES), _PER_CLASS)
-    parts = partition(labels, dirichlet_shares(np.random.RandomState(_SEED), _ALPHA, clients, _CLASSES))
-    counts = np.stack([np.bincount(labels[part], minlength=_CLASSES) for part in parts])
-    shares = realised_shares(labels, parts, _CLASSES)
+    counts = _population(clients)[1]
+    shares = counts / counts.sum(axis=1, keepdims=True)
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
@@ -260,12 +260,8 @@ def label_bubbles() -> Chart:
 
 
 def base_probabilities() -> Floats:
-    """p_i = <nu_i, phi> of 100 clients with CIFAR-10's class sizes, as the released code draws them."""
-    rng, clients = np.random.RandomState(_SEED), 100
-    labels = np.repeat(np.arange(_CLASSES), _PER_CLASS)
-    drawn = dirichlet_shares(rng, _ALPHA, clients, _CLASSES)
-    realised = realised_shares(labels, partition(labels, drawn), _CLASSES)
-    return Stationary(stream="legacy").base(Population(clients, drawn, realised, rng), _SEED)
+    """p_i = <nu_i, phi> of 100 clients."""
+    return Stationary(stream="legacy").base(_population(100)[0], _SEED)
 
 
 def probability_histogram() -> Chart:

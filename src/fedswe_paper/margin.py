@@ -8,17 +8,15 @@ margin have the same length, up to 1 %.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from fedswe.results.table import quantile
 from fedswe_paper.cell import PaperCell
-from fedswe_paper.measurements import Measurements, Statistic, common_length
-from fedswe_paper.results import FinishedRun
+from fedswe_paper.measurements import Measurements, Statistic
 
 ENOUGH = 3  # seeds from which on the spread of a margin is its own; with fewer it is that of its rows, or of others
 
@@ -83,69 +81,12 @@ class Spread:
     freedom: int
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """A statistic of the runs of one line."""
-
-    measured: Measurements
-    cell: PaperCell
-    statistic: Statistic
-    chosen: frozenset[int] | None = None  # these seeds, at the length that the cell names; None: all, at any
-
-    @property
-    def _runs(self) -> list[FinishedRun]:
-        return self.measured.of(self.cell) if self.statistic.whole else self.measured.scored(self.cell)
-
-    @cached_property
-    def values(self) -> dict[int, float]:
-        """By seed."""
-        runs = {run.cell.seed: run for run in self._runs}
-        return {seed: self.statistic(run) for seed, run in runs.items() if self.chosen is None or seed in self.chosen}
-
-    @property
-    def mean(self) -> float:
-        return float(np.mean(list(self.values.values())))
-
-    @property
-    def lengths(self) -> list[int]:
-        """Rounds that the line was run for; none where its runs have been chosen."""
-        return self.measured.rounds(self.cell) if self.chosen is None else []
-
-    @property
-    def longest(self) -> int:
-        """What "never" is beyond."""
-        return max(self.measured.rounds(self.cell), default=0)
-
-    @property
-    def of_paper(self) -> int:
-        """Rounds that the paper has, at this scale."""
-        return replace(self.cell, rounds=0).experiment().rounds
-
-    def at(self, rounds: int) -> Numbers:
-        return replace(self, cell=replace(self.cell, rounds=rounds))
-
-    def seeds_at(self, rounds: int) -> list[int]:
-        return [run.cell.seed for run in self.at(rounds)._runs]
-
-    @property
-    def phase(self) -> bool:
-        """Whether it is of a server model that was read in one phase of the period."""
-        judged_by = self.statistic.output or self.cell.judged_by
-        return self.statistic.one_phase and self.cell.periodic and judged_by == "server"
-
-    @property
-    def own_spread(self) -> Spread | None:
-        """Of this row, where it has ENOUGH seeds: others of them than a margin has."""
-        values = [self.statistic(run) for run in self._runs]
-        if len(values) < ENOUGH or not np.isfinite(values).all():
-            return None
-        return Spread(float(np.std(values, ddof=1)), len(values) - 1)
-
-    @property
-    def spread(self) -> Spread | None:
-        """Of the row itself, of the method's rows on the same data and kind of availability, or of all at its model."""
-        known = self.measured, self.cell, self.statistic
-        return self.own_spread or pooled(*known, of_method=True) or pooled(*known)
+def own_spread(measured: Measurements, cell: PaperCell, of: Statistic) -> Spread | None:
+    """Of this row, where it has ENOUGH seeds: others of them than a margin has."""
+    values = list(measured.values(cell, of).values())
+    if len(values) < ENOUGH or not np.isfinite(values).all():
+        return None
+    return Spread(float(np.std(values, ddof=1)), len(values) - 1)
 
 
 def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic, of_method: bool = False) -> Spread | None:
@@ -161,43 +102,52 @@ def pooled(measured: Measurements, cell: PaperCell, statistic: Statistic, of_met
         return line.dataset, line.periodic, line.p > 0, as_in_the_paper, statistic.output or line.judged_by, method
 
     lines = [line for line in measured.lines if kind(line) == kind(cell)]
-    lengths = [max(measured.rounds(cell), default=0)]
+    lengths = [measured.longest(cell)]
     if of_method:
         others = {length for line in lines for length in measured.rounds(line)}
         lengths += sorted(others - set(lengths), reverse=True)
     for rounds in lengths:
         rows = [row for row in (replace(line, rounds=rounds) for line in lines) if not measured.at_chance(row)]
-        spreads = [spread for row in rows if (spread := Numbers(measured, row, statistic).own_spread)]
-        if freedom := sum(spread.freedom for spread in spreads):
-            return Spread(math.sqrt(sum(spread.freedom * spread.std**2 for spread in spreads) / freedom), freedom)
+        spreads = [each for row in rows if (each := own_spread(measured, row, statistic))]
+        if freedom := sum(each.freedom for each in spreads):
+            return Spread(math.sqrt(sum(each.freedom * each.std**2 for each in spreads) / freedom), freedom)
     return None
 
 
 def margin(
+    measured: Measurements,
     what: str,
-    terms: Sequence[tuple[float, Numbers]],
+    *terms: tuple[float, PaperCell, Statistic],
     threshold: float = 0.0,
     unit: Unit = "points",
     eventually: bool = False,
+    among: Collection[int] = (),
 ) -> Margin | None:
-    """A weighted sum of numbers of several lines, seed by seed; None where no seed has all of them at one length."""
-    rows, weights = alike([of for _, of in terms]), [weight for weight, _ in terms]
-    seeds = sorted(set.intersection(*(set(of.values) for of in rows)))
+    """A weighted sum of numbers of several lines, seed by seed; None where no seed has all of them at one length.
+
+    `among` are the seeds to be used; none: all.
+    """
+    cells = measured.alike([cell for _, cell, _ in terms], max(of.at_least for *_, of in terms))
+    rows = [(cell, of) for cell, (*_, of) in zip(cells, terms, strict=True)]
+    values, weights = [measured.values(*row) for row in rows], np.array([weight for weight, *_ in terms])
+    seeds = sorted(seed for seed in set.intersection(*map(set, values)) if not among or seed in among)
     if not seeds:
         return None
-    weighed = list(zip(weights, rows, strict=True))
-    never = {weight > 0 for weight, of in weighed for seed in seeds if math.isinf(of.values[seed])}
-    beyond: Beyond = "unknown" if len(never) > 1 else "at least" if True in never else "at most" if never else ""
-    sums = [sum(w * (of.longest if math.isinf(x := of.values[seed]) else x) for w, of in weighed) for seed in seeds]
-    size = math.sqrt(sum(weight**2 for weight in weights))
-    grain = max(of.statistic.resolution for of in rows) * size / math.sqrt(12)  # of a number rounded to this resolution
+    numbers = np.array([[by_seed[seed] for seed in seeds] for by_seed in values])
+    never = np.isinf(numbers)
+    signs = set((weights > 0)[never.any(axis=1)])
+    beyond: Beyond = "unknown" if len(signs) > 1 else "at least" if True in signs else "at most" if signs else ""
+    longest = np.array([measured.longest(cell) for cell in cells])
+    sums = (weights[:, None] * np.where(never, longest[:, None], numbers)).sum(axis=0)
+    size = math.sqrt(sum(weights**2))
+    grain = max(of.resolution for _, of in rows) * size / math.sqrt(12)  # of a number rounded to this resolution
     if len(seeds) >= ENOUGH:
         std, freedom = float(np.std(sums, ddof=1)), len(seeds) - 1
     else:  # as if the terms were independent: those of one seed are alike, so this is rather too much
-        spreads = [of.spread or Spread(math.nan, 0) for of in rows]
+        spreads = [spread(measured, *row) for row in rows]
         std = math.sqrt(sum((weight * each.std) ** 2 for weight, each in zip(weights, spreads, strict=True)))
         freedom = min(each.freedom for each in spreads)
-    phase = any(of.phase for of in rows)
+    phase = any(of.one_phase and cell.periodic and (of.output or cell.judged_by) == "server" for cell, of in rows)
     return Margin(
         f"{what}; depends on the phase" if phase else what,
         float(np.mean(sums)),
@@ -207,20 +157,17 @@ def margin(
         threshold,
         unit,
         beyond,
-        max(of.longest for of in rows),
-        max(of.of_paper for of in rows),
+        int(max(longest)),
+        max(cell.full_rounds for cell in cells),
         phase,
         eventually,
     )
 
 
-def alike(rows: Sequence[Numbers]) -> list[Numbers]:
-    """All of one length: the one at which they have the most seeds in common, the longest among equals."""
-    lengths = {rounds for of in rows for rounds in of.lengths}
-    if len(lengths) < 2:
-        return list(rows)
-    rounds = common_length(lengths, [of.seeds_at for of in rows])
-    return [of.at(rounds) for of in rows]
+def spread(measured: Measurements, cell: PaperCell, of: Statistic) -> Spread:
+    """Of the row itself, of the method's rows on the same data and kind of availability, or of all at its model."""
+    known = measured, cell, of
+    return own_spread(*known) or pooled(*known, of_method=True) or pooled(*known) or Spread(math.nan, 0)
 
 
 # What one place says of a claim ----------------------------------------------------------------------------------

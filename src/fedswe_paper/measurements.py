@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 
 import numpy as np
 
@@ -26,18 +25,13 @@ CHANCE = 20.0  # percent: all data sets have ten classes, and SVHN's largest is 
 
 
 class Measurements:
-    """FinishedRun cells by line."""
+    """Finished runs by line."""
 
     def __init__(self, finished: Iterable[FinishedRun], bounded: Iterable[FinishedRun] = ()) -> None:
         self._lines: dict[PaperCell, dict[int, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
-        for one in finished:
-            self._lines[_key(one.cell)][one.cell.experiment().rounds].append(one)
-        self._bounded = {one.cell: one for one in bounded}
-
-    @cached_property
-    def all_bounded(self) -> Measurements:
-        """The runs with a bound on the gradients alone."""
-        return Measurements(self._bounded.values())
+        for one in sorted(finished, key=lambda one: one.cell.experiment().rounds):
+            self._lines[one.cell.line][one.cell.experiment().rounds].append(one)
+        self.bounded = {one.cell: one for one in bounded}  # the same runs with a bound on the gradients
 
     @property
     def lines(self) -> list[PaperCell]:
@@ -45,26 +39,32 @@ class Measurements:
         return list(self._lines)
 
     def lengths(self, cell: PaperCell) -> dict[int, list[FinishedRun]]:
-        """The runs of a line by their number of rounds."""
-        return {rounds: list(runs) for rounds, runs in sorted(self._lines.get(_key(cell), {}).items())}
+        """The runs of a line by their number of rounds, the shortest first."""
+        return self._lines.get(cell.line, {})
 
-    def bounded(self, run: FinishedRun) -> FinishedRun | None:
-        """The same run with a bound on the gradients, where there is one."""
-        return self._bounded.get(run.cell)
+    def alike(self, cells: Sequence[PaperCell], at_least: float = _SAME) -> list[PaperCell]:
+        """The lines with the same rounds for all, what rows are compared at; cells that all name theirs keep them.
 
-    def alike(self, cells: Sequence[PaperCell]) -> list[PaperCell]:
-        """The lines with the same rounds for all: what rows are compared at."""
+        Of the lengths that were run, the one at which the lines with runs have the most seeds in common; among equals
+        the longest. Where no seed is common, the length that most lines have. 0 where nothing was run.
+        """
+        if all(cell.rounds for cell in cells):
+            return list(cells)
+        run = [cell for cell in cells if self.rounds(cell)]
 
-        def seeds(cell: PaperCell, rounds: int) -> list[int]:
-            return [run.cell.seed for run in self.scored(replace(cell, rounds=rounds))]
+        def worth(rounds: int) -> tuple[int, int, int]:
+            seeds = [{one.cell.seed for one in self.of(replace(cell, rounds=rounds), at_least)} for cell in run]
+            return len(set.intersection(*seeds)), sum(map(bool, seeds)), rounds
 
-        lengths = {rounds for cell in cells for rounds in self.rounds(cell)}
-        rounds = common_length(lengths, [partial(seeds, cell) for cell in cells])
+        rounds = max((rounds for cell in run for rounds in self.rounds(cell)), key=worth, default=0)
         return [replace(cell, rounds=rounds) for cell in cells]
 
     def rounds(self, cell: PaperCell) -> list[int]:
         """The lengths of the runs of a line; of those that are meant where the cell names its rounds."""
-        return [rounds for rounds in self.lengths(cell) if not cell.rounds or _same(rounds, cell.rounds)]
+        return [n for n in self.lengths(cell) if not cell.rounds or _SAME * cell.rounds <= n <= cell.rounds]
+
+    def longest(self, cell: PaperCell) -> int:
+        return max(self.rounds(cell), default=0)
 
     def scored(self, cell: PaperCell) -> list[FinishedRun]:
         """All seeds of a line, in order, also of runs that are a little shorter."""
@@ -72,10 +72,13 @@ class Measurements:
 
     def of(self, cell: PaperCell, at_least: float = 1.0) -> list[FinishedRun]:
         """All seeds of a line, in order: of the longest runs, or of those with at least this share of the rounds."""
-        lengths, meant = self._lines.get(_key(cell), {}), self.rounds(cell)
-        enough = [rounds for rounds in meant if rounds >= at_least * meant[-1]]
-        found = {one.cell.seed: one for rounds in enough for one in lengths[rounds]}  # the longest of a seed is last
+        enough = [rounds for rounds in self.rounds(cell) if rounds >= at_least * self.longest(cell)]
+        found = {one.cell.seed: one for n in enough for one in self.lengths(cell)[n]}  # the longest of a seed is last
         return [found[seed] for seed in sorted(found)]
+
+    def values(self, cell: PaperCell, statistic: Statistic) -> dict[int, float]:
+        """By seed."""
+        return {run.cell.seed: statistic(run) for run in self.of(cell, statistic.at_least)}
 
     def scores(self, cell: PaperCell, column: str, output: str | None = None) -> dict[int, float]:
         """Percent by seed; NaN for a run that diverged."""
@@ -100,36 +103,14 @@ class Measurements:
         return all(score is not None and score.mean <= CHANCE for score in scores)
 
 
-def common_length(lengths: Collection[int], rows: Sequence[Callable[[int], Collection[int]]]) -> int:
-    """Of these the one at which the rows have the most seeds in common; among equals the longest.
-
-    A row is asked for the seeds that it has at a length; one without runs is missing anyway and left aside. Where no
-    seed is common, the length that most rows have. 0 where nothing was run.
-    """
-    table = [{rounds: set(row(rounds)) for rounds in lengths} for row in rows]
-    run = [by_length for by_length in table if any(by_length.values())]
-
-    def worth(rounds: int) -> tuple[int, int, int]:
-        seeds = [by_length[rounds] for by_length in run]
-        return len(set.intersection(*seeds)), sum(map(bool, seeds)), rounds
-
-    return max(lengths, key=worth) if run else 0
-
-
-def _same(rounds: int, wanted: int) -> bool:
-    return _SAME * wanted <= rounds <= wanted
-
-
 def first_round_of(run: FinishedRun, target: float, output: str | None = None) -> float:
     """The first round of the curve with this test accuracy: infinite for never, NaN where the run diverged before.
 
     In turns of groups the curve has one phase of the period, as the paper draws it.
     """
-    column = run.column(output)
-    lost = {row["round"] for row in run.history.rows[run.finite_rows :]}
-    reached = [row["round"] for row in regular(run) if row["round"] not in lost and row[column] >= target]
-    never = math.nan if run.diverged else math.inf
-    return float(reached[0]) if reached else never
+    column, never = run.column(output), math.nan if run.diverged else math.inf
+    reached = (row["round"] for row in regular(run) if row["round"] <= run.last_finite and row[column] >= target)
+    return float(next(reached, never))
 
 
 def regular(run: FinishedRun) -> list[Row]:
@@ -161,10 +142,6 @@ def summary(values: list[float]) -> Measured | None:
     return Measured(float(np.mean(values)), std, len(values))
 
 
-def _key(cell: PaperCell) -> PaperCell:
-    return replace(cell.line, rounds=0)
-
-
 # Numbers of single runs that claims are about, each at one model: the profile's, or one for all -------------------
 @dataclass(frozen=True)
 class Statistic:
@@ -172,7 +149,7 @@ class Statistic:
 
     of: Callable[[FinishedRun], float]
     output: str | None = None  # the model it is of; None: the one that the profile judges the method by
-    whole: bool = True  # runs up to 1 % shorter than the longest of their line are left out
+    at_least: float = 1.0  # share of the rounds of the longest run of its line that a run must have
     resolution: float = 0.0  # the step in which the number is measured
     one_phase: bool = False  # read in one phase of the period, where groups take turns
 
@@ -183,7 +160,7 @@ class Statistic:
 
 def accuracy(output: str | None = None, part: str = "test") -> Statistic:
     """Mean of the last rounds, percent."""
-    return Statistic(lambda run: run.score(f"{part}_accuracy", output), output, whole=False)
+    return Statistic(lambda run: run.score(f"{part}_accuracy", output), output, at_least=_SAME)
 
 
 def swing(output: str | None = None) -> Statistic:
@@ -209,8 +186,7 @@ def swing(output: str | None = None) -> Statistic:
 
 def peak(output: str | None = None) -> Statistic:
     """The highest test accuracy of the regular evaluations, percent; in turns of groups in one phase of the period."""
-    highest = Statistic(lambda run: 100 * max(row[run.column(output)] for row in regular(run)), output)
-    return replace(highest, one_phase=True)
+    return Statistic(lambda run: 100 * max(row[run.column(output)] for row in regular(run)), output, one_phase=True)
 
 
 def arrival(cell: PaperCell, target: float, output: str | None = None) -> Statistic:
@@ -226,13 +202,6 @@ def second_half(run: FinishedRun, column: str) -> list[float]:
 def tail(run: FinishedRun, column: str) -> list[float]:
     first = run.history.last["round"] - run.cell.experiment().evaluate.tail
     return [row[column] for row in run.history.rows if row["round"] > first]
-
-
-def other_swings(runs: Sequence[FinishedRun], output: str | None) -> tuple[float, float]:
-    """Means over runs in turns of groups: in one phase about the mean, and over all phases of the last rounds."""
-    column = runs[0].column(output)
-    level, phases = (100 * float(np.mean([np.std(f(run, column)) for run in runs])) for f in (second_half, tail))
-    return level, phases
 
 
 def last_error(run: FinishedRun) -> float:

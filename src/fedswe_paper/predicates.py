@@ -13,8 +13,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from fedswe_paper.cell import Dynamics, PaperCell
-from fedswe_paper.margin import Finding, Margin, Numbers, Unit, alike, at_least, both, every, margin
+from fedswe_paper.margin import Finding, Margin, Unit, at_least, both, every, margin
 from fedswe_paper.measurements import (
     Measurements,
     Statistic,
@@ -22,9 +24,10 @@ from fedswe_paper.measurements import (
     arrival,
     growth,
     last_error,
-    other_swings,
     peak,
+    second_half,
     swing,
+    tail,
 )  # fmt: skip
 from fedswe_paper.recipes.accuracy import first_round, targets_of
 from fedswe_paper.recipes.labels import label, seeds_named
@@ -99,20 +102,14 @@ class Place:
         """The method and the model it is judged by."""
         return f"{label(cell)} ({(self.output or cell.judged_by).replace('_', ' ')})"
 
-    def numbers(self, cell: PaperCell, statistic: Statistic) -> Numbers:
-        return Numbers(self.measured, cell, statistic)
-
-    def margin(self, what: str, of: Statistic, *terms: tuple[float, PaperCell], **more: Any) -> Margin | None:
-        return margin(what, [(weight, self.numbers(cell, of)) for weight, cell in terms], **more)
+    def margin(self, what: str, *terms: tuple[float, PaperCell, Statistic], **more: Any) -> Margin | None:
+        return margin(self.measured, what, *terms, **more)
 
     def lead(self, metric: str, a: PaperCell, b: PaperCell, above: float = 0.0, what: str = "") -> Margin | None:
         """Of a, ours, over b, theirs."""
-        by = METRICS[metric]
+        by, of = METRICS[metric], METRICS[metric].of(self.output)
         named = (what or by.what).format(ours=self.named(a), theirs=self.named(b), a=a, b=b, metric=metric)
-        return self.margin(named, by.of(self.output), (by.sign, a), (-by.sign, b), threshold=above, unit=by.unit)
-
-    def arrival(self, target: float) -> Statistic:
-        return arrival(self.cells("fedavg")[0], target, self.output)
+        return self.margin(named, (by.sign, a, of), (-by.sign, b, of), threshold=above, unit=by.unit)
 
     def first_round(self, method: str, target: int) -> float:
         """Of the curve averaged over seeds; infinite where it was never reached, or not measured."""
@@ -125,9 +122,9 @@ class Place:
         seeds = self.measured.common_seeds(same)
         for cell in same:
             finite = [run for run in self.measured.of(cell) if run.cell.seed in seeds and not run.diverged]
-            if finite:
-                level, phases = other_swings(finite, self.output)
-                shown.append(f"{self.named(cell)} {level:.1f} and {phases:.1f}")
+            swings = [[100 * np.std(f(run, run.column(self.output))) for f in (second_half, tail)] for run in finite]
+            if swings:
+                shown.append(f"{self.named(cell)} " + " and ".join(f"{mean:.1f}" for mean in np.mean(swings, axis=0)))
         about = "other swings, in one phase about the mean and over all phases of the last rounds"
         return f"{about} ({same[0].rounds} rounds, {seeds_named(seeds)}): {', '.join(shown)}" if shown else ""
 
@@ -164,12 +161,11 @@ def mean_falls(place: Place, methods: str, name: str, steps: Sequence[Sequence[A
     trained, note = place.training(methods, [at(value, cell) for cell in cells for value in values])
     rows = [cell for cell in cells if {at(value, cell) for value in values} <= set(trained)]
     model = f"all at the {MODELS[place.output]}" if place.output else "each at its judged model"
-    for step in steps if rows else ():
-        a, b = (value if isinstance(value, str) else f"{name} {value:g}" for value in step)
-        terms = [(1 / len(rows), at(step[0], cell)) for cell in rows]
-        terms += [(-1 / len(rows), at(step[1], cell)) for cell in rows]
-        what = f"{a} minus {b}, mean of {len(rows)} methods, {model}"
-        margins.append(place.margin(what, accuracy(place.output), *terms))
+    of, share = accuracy(place.output), 1 / max(len(rows), 1)
+    for first, second in steps if rows else ():
+        a, b = (value if isinstance(value, str) else f"{name} {value:g}" for value in (first, second))
+        terms = [(share, at(first, cell), of) for cell in rows] + [(-share, at(second, cell), of) for cell in rows]
+        margins.append(place.margin(f"{a} minus {b}, mean of {len(rows)} methods, {model}", *terms))
     return every(margins, note)
 
 
@@ -198,9 +194,12 @@ def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _
     for a in place.cells(ours):
         for b in rivals:
             what = f"{listed}: {times} of {place.named(b)} minus those of {place.named(a)}"
-            terms = [(weight / len(wanted), cell, goal) for weight, cell in ((within, b), (-1.0, a)) for goal in wanted]
-            arrivals = [(weight, place.numbers(cell, place.arrival(goal / 100))) for weight, cell, goal in terms]
-            margins.append(margin(what, arrivals, unit="rounds"))
+            arrivals = [
+                (weight / len(wanted), cell, arrival(cell, goal / 100, place.output))
+                for weight, cell in ((within, b), (-1.0, a))
+                for goal in wanted
+            ]
+            margins.append(place.margin(what, *arrivals, unit="rounds"))
     return every(margins, note)
 
 
@@ -212,17 +211,15 @@ def only_fedavg_all_never_arrives(place: Place, methods: str) -> Finding | None:
     for cell in place.cells(methods):
         side, sign = ("below", -1.0) if cell.algorithm == "fedavg_all" else ("above", 1.0)
         what = f"highest test accuracy of {place.named(cell)} {side} {target} %"
-        margins.append(place.margin(what, above, (sign, cell)))
+        margins.append(place.margin(what, (sign, cell, above)))
     return every(margins)
 
 
 # In turns of groups -------------------------------------------------------------------------------------------
 def consensus_error(place: Place, falls: bool, what: str) -> Finding | None:
     """From the first tenth of the rounds to the last ones: it falls at last with every k > 0, or grows with k = 0."""
-    cells = [cell for cell in place.sweep() if (cell.k > 0) == falls]
-    more: dict[str, Any] = {"unit": "log10", "eventually": falls}
-    terms = [(-1.0 if falls else 1.0, cell) for cell in cells]
-    return every([place.margin(what.format(k=term[1].k), Statistic(growth), term, **more) for term in terms])
+    terms = [(-1.0 if falls else 1.0, cell, Statistic(growth)) for cell in place.sweep() if (cell.k > 0) == falls]
+    return every([place.margin(what.format(k=term[1].k), term, unit="log10", eventually=falls) for term in terms])
 
 
 def falls_with_k(place: Place, metric: str) -> Finding | None:
@@ -244,11 +241,9 @@ def fluctuates_like_the_baselines(place: Place) -> Finding | None:
     """FedSWE with k = 0: between half the mean swing of the baselines and twice that."""
     (ours,), (others, note) = place.cells("fedswe"), place.training("baselines")
     name, mean = f"swing of {place.named(ours)}", f"the mean of the baselines ({place.output})"
-
-    def weighed(what: str, own: float, factor: float) -> Margin | None:
-        return place.margin(what, swing(place.output), (own, ours), *((factor / len(others), c) for c in others))
-
-    margins = [weighed(f"{name} minus half {mean}", 1.0, -0.5), weighed(f"twice {mean} minus {name}", -1.0, 2.0)]
+    of, margins = swing(place.output), []
+    for what, own, factor in ((f"{name} minus half {mean}", 1.0, -0.5), (f"twice {mean} minus {name}", -1.0, 2.0)):
+        margins.append(place.margin(what, (own, ours, of), *((factor / len(others), cell, of) for cell in others)))
     return every(margins, place.other_swings([ours, *others]), note)
 
 
@@ -266,33 +261,35 @@ def matches_the_peak_of_known(place: Place, above: float) -> Finding | None:
     """FedSWE with k = 100 at its end not further below the peak of FedAvg with known p, and with less swing."""
     ours, known = place.cells("fedswe k=100, fedavg_known")
     what = f"{place.named(ours)} at the end minus the peak of {place.named(known)}"
-    terms = [(1.0, place.numbers(ours, accuracy(place.output))), (-1.0, place.numbers(known, peak(place.output)))]
-    return every([margin(what, terms, above), place.lead("swing", ours, known)], place.other_swings([ours, known]))
+    level = place.margin(what, (1.0, ours, accuracy(place.output)), (-1.0, known, peak(place.output)), threshold=above)
+    return every([level, place.lead("swing", ours, known)], place.other_swings([ours, known]))
 
 
 # Rankings: all k are looked at with the rounds and seeds that all of them have --------------------------------
-def _ranked(place: Place, statistic: Statistic, sign: float) -> tuple[dict[float, Numbers], list[float], str]:
-    """All k; those between m/2 and 2m, the best of them first; and the means, to be noted."""
-    rows = alike([place.numbers(cell, statistic) for cell in place.sweep()])
-    seeds = frozenset.intersection(*(frozenset(row.values) for row in rows))
-    ranked = {row.cell.k: replace(row, chosen=seeds) for row in rows} if seeds else {}
-    m, means = place.selection.scale.clients, {k: row.mean for k, row in ranked.items()}
-    near = [k for k in ranked if m / 2 <= k <= 2 * m]
+def _ranked(place: Place, of: Statistic, sign: float) -> tuple[dict[float, PaperCell], list[float], list[int], str]:
+    """All k; those between m/2 and 2m, the best of them first; the seeds that all have; and the means, to be noted."""
+    ranked = {cell.k: cell for cell in place.measured.alike(place.sweep(), of.at_least)}
+    values = {k: place.measured.values(cell, of) for k, cell in ranked.items()}
+    seeds = sorted(set.intersection(*map(set, values.values())))
+    means = {k: float(np.mean([row[seed] for seed in seeds])) for k, row in values.items() if seeds}
+    m = place.selection.scale.clients
+    near = [k for k in means if m / 2 <= k <= 2 * m]
     near.sort(key=lambda k: math.inf if math.isnan(means[k]) else sign * means[k], reverse=True)
     digits = 1 if sign > 0 else 0
     shown = ", ".join(f"k = {k:g} {mean:.{digits}f}".replace("nan", "NaN") for k, mean in means.items())
-    return ranked, near, f"{shown} ({seeds_named(sorted(seeds))})"
+    return ranked, near, seeds, f"{shown} ({seeds_named(seeds)})"
 
 
 def accuracy_peaks_near_m(place: Place) -> Finding | None:
     """The best k near m is more accurate than every k that is not."""
-    ranked, near, means = _ranked(place, accuracy(place.output), 1.0)
+    of = accuracy(place.output)
+    ranked, near, seeds, means = _ranked(place, of, 1.0)
     if not near:
         return None
-    model = MODELS[place.output or place.sweep()[0].judged_by]
+    best, model = ranked[near[0]], MODELS[place.output or place.sweep()[0].judged_by]
     margins = [
-        margin(f"k = {near[0]:g} minus k = {k:g} ({model})", [(1.0, ranked[near[0]]), (-1.0, each)])
-        for k, each in ranked.items()
+        place.margin(f"k = {best.k:g} minus k = {k:g} ({model})", (1.0, best, of), (-1.0, cell, of), among=seeds)
+        for k, cell in ranked.items()
         if k not in near
     ]
     return every(margins, means)
@@ -301,15 +298,18 @@ def accuracy_peaks_near_m(place: Place) -> Finding | None:
 def rounds_shrink_then_grow(place: Place) -> Finding | None:
     """The best k near m needs fewer rounds than the smallest; the largest needs more than _SLOWER times as many."""
     target = place.selection.scale.target
-    ranked, near, means = _ranked(place, place.arrival(target), -1.0)
+    of = arrival(place.sweep()[0], target, place.output)
+    ranked, near, seeds, means = _ranked(place, of, -1.0)
     if not near:
         return None
-    first, best, last = min(ranked), near[0], max(ranked)
-    few = f"rounds of k = {first:g} minus those of k = {best:g}"
-    many = f"rounds of k = {last:g} minus {_SLOWER:g} times those of k = {best:g}"
-    fewer = margin(few, [(1.0, ranked[first]), (-1.0, ranked[best])], unit="rounds")
-    more = margin(many, [(1.0, ranked[last]), (-_SLOWER, ranked[best])], unit="rounds")
-    return every([fewer, more], f"rounds to {100 * target:.0f} %: {means}")
+    first, best, last = ranked[min(ranked)], ranked[near[0]], ranked[max(ranked)]
+    few = f"rounds of k = {first.k:g} minus those of k = {best.k:g}"
+    many = f"rounds of k = {last.k:g} minus {_SLOWER:g} times those of k = {best.k:g}"
+    margins = [
+        place.margin(what, (1.0, cell, of), (-times, best, of), unit="rounds", among=seeds)
+        for what, cell, times in ((few, first, 1.0), (many, last, _SLOWER))
+    ]
+    return every(margins, f"rounds to {100 * target:.0f} %: {means}")
 
 
 PREDICATES: dict[str, Callable[..., Finding | None]] = {predicate.__name__: predicate for predicate in (

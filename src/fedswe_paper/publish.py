@@ -5,7 +5,7 @@ There is one folder of pages per scale and profile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,12 +18,20 @@ from fedswe_paper.measurements import Measurements
 from fedswe_paper.selection import Selection
 from fedswe_paper.tables import VerdictTable
 
+Overview = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, columns, rows
+
 
 @dataclass(frozen=True)
 class Page:
+    """Tables, charts and notes, or a text, its sheets, and what the command shows of it."""
+
     tables: list[VerdictTable] = field(default_factory=list)
     charts: dict[str, Chart] = field(default_factory=dict)  # by file name
     notes: list[str] = field(default_factory=list)
+    text: str = ""
+    sheets: dict[str, pd.DataFrame] = field(default_factory=dict)  # by file name
+    overview: Overview | None = None
+    said: str = ""  # below the overview
 
 
 @dataclass(frozen=True)
@@ -40,33 +48,30 @@ class Recipe:
         return [replace(line, seed=seed) for seed in seeds for line in lines]
 
 
-def publish(recipe: Recipe, selection: Selection, measured: Measurements, out: Path) -> Path:
-    """RECIPE.md with its tables and figures, and .csv, .png, .svg beside it."""
-    folder = folder_of(selection, out)
-    report = recipe.report(selection, measured)
-    scale = f"scale {selection.scale_name} ({selection.scale.purpose})"
-    page = [f"# {recipe.number}: {recipe.title}", "", f"{scale}, profile {selection.profile}", ""]
-    for name, chart in report.charts.items():
-        file = recipe.name if name == recipe.name else f"{recipe.name}-{name}"
-        chart.save(folder, file)
-        page += [f"![{recipe.title}]({file}.png)", ""]
-    if report.tables:
-        page += [table.to_markdown() for table in report.tables]
-        rows = pd.concat([table.rows() for table in report.tables])
-        write_whole(folder / f"{recipe.name}.csv", rows.to_csv(index=False))
-    page += [f"- {note}" for note in report.notes]
-    command = f"fedswe reproduce {recipe.name} --scale {selection.scale_name} --profile {selection.profile}"
-    command += f" --dataset {','.join(selection.datasets)}" if selection.datasets else ""
-    page += ["", f"Command: `{command}`", ""]
-    write_whole(folder / f"{recipe.name}.md", "\n".join(page))
-    return folder / f"{recipe.name}.md"
+def publish(recipe: Recipe, page: Page, selection: Selection, out: Path) -> Path:
+    """RECIPE.md with its tables and figures, and .csv, .png, .svg beside it.
 
-
-def folder_of(selection: Selection, out: Path) -> Path:
-    """Where the pages of a selection are; a data set other than the scale's own has pages of its own."""
+    A data set other than the scale's own has pages of its own.
+    """
     folder = out / "-".join([selection.scale_name, selection.profile, *selection.datasets])
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from None
-    return folder
+    sheets, parts = dict(page.sheets), []
+    for name, chart in page.charts.items():
+        file = recipe.name if name == recipe.name else f"{recipe.name}-{name}"
+        chart.save(folder, file)
+        parts += [f"![{recipe.title}]({file}.png)", ""]
+    if page.tables:
+        parts += [table.to_markdown() for table in page.tables]
+        sheets[recipe.name] = pd.concat([table.rows() for table in page.tables])
+    for name, sheet in sheets.items():
+        write_whole(folder / f"{name}.csv", sheet.to_csv(index=False))
+    scale = f"scale {selection.scale_name} ({selection.scale.purpose})"
+    head = [f"# {recipe.number}: {recipe.title}", "", f"{scale}, profile {selection.profile}", ""]
+    command = f"fedswe reproduce {recipe.name} --scale {selection.scale_name} --profile {selection.profile}"
+    command += f" --dataset {','.join(selection.datasets)}" if selection.datasets else ""
+    lines = [*head, *parts, *(f"- {note}" for note in page.notes), "", f"Command: `{command}`", ""]
+    write_whole(folder / f"{recipe.name}.md", page.text or "\n".join(lines))
+    return folder / f"{recipe.name}.md"

@@ -62,6 +62,11 @@ class FinishedRun:
         return next((i for i, row in enumerate(rows) if _lost(row)), len(rows))
 
     @property
+    def last_finite(self) -> int:
+        """The last round at which every loss was finite."""
+        return int(self.history.rows[max(self.finite_rows - 1, 0)]["round"])
+
+    @property
     def diverged(self) -> bool:
         """Whether a model ended in NaN or infinity."""
         return self.finite_rows < len(self.history.rows)

@@ -10,27 +10,31 @@ small scale.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
+from scipy.stats import ttest_ind_from_stats
 
 from fedswe.errors import FedsweError, require
-from fedswe.results.table import quantile
+from fedswe.results.table import CONFIDENCE
 from fedswe_paper.cell import BOUNDED, PaperCell
 from fedswe_paper.claims import CLAIMS
+from fedswe_paper.margin import STATUSES
 from fedswe_paper.measurements import Measurements, accuracy, first_error, first_round_of, last_error, swing
 from fedswe_paper.profile import READINGS
-from fedswe_paper.published import Published, look_up
+from fedswe_paper.published import SEEDS, look_up
 from fedswe_paper.recipes import fair, speedup
 from fedswe_paper.recipes.accuracy import first_round
 from fedswe_paper.results import FINER, FinishedRun, load_runs
 from fedswe_paper.scale import PAPER_SEEDS
-from fedswe_paper.selection import Selection
+from fedswe_paper.selection import AIDED, ROWS, STEADY, Selection
+from fedswe_paper.tables import Measured
 
+SETS = ("svhn", "cifar10")  # that have been measured at full scale
 CLAIMS_PAGE = "full-released/claims"
 _REPEATED = {"bounded": BOUNDED, "finer": FINER}
 _WORDS = {
@@ -40,6 +44,7 @@ _WORDS = {
     "train": "part",
     "text": "profile",
 }
+_IN_WORDS = {"diverged, undecided": "undecided with runs in NaN", "not yet measured": "not measured"}
 Seeds = Sequence[int]
 
 
@@ -73,9 +78,8 @@ class Number:
 
 def level(by_seed: pd.Series) -> Number:
     """Mean and standard deviation over seeds."""
-    values = by_seed.tolist()
-    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Number(float(np.mean(values)), std, tuple(by_seed.index))
+    std = float(by_seed.std()) if len(by_seed) > 1 else None
+    return Number(float(by_seed.mean()), std, tuple(by_seed.index))
 
 
 def paired(ours: pd.Series, theirs: pd.Series) -> Number:
@@ -100,13 +104,12 @@ class Line:
     def column(self) -> str:
         return f"{self.output}_{self.part}_accuracy"
 
-    def published(self, table: str, **by: float) -> Published:
-        """The paper's row."""
-        cell, steady = self.cell, {} if table == "table7" else {"dynamics": self.cell.dynamics}
-        found = look_up(table, dataset=cell.dataset, algorithm=cell.algorithm, k=cell.k, **steady, **by)
+    def printed(self, table: str, **more: float) -> Mapping[str, Measured]:
+        """What the paper's row has."""
+        found = look_up(table, **vars(self.cell), **more)
         if found is None:
-            raise FedsweError(f"{table} of the paper has no number for {cell.name} {by or ''}")
-        return found
+            raise FedsweError(f"{table} of the paper has no number for {self.cell.name} {more or ''}")
+        return found.values
 
 
 @cache
@@ -114,22 +117,16 @@ def line_of(text: str) -> Line:
     """The line that the words describe."""
     dataset, dynamics, method, *words = text.split()
     row = ("fedswe", float(method[1:])) if method[1:].isdigit() else (method, 0.0)
-    coordinates: dict[str, float] = {}
-    found: dict[str, str] = {}
-    for word in words:
-        key, _, value = word.partition("=")
-        if value and key in ("alpha", "gamma", "p", "rate", "hold_out", "rounds"):
-            coordinates[key] = float(value)
-        else:
-            require(word in _WORDS, f"unknown word {word!r} in {text!r}")
-            found[_WORDS[word]] = word
-    selection = Selection(
-        "small" if dataset == "fashion_mnist" else "full",
-        "paper" if "profile" in found else "released",
-        rounds=int(coordinates.pop("rounds", 0)),
-    )
+    given = (word.split("=") for word in words if "=" in word)
+    coordinates: dict[str, Any] = {key: float(value) for key, value in given}
+    rounds = int(coordinates.pop("rounds", 0))
+    found = {_WORDS.get(word, word): word for word in words if "=" not in word}
+    for unknown in set(found) - set(_WORDS.values()):
+        raise FedsweError(f"unknown word {unknown!r} in {text!r}")
+    scale, profile = "small" if dataset == "fashion_mnist" else "full", "paper" if "profile" in found else "released"
+    selection = Selection(scale, profile, rounds=rounds)  # type: ignore[arg-type]
     cell = selection.cell(dataset, dynamics, row, reading=found.get("reading", ""), **coordinates)  # type: ignore[arg-type]
-    grid = "-".join([cell.scale, cell.profile, *[_REPEATED[found[key]] for key in ("repeated",) if key in found]])
+    grid = "-".join([scale, profile, *[_REPEATED[found[key]] for key in ("repeated",) if key in found]])
     return Line(cell, found.get("output", cell.judged_by), found.get("part", "test"), grid)
 
 
@@ -189,10 +186,8 @@ class StoredNumbers:
 
     def published(self, text: str) -> Number:
         """The paper's number: of Table 2, or of Tables 8 and 9 where gamma or alpha is named."""
-        line = line_of(text)
-        key = next((key for key in ("alpha", "gamma") if f" {key}=" in text), "")
-        table = {"alpha": "table9", "gamma": "table8"}.get(key, "table2")
-        found = line.published(table, **({key: getattr(line.cell, key)} if key else {})).values[line.part]
+        line, table = line_of(text), "table8" if " gamma=" in text else "table9" if " alpha=" in text else "table2"
+        found = line.printed(table)[line.part]
         return Number(found.mean, found.std)
 
     def published_gap(self, ours: str, theirs: str) -> Number:
@@ -204,11 +199,8 @@ class StoredNumbers:
 
     def far_off(self, text: str) -> bool:
         """Whether ours and the published level differ beyond noise: by Welch's t, at the level of 95 %."""
-        ours, theirs = self.score(text), self.published(text)
-        require(ours.spread is not None and theirs.spread is not None, f"{text}: both levels need a spread")
-        parts = [(number.spread or 0.0) ** 2 / len(PAPER_SEEDS) for number in (ours, theirs)]  # the paper has 3, too
-        freedom = (len(PAPER_SEEDS) - 1) * sum(parts) ** 2 / sum(part**2 for part in parts)
-        return abs(ours.mean - theirs.mean) > quantile(freedom) * math.sqrt(sum(parts))
+        ours, theirs = ((number.mean, number.spread, SEEDS) for number in (self.score(text), self.published(text)))
+        return bool(ttest_ind_from_stats(*ours, *theirs, equal_var=False).pvalue < 1 - CONFIDENCE)
 
     def both(self, text: str) -> str:
         """Ours / the paper's."""
@@ -218,8 +210,9 @@ class StoredNumbers:
         """The first evaluated round at which the curve averaged over seeds reaches so many percent, as in Table 7."""
         line = line_of(text)
         found = first_round(line.cell, self._measured(line.grid), target, line.output)
-        require(found is not None, f"{text} has not been run")
-        return _round(found.mean if found else math.nan)
+        if found is None:
+            raise FedsweError(f"{text} has not been run")
+        return _round(found.mean)
 
     def arrivals(self, text: str, target: float, seeds: Seeds = PAPER_SEEDS) -> pd.Series:
         """The first evaluated round at which a run reaches so many percent, by seed; the run may diverge later."""
@@ -230,7 +223,7 @@ class StoredNumbers:
 
     def published_first(self, text: str, target: float) -> str:
         """The paper's round in Table 7."""
-        return _round(line_of(text).published("table7", target=target).values["rounds"].mean)
+        return _round(line_of(text).printed("table7", target=target)["rounds"].mean)
 
     # within a run -----------------------------------------------------------------------------------------------
     def curves(self, text: str, seeds: Seeds = PAPER_SEEDS, column: str = "", tail: bool = False) -> pd.DataFrame:
@@ -269,23 +262,16 @@ class StoredNumbers:
 
     def last_finite(self, text: str, seed: int = 3) -> int:
         """The last evaluated round whose losses are all finite."""
-        run = self.runs(text, [seed])[seed]
-        return int(run.history["round"][run.finite_rows - 1])
+        return self.runs(text, [seed])[seed].last_finite
 
     # the same tuning for all ------------------------------------------------------------------------------------
     def tuned(self, text: str, seeds: Seeds = PAPER_SEEDS) -> tuple[str, pd.Series]:
         """The local rate that these seeds choose on held-out data for the judged model, and the test accuracy."""
-        line, cell = line_of(text), line_of(text).cell
-        selection, measured = Selection(cell.scale, cell.profile), self._measured(line.grid, *seeds)
-        tried = fair.tried(selection, cell.dataset, cell.dynamics, cell.alpha, (cell.algorithm, cell.k), cell.reading)
-        best = fair.tuned(tried, measured, line.output)
-        if best is None:
-            raise FedsweError(f"{text}: not every rate has been run with the seeds {list(seeds)}")
-        found = pd.Series(measured.scores(best, "test_accuracy", line.output))
-        require(
-            sorted(found.index) == sorted(seeds), f"{text}: of the seeds {list(seeds)}, {list(found.index)} are stored"
-        )
-        return _rate(best.rate), found
+        line, measured = line_of(text), self._measured(line_of(text).grid, *seeds)
+        best = fair.tuned(fair.tried(line.cell), measured, line.output)
+        found = pd.Series(measured.scores(best, "test_accuracy", line.output) if best else {})
+        require(set(found.index) == set(seeds), f"{text}: not every rate has been run with the seeds {list(seeds)}")
+        return _rate(best.rate if best else 0.0), found
 
     def tuned_gap(self, ours: str, theirs: str, seeds: Seeds = PAPER_SEEDS) -> Number:
         return paired(self.tuned(ours, seeds)[1], self.tuned(theirs, seeds)[1])
@@ -312,14 +298,64 @@ class StoredNumbers:
         (row,) = pd.read_csv(self._out / file).query("algorithm == @algorithm and model == @model").itertuples()
         return Number(100 * row.test_accuracy_mean, 100 * row.test_accuracy_std), _rate(row.local_lr)
 
-    def verdicts(self, in_the_paper: bool | None = None, recipes: Sequence[str] = ()) -> pd.DataFrame:
-        """The verdicts on the paper's claims that these recipes measure, on our variants of them, or on all."""
-        ids = [
-            claim.id
-            for claim in CLAIMS
-            if in_the_paper in (None, claim.in_the_paper) and (not recipes or set(claim.recipes) & set(recipes))
-        ]
-        return pd.read_csv(self._out / f"{CLAIMS_PAGE}.csv", index_col="id", dtype=str).loc[ids]
+    def verdicts(self, *recipes: str) -> pd.DataFrame:
+        """The verdicts on the claims that these recipes measure, or on all, and whether they are the paper's."""
+        claims = {claim.id: claim for claim in CLAIMS if not recipes or set(claim.recipes) & set(recipes)}
+        found = pd.read_csv(self._out / f"{CLAIMS_PAGE}.csv", index_col="id", dtype=str).loc[list(claims)]
+        return found.assign(in_the_paper=[claim.in_the_paper for claim in claims.values()])
+
+    # of several lines -----------------------------------------------------------------------------------------
+    def nearest(self, method: str) -> Number:
+        """How far from the published number at most, in the six columns."""
+        away: list[Number] = columns(self.off, method)
+        return max(map(abs, away), key=lambda number: number.mean)
+
+    def ahead_with_every_seed(self, ours: str, theirs: str) -> bool:
+        return bool((self.by_seed(ours) > self.by_seed(theirs)).all())
+
+    def steadier(self, output: str) -> list[float]:
+        """Fluctuation of k = 0 over that of k = 100, in every column and with every seed."""
+        plain, steady = (columns(self.swing, f"{k} {output}") for k in ("k0", "k100"))
+        return [ratio for a, b in zip(plain, steady, strict=True) for ratio in a / b]
+
+    def mean_gap(self, ours: str, theirs: str) -> Number:
+        """Ours minus theirs in the mean of the six columns."""
+        mine, others = (columns(self.by_seed, method) for method in (ours, theirs))
+        return paired(sum(mine) / len(mine), sum(others) / len(others))
+
+    def mean_change(self, dataset: str, before: str, after: str) -> Number:
+        """Of the mean accuracy of the six methods without memory or known statistics that train."""
+        rows = [f"k{k:g}" if name == "fedswe" else name for name, k in ROWS if name not in (*AIDED, "gfedavg")]
+        first, second = (sum(self.by_seed(f"{dataset} {d} {row}") for row in rows) / len(rows) for d in (before, after))
+        return replace(paired(second, first), digits=2)
+
+    def shown(self, line: str) -> str:
+        """With seed 3, for a table that has gaps: the accuracy, or where no model is named the consensus error."""
+        try:
+            lost = self.diverged(line, [3])
+        except FedsweError:
+            return ""
+        if line.endswith(" "):
+            return short(self.consensus(line, [3])[3]) if line_of(line).cell.algorithm == "fedswe" else ""
+        return "NaN" if lost else str(self.score(line, [3]))
+
+    def status(self, claim: str) -> str:
+        return str(self.verdicts().loc[claim, "status"])
+
+    def counted(self, *recipes: str, in_the_paper: bool, exact: bool = False) -> str:
+        """How many verdicts there are of each kind, on what needs no runs, or on what does."""
+        found = self.verdicts(*recipes).query("in_the_paper == @in_the_paper and (seeds == 'exact') == @exact")
+        counts = found["status"].value_counts()
+        return ", ".join(f"{_IN_WORDS.get(s, s)}: {counts[s]}" for s in STATUSES if s in counts)
+
+    def claims_of(self, *recipes: str) -> str:
+        """The claims that these recipes measure, by verdict, and how many of our variants have which."""
+        parts = []
+        for status, rows in self.verdicts(*recipes).query("in_the_paper").groupby("status", sort=False):
+            links = ", ".join(f"[{claim}](results/{CLAIMS_PAGE}.md#{claim})" for claim in rows.index)
+            parts.append(f"*{str(status).capitalize()}*: {links}")
+        variants = self.counted(*recipes, in_the_paper=False)
+        return ". ".join([*parts, *([f"Variants with another model ({variants})"] if variants else [])])
 
 
 def _round(value: float) -> str:
@@ -328,3 +364,23 @@ def _round(value: float) -> str:
 
 def _rate(value: float) -> str:
     return f"{value:g}".lstrip("0")
+
+
+def short(value: float) -> str:
+    """101, 41, 0.45."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def over(f: Callable[..., Any], *lines: str) -> list[Any]:
+    """A function of lines, with each of the three dynamics in the place of *."""
+    return [f(*(line.replace("*", dynamics) for line in lines)) for dynamics in STEADY]
+
+
+def columns(f: Callable[..., Any], *methods: str) -> list[Any]:
+    """A function of lines, in each of the six columns of Table 2 that have been measured."""
+    return [value for dataset in SETS for value in over(f, *(f"{dataset} * {method}" for method in methods))]
+
+
+def k0_like(reading: str) -> str:
+    """What a reading of k = 100 is compared with: k = 0, with a constant local rate if it has one."""
+    return "k0 constant-rate" if reading.endswith("constant-rate") else "k0"

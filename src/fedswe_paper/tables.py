@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 import pandas as pd
@@ -31,8 +32,12 @@ class Line:
     """One row of the table: its keys, and our numbers and the paper's, one per column."""
 
     keys: tuple[str, ...]
-    ours: tuple[Measured | None, ...]
-    paper: tuple[Measured | None, ...]
+    ours: Sequence[Measured | None]
+    paper: Sequence[Measured | None] = ()  # none: the paper prints no such row
+
+    @property
+    def pairs(self) -> list[tuple[Measured | None, Measured | None]]:
+        return list(zip_longest(self.ours, self.paper))
 
 
 class Difference(NamedTuple):
@@ -72,7 +77,7 @@ class VerdictTable:
         rows = [[*self.key_names, *values], ["---"] * len(self.key_names) + ["---:"] * len(values)]
         for line in self.lines:
             cells = list(line.keys)
-            for ours, paper in zip(line.ours, line.paper, strict=True):
+            for ours, paper in line.pairs:
                 shown = [self._shown(ours), self._shown(paper), self._apart(difference(ours, paper))]
                 cells += shown if self._compared else shown[:1]
             rows.append(cells)
@@ -83,10 +88,12 @@ class VerdictTable:
     def rows(self) -> pd.DataFrame:
         """One row per line and column; empty is not known, inf is never reached, nan is a run that diverged."""
         rows = []
-        for line, column, ours, paper in self._pairs():
-            known = [(m.mean, m.std, m.seeds) if m else (None,) * 3 for m in (ours, paper)]
-            values = [*known[0], *known[1], *(difference(ours, paper) or (None,) * 4)]
-            rows.append([*line.keys, column, self.unit, self.profile, *("" if v is None else str(v) for v in values)])
+        for line in self.lines:
+            for column, (ours, paper) in zip(self.columns, line.pairs, strict=True):
+                known = [(m.mean, m.std, m.seeds) if m else (None,) * 3 for m in (ours, paper)]
+                values = [*known[0], *known[1], *(difference(ours, paper) or (None,) * 4)]
+                texts = ("" if value is None else str(value) for value in values)
+                rows.append([*line.keys, column, self.unit, self.profile, *texts])
         head = [
             *self.key_names, "column", "unit", "profile", "ours_mean", "ours_std", "ours_seeds", "paper_mean",
             "paper_std", "paper_seeds", "difference", "pooled_std", "pooled_over", "difference_in_pooled_std",
@@ -95,8 +102,8 @@ class VerdictTable:
 
     def all_notes(self) -> list[str]:
         """How to read the table, and the notes of its recipe."""
-        pairs = [(ours, paper) for _, _, ours, paper in self._pairs()]
-        apart, compared = list(filter(None, map(difference, *zip(*pairs, strict=True)))), self._compared
+        pairs, compared = [pair for line in self.lines for pair in line.pairs], self._compared
+        apart = [found for pair in pairs if (found := difference(*pair))]
         means = [m.mean for pair in pairs for m in pair if m]
         notes = {
             f"profile {self.profile}; {self.unit}; mean ± std (seeds)": True,
@@ -114,11 +121,6 @@ class VerdictTable:
             "never: not reached within the rounds of the run": any(map(math.isinf, means)),
         }
         return [note for note, true in notes.items() if true] + self.notes
-
-    def _pairs(self) -> Iterator[tuple[Line, str, Measured | None, Measured | None]]:
-        for line in self.lines:
-            for column, ours, paper in zip(self.columns, line.ours, line.paper, strict=True):
-                yield line, column, ours, paper
 
     @property
     def _compared(self) -> bool:

@@ -1,6 +1,5 @@
 """Every claim is decided, by the numbers: it holds in a world like the paper's, and flips when they do."""
 
-import csv
 import math
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -11,8 +10,8 @@ import pytest
 from fedswe.core.footprint import footprint, operations
 from fedswe.results.table import CONFIDENCE, quantile
 from fedswe_paper import exact
-from fedswe_paper.claims import CLAIMS, RULE, judge, publish_claims
-from fedswe_paper.margin import ENOUGH, Numbers, margin, pooled
+from fedswe_paper.claims import CLAIMS, judge, report
+from fedswe_paper.margin import ENOUGH, margin, pooled
 from fedswe_paper.measurements import CHANCE, Measurements, accuracy, arrival, peak, swing
 from fedswe_paper.published import look_up
 from fedswe_paper.recipes import RECIPES
@@ -188,8 +187,7 @@ def measured_as(*lines):
 
 def lead(*lines):
     """Of k = 0, which is judged by the client mean, over FedAvg."""
-    measured = measured_as(*lines)
-    return margin("", [(s, Numbers(measured, c, accuracy())) for s, c in ((1.0, K0_SINE), (-1.0, FEDAVG_SINE))])
+    return margin(measured_as(*lines), "", (1.0, K0_SINE, accuracy()), (-1.0, FEDAVG_SINE, accuracy()))
 
 
 def test_only_common_seeds_are_compared():
@@ -256,7 +254,7 @@ def test_a_run_that_diverged_decides_nothing():
         assert math.isnan(there.deciding[1].mean)
 
 
-def test_runs_with_bounded_gradients_are_noted_where_others_diverged_and_decide_nothing(tmp_path):
+def test_runs_with_bounded_gradients_are_noted_where_others_diverged_and_decide_nothing():
     """Those of them that ended in NaN, too, are left out."""
     lost, lines = world(NAN, recipes=["fig6"]), RECIPES["fig6"].lines(FULL)
     stories = {cell: as_printed(cell) for cell in lines if (cell.dataset, cell.dynamics) == CIFAR10_TURNS}
@@ -270,7 +268,7 @@ def test_runs_with_bounded_gradients_are_noted_where_others_diverged_and_decide_
     ] * 2
     assert there["cifar10, periodic-staircase"].bounded is there["svhn, periodic-static"].bounded is None
     assert {margin.seeds for margin in there["cifar10, periodic-static"].bounded.margins} == {(3,)}
-    page = publish_claims(FULL, judge(FULL, measured), measured, tmp_path).read_text()
+    page = report(FULL, measured).text
     section = page.split("## consensus-decays-with-interpolation\n")[1].split("\n## ")[0]
     what = "k = 50: consensus error, first tenth of the rounds over the last rounds, logarithm"
     assert (
@@ -458,43 +456,39 @@ def test_at_other_scales_the_stand_in_is_looked_at():
     assert [margin.mean for margin in there.findings[0].margins] == pytest.approx([0.9, -0.9])
 
 
-def test_the_page_and_the_sheets_say_the_same(tmp_path):
+def test_the_page_and_the_sheets_say_the_same():
     measured = world(FLIPS["fedavg-all-worst"], without=lambda c: c.dataset == "cinic10")
     judged = judge(FULL, measured)
-    page = publish_claims(FULL, judged, measured, tmp_path).read_text()
-    assert RULE in page
+    found = report(FULL, measured)
+    page, rows, margins = found.text, found.sheets["claims"].set_index("id"), found.sheets["claims-margins"]
     assert "- svhn, neither, server model: test accuracy 0.45 (" in page  # of SEEDS
     assert "- svhn, neither, client mean: test accuracy 0.45 (" in page
     papers = [verdict.status for claim, verdict in judged if claim.in_the_paper]
     failed, held = (papers.count(status) for status in ("does not hold", "holds"))
     assert f"- The paper's claims ({len(papers)}): {held} holds; {failed} does not hold;" in page
     assert f"- Variants of ours, at another model ({len(judged) - len(papers)}): " in page
-    with open(tmp_path / "full-released" / "claims.csv") as sheet:
-        rows = {row["id"]: row for row in csv.DictReader(sheet)}
-    with open(tmp_path / "full-released" / "claims-margins.csv") as sheet:
-        margins = list(csv.DictReader(sheet))
     for claim, verdict in judged:
         section = page.split(f"## {claim.id}\n")[1].split("\n## ")[0]
         assert f"**{verdict.status}**" in section
         ours = "" if claim.in_the_paper else " (ours)"
         assert f"| [{claim.id}](#{claim.id}){ours} | {verdict.status} | {verdict.count} |" in page
         assert all(finding.deciding.what in section for finding in verdict.findings)
-        assert (rows[claim.id]["status"], rows[claim.id]["where"]) == (verdict.status, verdict.count)
-        listed = [row for row in margins if row["id"] == claim.id]
-        assert len(listed) == sum(len(finding.margins) for finding in verdict.findings)
+        assert tuple(rows.loc[claim.id, ["status", "where"]]) == (verdict.status, verdict.count)
+        assert (margins["id"] == claim.id).sum() == sum(len(finding.margins) for finding in verdict.findings)
     worst = page.split("## fedavg-all-worst\n")[1].split("\n## ")[0]
     assert "| cifar10, sine | does not hold | −" in worst
     assert "- not measured, or too short to tell: cinic10, stationary; cinic10, staircase; cinic10, sine" in worst
-    row = rows["fedavg-all-worst"]
+    row = rows.loc["fedavg-all-worst"]
     assert (row["place"], row["seeds"], row["unit"]) == ("cifar10, sine", "3 4 6", "points")
     assert float(row["margin"]) < float(row["threshold"]) == 0
 
 
 def test_the_rule_is_stated_with_the_numbers_that_are_used():
-    assert f"outside its {100 * CONFIDENCE:.0f} % confidence interval" in RULE
-    assert f"({quantile(ENOUGH - 1):.2f} for {ENOUGH} seeds)" in RULE
-    assert f"With fewer than {ENOUGH} seeds" in RULE
-    assert f"at most {CHANCE:g} % test accuracy" in RULE
+    page = report(FULL, Measurements([])).text
+    assert f"outside its {100 * CONFIDENCE:.0f} % confidence interval" in page
+    assert f"({quantile(ENOUGH - 1):.2f} for {ENOUGH} seeds)" in page
+    assert f"With fewer than {ENOUGH} seeds" in page
+    assert f"at most {CHANCE:g} % test accuracy" in page
 
 
 # what needs no runs ---------------------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """What has been measured of each table and figure, and the command for the rest."""
 
-import csv
 from dataclasses import replace
 
-from fedswe_paper.coverage import coverage, publish_coverage
+from fedswe_paper.coverage import coverage, report
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.selection import Selection
@@ -35,20 +34,18 @@ def test_seeds_that_only_some_lines_have_are_marked():
     assert seeds["alpha-table"] == "3, 4, 6"
 
 
-def test_the_page_has_every_table_and_figure_of_the_paper(tmp_path):
+def test_the_page_has_every_table_and_figure_of_the_paper():
     measured = world(without=lambda c: c.dataset == "cinic10")
-    page = publish_coverage(FULL, coverage(FULL, measured), tmp_path).read_text()
-    with open(tmp_path / "full-released" / "coverage.csv") as sheet:
-        rows = list(csv.DictReader(sheet))
-    numbers = {row["in_the_paper"] for row in rows}
+    page = report(FULL, measured)
+    rows = page.sheets["coverage"]
     figures, tables = {f"Figure {n}" for n in range(1, 17)}, {f"Table {n}" for n in range(1, 10)}
-    assert numbers == figures | tables | {recipe.number for recipe in RECIPES.values()}
-    main = {row["data"]: row for row in rows if row["recipe"] == "main-table" and row["dynamics"] == "sine"}
-    assert (main["svhn"]["needed"], main["svhn"]["measured"], main["svhn"]["missing"]) == ("30", "30", "nothing")
-    assert main["cinic10"]["missing"] == (
+    assert set(rows["in_the_paper"]) == figures | tables | {recipe.number for recipe in RECIPES.values()}
+    main = rows.query("recipe == 'main-table' and dynamics == 'sine'").set_index("data")
+    assert main.loc["svhn", ["needed", "measured", "missing"]].tolist() == [30, 30, "nothing"]
+    assert main.loc["cinic10", "missing"] == (
         "fedswe reproduce main-table --scale full --dataset cinic10 --dynamics sine --device cuda"
     )
-    assert all(row["missing"] in page for row in rows)
+    assert all(missing in page.text for missing in rows["missing"])
 
 
 def test_other_scales_and_profiles_have_their_own_command():

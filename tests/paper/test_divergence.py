@@ -63,7 +63,7 @@ def test_chance_is_not_counted_as_an_arrival():
 
 def test_a_rate_at_which_a_run_diverged_is_not_chosen():
     small = Selection("small", "released")
-    cells = tried(small, "fashion_mnist", "sine", 0.1, ("fedavg", 0.0))
+    cells = tried(small.cell("fashion_mnist", "sine", ("fedavg", 0.0)))
     stories = [Story(80.0, held_out=50.0 + i, nan_from=250 if i == 3 else math.inf) for i in range(4)]
     measured = Measurements([told(cell, story) for cell, story in zip(cells, stories, strict=True)])
     assert tuned(cells, measured, "server") == cells[2]

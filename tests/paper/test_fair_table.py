@@ -9,7 +9,7 @@ from fedswe_paper.selection import Selection
 from tests.paper.handmade import Story, told
 
 SMALL = Selection("small", "released")
-FEDAVG = tried(SMALL, "fashion_mnist", "sine", 0.1, ("fedavg", 0.0))
+FEDAVG = tried(SMALL.cell("fashion_mnist", "sine", ("fedavg", 0.0)))
 
 
 def measured(test, held_out, seeds=(3, 4)):

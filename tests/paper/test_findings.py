@@ -128,22 +128,16 @@ def test_an_error_names_its_expression():
     assert caught.value.__notes__ == ["in {{ unknown }}"]
 
 
-def test_elsewhere_the_command_says_where_to_run_it(tmp_path, monkeypatch, capsys):
+def test_elsewhere_the_command_says_where_to_run_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit, match=r"^error: there is no file experiments/templates/FINDINGS.md: run this in"):
         main()
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == (
-        "error: there is no file experiments/templates/FINDINGS.md: run this in the root of the repository\n"
-    )
 
 
 def test_none_is_written_where_one_cannot_be(tmp_path):
     for name, text in zip(TEXTS, ("{{ 1 + 1 }}", "{{ sure(False) }}"), strict=True):
         (tmp_path / "templates").mkdir(exist_ok=True)
         (tmp_path / "templates" / name).write_text(text)
-    (tmp_path / "results" / "full-released").mkdir(parents=True)
-    (tmp_path / "results" / "full-released" / "claims.csv").write_text("id,status\n")
     with pytest.raises(FedsweError, match="no longer so"):
         write(tmp_path)
     assert not any((tmp_path / name).exists() for name in TEXTS)

@@ -91,5 +91,5 @@ def test_look_up_takes_numbers_or_text_and_knows_what_the_paper_lacks():
 def test_wrong_names_are_refused():
     with pytest.raises(FedsweError, match="choose table2, table7"):
         published("table3")
-    with pytest.raises(FedsweError, match="looked up by dataset, dynamics, algorithm, k, not dataset"):
+    with pytest.raises(FedsweError, match="looked up by dynamics, algorithm, too"):
         look_up("table2", dataset="svhn")

@@ -79,10 +79,9 @@ def test_every_reading_is_shown_beside_the_published_number_of_its_method():
     assert len(lines) == len(table.lines) == 2 * (27 + 2 * 14)
     for (dataset, dynamics, name, _), line in lines.items():
         k = 100 if "k = 100" in name else 0
-        printed = look_up(
-            "table2", dataset=dataset, dynamics=dynamics, algorithm=name.split(",")[0].lower(), k=k
-        ).values
-        assert line.paper == (printed["train"], printed["test"])
+        method = name.split(",")[0].lower()
+        printed = look_up("table2", dataset=dataset, dynamics=dynamics, algorithm=method, k=k).values
+        assert line.paper == [printed["train"], printed["test"]]
     measured = {keys: line.ours[1].mean for keys, line in lines.items() if line.ours[1] is not None}
     assert measured == pytest.approx(
         {("cifar10", "sine", "F3AST, ten seats", "0.05"): 51.0, ("cifar10", "sine", "FedSWE, k = 100", "0.4"): 63.0}

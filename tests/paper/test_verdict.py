@@ -37,17 +37,22 @@ def test_parts_are_combined(statuses, needed, status):
     assert combined(statuses[::-1], needed) == status
 
 
-def of(values, std=None, freedom=20, resolution=0.0, longest=math.inf):
-    """The numbers of a line."""
-    spread = None if std is None else Spread(std, freedom)
-    statistic = Statistic(len, resolution=resolution)
-    return SimpleNamespace(
-        values=values, spread=spread, statistic=statistic, longest=longest, of_paper=0, lengths=[], phase=False
+def of(values, std=math.nan, longest=0):
+    """A line with these numbers by seed, whose rows elsewhere have this spread."""
+    return SimpleNamespace(values=values, std=std, longest=longest, full_rounds=0, periodic=False)
+
+
+@pytest.fixture(autouse=True)
+def spreads(monkeypatch):
+    monkeypatch.setattr("fedswe_paper.margin.spread", lambda measured, line, of: Spread(line.std, 20))
+
+
+def difference(ours, theirs, resolution=0.0, **more):
+    measured = SimpleNamespace(
+        alike=lambda lines, _: lines, values=lambda line, _: line.values, longest=lambda line: line.longest
     )
-
-
-def difference(ours, theirs, **more):
-    return margin("", [(1.0, ours), (-1.0, theirs)], **more)
+    statistic = Statistic(len, resolution=resolution)
+    return margin(measured, "", (1.0, ours, statistic), (-1.0, theirs, statistic), **more)
 
 
 def test_three_seeds_have_their_own_error_and_fewer_the_pooled_one():
@@ -71,18 +76,17 @@ def test_a_margin_is_decided_outside_its_interval():
 
 def test_a_number_is_no_finer_than_it_is_measured():
     """First rounds at evaluations every 20: three equal differences are not without error."""
-    ours, theirs = (of({3: at, 4: at, 6: at}, resolution=20.0) for at in (120.0, 100.0))
-    found = difference(ours, theirs, unit="rounds")
+    found = difference(*(of({3: at, 4: at, 6: at}) for at in (120.0, 100.0)), resolution=20.0)
     assert found.error == pytest.approx(20 * math.sqrt(2 / 12) / math.sqrt(3))
     assert found.status == OPEN
 
 
 def test_never_bounds_a_margin_from_one_side():
-    never, early = of(dict.fromkeys((3, 4, 6), math.inf), longest=1000.0), of(dict.fromkeys((3, 4, 6), 100.0))
+    never, early = of(dict.fromkeys((3, 4, 6), math.inf), longest=1000), of(dict.fromkeys((3, 4, 6), 100.0))
     later, sooner = difference(never, early), difference(early, never)
     assert (later.mean, later.beyond, later.status) == (900.0, "at least", YES)
     assert (sooner.mean, sooner.beyond, sooner.status) == (-900.0, "at most", NO)
-    assert margin("", [(1.0, never), (-1.0, early)], threshold=950.0).status == OPEN  # it may be beyond that
+    assert difference(never, early, threshold=950.0).status == OPEN  # it may be beyond that
     assert difference(never, never).status == OPEN
 
 

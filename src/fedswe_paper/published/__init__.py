@@ -24,15 +24,16 @@ class Published:
 
 
 def look_up(table: str, **keys: str | float) -> Published | None:
-    """The row with these keys, where k counts for FedSWE only; None where the paper has no such row."""
+    """The row with these keys, where k counts for FedSWE only; None where the paper has no such row.
+
+    Keys that the table does not have are left aside: all coordinates of a cell can be given.
+    """
     rows = published(table)
-    wanted = {name: _written(value) for name, value in keys.items()}
-    if "k" in rows[0].keys and wanted.get("algorithm") != "fedswe":
-        wanted["k"] = ""
-    require(
-        set(wanted) == set(rows[0].keys),
-        f"{table} of the paper is looked up by {', '.join(rows[0].keys)}, not {', '.join(wanted)}",
-    )
+    if keys.get("algorithm") != "fedswe":
+        keys["k"] = ""
+    missing = [name for name in rows[0].keys if name not in keys]
+    require(not missing, f"{table} of the paper is looked up by {', '.join(missing)}, too")
+    wanted = {name: _written(keys[name]) for name in rows[0].keys}
     return next((row for row in rows if {n: _written(value) for n, value in row.keys.items()} == wanted), None)
 
 

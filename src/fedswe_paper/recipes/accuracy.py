@@ -8,7 +8,7 @@ FedAvg.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,12 +54,9 @@ def _recipe(
     def report(selection: Selection, measured: Measurements) -> Page:
         cells, rows = lines(selection), []
         for cell in cells:
-            by = {key: getattr(cell, key) for key in keys if key in ("gamma", "alpha")}
-            paper = look_up(
-                table, dataset=cell.dataset, dynamics=cell.dynamics, algorithm=cell.algorithm, k=cell.k, **by
-            )
-            ours = tuple(measured.score(cell, f"{part}_accuracy") for part in ("train", "test"))
-            theirs = (paper.values["train"], paper.values["test"]) if paper else (None, None)
+            paper = look_up(table, **vars(cell))
+            ours = [measured.score(cell, f"{part}_accuracy") for part in ("train", "test")]
+            theirs = [paper.values["train"], paper.values["test"]] if paper else ()
             rows.append(Line(tuple(_KEYS[key](cell) for key in keys), ours, theirs))
         judged = "FedSWE judged by the mean of the clients' models" if cell.profile == "released" else "server models"
         reasons = {label(cell): READINGS[cell.reading].why for cell in cells if cell.reading}
@@ -94,24 +91,20 @@ MAIN = _recipe(
     ("data", "dynamics", "algorithm"),
     lambda selection: selection.lines(DATASETS, STEADY, ROWS),
 )
-GAMMA = _recipe(
-    "gamma-table",
-    "Table 8",
-    "accuracy by the depth gamma of the sine",
-    "Table 8: accuracy by the depth gamma of the sine",
-    ("gamma", "algorithm"),
-    lambda selection: selection.lines(["svhn"], ["sine"], CONFERENCE, gamma=GAMMAS),
-    "table8",
-)
-ALPHA = _recipe(
-    "alpha-table",
-    "Table 9",
-    "accuracy by heterogeneity alpha",
-    "Table 9: accuracy by heterogeneity alpha",
-    ("alpha", "algorithm"),
-    lambda selection: selection.lines(["svhn"], ["sine"], CONFERENCE, alpha=ALPHAS),
-    "table9",
-)
+
+
+def _varied(number: int, coordinate: str, values: Sequence[float], title: str) -> Recipe:
+    """SVHN under the sine, by one coordinate."""
+
+    def lines(selection: Selection) -> list[PaperCell]:
+        return selection.lines(["svhn"], ["sine"], CONFERENCE, **{coordinate: values})
+
+    table, keys = f"Table {number}", (coordinate, "algorithm")
+    return _recipe(f"{coordinate}-table", table, title, f"{table}: {title}", keys, lines, f"table{number}")
+
+
+GAMMA = _varied(8, "gamma", GAMMAS, "accuracy by the depth gamma of the sine")
+ALPHA = _varied(9, "alpha", ALPHAS, "accuracy by heterogeneity alpha")
 OPEN_READINGS = _recipe(
     "readings",
     "not in the paper",
@@ -148,9 +141,9 @@ def _slowdown(selection: Selection, measured: Measurements) -> Page:
         targets, lines = targets_of(dataset), []
         cells = [cell for cell in _sine(selection) if cell.dataset == dataset]
         for cell in cells:
-            paper = [look_up("table7", dataset=dataset, algorithm=cell.algorithm, target=t, k=cell.k) for t in targets]
-            ours = tuple(first_round(cell, measured, target) for target in targets)
-            lines.append(Line((label(cell),), ours, tuple(row.values["rounds"] if row else None for row in paper)))
+            paper = [look_up("table7", **vars(cell), target=target) for target in targets]
+            ours = [first_round(cell, measured, target) for target in targets]
+            lines.append(Line((label(cell),), ours, [row.values["rounds"] if row else None for row in paper]))
         notes = [f"sine; judged every {cells[0].experiment().evaluate.every} rounds", *remarks(cells, measured)]
         title = f"Table 7: first round to reach a test accuracy, {dataset}"
         columns = tuple(f"{target} %" for target in targets)

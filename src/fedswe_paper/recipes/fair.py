@@ -9,6 +9,7 @@ part in the selection.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.measurements import Measurements
@@ -31,14 +32,10 @@ _ROWS: tuple[tuple[Row, str], ...] = (
 SETTINGS: tuple[tuple[Dynamics, float], ...] = (("sine", 0.1), ("sine", 0.05), ("periodic-static", 0.1))
 
 
-def tried(
-    selection: Selection, dataset: str, dynamics: Dynamics, alpha: float, row: Row, reading: str = ""
-) -> list[PaperCell]:
+def tried(cell: PaperCell) -> list[PaperCell]:
     """The line of each rate; gFedAvg multiplies its progress by ten, so its rates are ten times smaller."""
-    return [
-        selection.cell(dataset, dynamics, row, alpha=alpha, rate=rate, hold_out=_HOLD_OUT, reading=reading)
-        for rate in (rate / 10 if row[0] == "gfedavg" else rate for rate in _RATES)
-    ]
+    smaller = 10 if cell.algorithm == "gfedavg" else 1
+    return [replace(cell, rate=rate / smaller, hold_out=_HOLD_OUT) for rate in _RATES]
 
 
 def tuned(cells: list[PaperCell], measured: Measurements, output: str) -> PaperCell | None:
@@ -58,7 +55,10 @@ def tuned(cells: list[PaperCell], measured: Measurements, output: str) -> PaperC
 def _tables(selection: Selection) -> list[tuple[str, list[list[PaperCell]]]]:
     """Of each table where it is, and for each of its rows the line of each rate."""
     return [
-        (f"{dataset}, {dynamics}, alpha {alpha:g}", [tried(selection, dataset, dynamics, alpha, *row) for row in _ROWS])
+        (
+            f"{dataset}, {dynamics}, alpha {alpha:g}",
+            [tried(selection.cell(dataset, dynamics, row, alpha=alpha, reading=reading)) for row, reading in _ROWS],
+        )
         for dataset in selection.datasets_of(["svhn", "cifar10"])
         for dynamics, alpha in SETTINGS
     ]
@@ -76,7 +76,7 @@ def _report(selection: Selection, measured: Measurements) -> Page:
             best = {output: tuned(cells, measured, output) for output in OUTPUTS}
             ours = [measured.score(c, "test_accuracy", output) if c else None for output, c in best.items()]
             rates = ", ".join(f"{cell.rate:g}" if cell else "—" for cell in best.values())
-            lines.append(Line((label(cells[0]), rates), tuple(ours), (None,) * len(OUTPUTS)))
+            lines.append(Line((label(cells[0]), rates), ours))
         notes = [
             f"local rates {', '.join(f'{r:g}' for r in _RATES)} (gFedAvg: a tenth of these), chosen for each "
             "judged model by accuracy on a held-out tenth of the training data at the end of the run",

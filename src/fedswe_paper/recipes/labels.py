@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from fedswe.registry import resolve
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.profile import READINGS
-from fedswe_paper.results import FinishedRun
 
 _SHORT = {
     "fedavg": "FedAvg, active",
@@ -33,23 +31,16 @@ def label(cell: PaperCell) -> str:
 def remarks(cells: Iterable[PaperCell], measured: Measurements) -> list[str]:
     """Notes for the reader: which runs are shorter than the scale says, and which diverged."""
     runs = [run for cell in dict.fromkeys(cells) for run in measured.scored(cell)]
-    lengths = Counter(
-        (c.dataset, c.experiment().rounds, replace(c, rounds=0).experiment().rounds) for c in (r.cell for r in runs)
-    )
+    lengths = Counter((run.cell.dataset, run.cell.experiment().rounds, run.cell.full_rounds) for run in runs)
     notes = []
     for (dataset, rounds, full), count in sorted(lengths.items()):
         total = sum(n for (d, _, f), n in lengths.items() if (d, f) == (dataset, full))
         part = f" in {count} of {total} runs" if count < total else ""
         notes += [f"{dataset}: {rounds} rounds instead of {full}{part}"] if rounds != full else []
-    lost = [f"{run.cell.name} (finite until round {last_finite(run)})" for run in runs if run.diverged]
+    lost = [f"{run.cell.name} (finite until round {run.last_finite})" for run in runs if run.diverged]
     if lost:
         notes.append(f"ended in NaN, and have no scores: {', '.join(lost)}")
     return notes
-
-
-def last_finite(run: FinishedRun) -> int:
-    """The last round at which every loss of a run was finite."""
-    return int(run.history.rows[max(run.finite_rows - 1, 0)]["round"])
 
 
 def seeds_named(seeds: Sequence[int]) -> str:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedswe.charts import Chart, Panel, Series, chart, curves, spread
-from fedswe.plotting import GREY, count_axis, line_styles, message
+from fedswe.plotting import GREY, RED, count_axis, message
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.illustrations import alternating_groups
 from fedswe_paper.measurements import Measurements, all_or_nan, summary
 from fedswe_paper.publish import Page, Recipe
-from fedswe_paper.recipes.labels import label, last_finite, remarks, seeds_named
+from fedswe_paper.recipes.labels import label, remarks, seeds_named
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.selection import PERIODIC, Row, Selection
-from fedswe_paper.tables import Line, Measured, Unit, VerdictTable
+from fedswe_paper.tables import Line, Unit, VerdictTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BASELINES: tuple[Row, ...] = tuple(
     (name, 0.0) for name in ("fedavg", "gfedavg", "fedavg_known", "fedau", "mifa", "fedvarp")
 )
-_OUTPUTS = ("server", "client_mean")
+_OUTPUTS, _COLUMNS = ("server", "client_mean"), ("server", "client mean")
 _EVALUATIONS = 10  # before the first NaN, to average over
 Lines = Callable[[Selection, str, Dynamics], list[PaperCell]]
 Places = list[tuple[str, list[PaperCell]]]  # the title and the cells of each data set and dynamics
@@ -83,18 +83,17 @@ def _accuracy_curves(selection: Selection, measured: Measurements, places: Place
     panels, tables = [], []
     judged = set()
     for where, cells in places:
-        for output in _OUTPUTS:
+        for output, model in zip(_OUTPUTS, _COLUMNS, strict=True):
             series = [s for cell in cells for s in _curve(cell, measured, f"{output}_test_accuracy", 100)]
-            panels.append(Panel(f"{where}, {output.replace('_', ' ')}", series, "test accuracy, %"))
+            panels.append(Panel(f"{where}, {model}", series, "test accuracy, %"))
         # The paper shows curves only. A table for each length of the runs, the longest first: rows of different lengths
         # cannot be ranked.
         lengths = sorted({rounds for cell in cells for rounds in measured.rounds(cell)}, reverse=True)
         if len(lengths) < 2:
             tables.append(_final(selection, measured, cells, where))
-        else:
-            for rounds in lengths:
-                alike = [replace(cell, rounds=rounds) for cell in cells]
-                tables.append(_final(selection, measured, alike, f"{where}, {rounds} rounds"))
+        for rounds in lengths if len(lengths) > 1 else ():
+            alike = [replace(cell, rounds=rounds) for cell in cells]
+            tables.append(_final(selection, measured, alike, f"{where}, {rounds} rounds"))
         tables += _diverged(selection, measured, cells, where)
         runs = [run.cell for cell in cells for run in measured.of(cell)]
         judged |= {(cell.dataset, e.every, e.tail, e.tail_every) for cell in runs if (e := cell.experiment().evaluate)}
@@ -110,32 +109,17 @@ def _accuracy_curves(selection: Selection, measured: Measurements, places: Place
 
 def _final(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> VerdictTable:
     """At both models. Where rows have different seeds, also with those that all have: only these can be ranked."""
-    common = measured.common_seeds(cells)
+    common, lines = measured.common_seeds(cells), []
     uneven = bool(common) and any(0 < len(measured.scored(cell)) != len(common) for cell in cells)
-    rows: list[tuple[str, list[Measured | None]]] = []
+    columns = (*_COLUMNS, *(f"{column}, {seeds_named(common)}" for column in _COLUMNS if uneven))
     for cell in cells:
         by_seed = [measured.scores(cell, "test_accuracy", output) for output in _OUTPUTS]
         values = [summary(list(each.values())) for each in by_seed]
         if uneven:
             values += [summary([each[seed] for seed in common if seed in each]) for each in by_seed]
-        rows.append((label(cell), values))
-    columns = tuple(output.replace("_", " ") for output in _OUTPUTS)
-    if uneven:
-        columns += tuple(f"{column}, {seeds_named(common)}" for column in columns)
+        lines.append(Line((label(cell),), values))
     notes = [f"mean over all phases of the last {selection.scale.periodic_tail} rounds", *remarks(cells, measured)]
-    return _table(selection, f"Final test accuracy, {where}", columns, rows, notes)
-
-
-def _table(
-    selection: Selection,
-    title: str,
-    columns: tuple[str, ...],
-    rows: Sequence[tuple[str, Sequence[Measured | None]]],
-    notes: list[str],
-    unit: Unit = "%",
-) -> VerdictTable:
-    lines = [Line((name,), tuple(values), (None,) * len(values)) for name, values in rows]
-    return VerdictTable(title, ("algorithm",), columns, lines, selection.profile, notes, unit)
+    return VerdictTable(f"Final test accuracy, {where}", ("algorithm",), columns, lines, selection.profile, notes)
 
 
 def _diverged(selection: Selection, measured: Measurements, cells: list[PaperCell], where: str) -> list[VerdictTable]:
@@ -144,35 +128,36 @@ def _diverged(selection: Selection, measured: Measurements, cells: list[PaperCel
     every = [run for found in runs.values() for run in found]
     if not any(run.diverged for run in every):
         return []
-    until = min(last_finite(run) for run in every if run.diverged)
+    until = min(run.last_finite for run in every if run.diverged)
 
-    def rows(columns: Sequence[str], factor: float) -> list[tuple[str, list[Measured | None]]]:
-        def before(run: FinishedRun, column: str) -> float:
-            return factor * float(np.mean(run.history[column][run.history["round"] <= until][-_EVALUATIONS:]))
+    def before(run: FinishedRun, column: str) -> float:
+        return float(np.mean(run.history[column][run.history["round"] <= until][-_EVALUATIONS:]))
 
-        return [
-            (label(c), [summary([before(run, col) for run in found]) for col in columns]) for c, found in runs.items()
-        ]
+    def table(title: str, columns: tuple[str, ...], lines: list[Line], note: str, unit: Unit = "%") -> VerdictTable:
+        return VerdictTable(f"{title}, {where}", ("algorithm",), columns, lines, selection.profile, [note], unit)
 
-    columns = tuple(output.replace("_", " ") for output in _OUTPUTS)
-    accuracy, before = rows([f"{output}_test_accuracy" for output in _OUTPUTS], 100.0), f"before the first NaN, {where}"
-    notes = [f"mean of the last {_EVALUATIONS} evaluations at which every run is finite, until round {until}"]
+    accuracy, error = [], []
+    for cell, found in runs.items():
+        by_model = [[100 * before(run, f"{output}_test_accuracy") for run in found] for output in _OUTPUTS]
+        accuracy.append(Line((label(cell),), list(map(summary, by_model))))
+        error.append(Line((label(cell),), [summary([before(run, "consensus_clients") for run in found])]))
+    note = f"mean of the last {_EVALUATIONS} evaluations at which every run is finite, until round {until}"
     tables = [
-        _table(selection, f"Test accuracy {before}", columns, accuracy, notes),
-        _table(selection, f"Consensus error {before}", ("error",), rows(["consensus_clients"], 1.0), notes, "error"),
+        table("Test accuracy before the first NaN", _COLUMNS, accuracy, note),
+        table("Consensus error before the first NaN", ("error",), error, note, "error"),
     ]
-    bounded = [(run, twin) for run in every if (twin := measured.bounded(run)) is not None]
+    bounded = [twin for run in every if (twin := measured.bounded.get(run.cell))]
     if bounded:
         again = [
-            (
-                f"{label(run.cell)}, seed {run.cell.seed}",
-                [summary([twin.score("test_accuracy", output)]) for output in _OUTPUTS],
+            Line(
+                (f"{label(run.cell)}, seed {run.cell.seed}",),
+                [summary([run.score("test_accuracy", output)]) for output in _OUTPUTS],
             )
-            for run, twin in bounded
+            for run in bounded
         ]
-        limits = ", ".join(sorted({f"{twin.bound:g}" for _, twin in bounded}))
+        limits = ", ".join(sorted({f"{run.bound:g}" for run in bounded}))
         note = f"every stochastic gradient bounded to a norm of {limits}, unlike in the paper: in no verdict"
-        tables.append(_table(selection, f"Runs repeated with bounded gradients, {where}", columns, again, [note]))
+        tables.append(table("Runs repeated with bounded gradients", _COLUMNS, again, note))
     return tables
 
 
@@ -203,38 +188,35 @@ def _by_k(
 
 
 def against_k(panels: Sequence[Panel], clients: int) -> Chart:
-    """Points with error bars over k, and a dotted line at k = m.
+    """Points with error bars over k of one series, and a dotted line at k = m.
 
     An arrow at the top is a k that never reached y, a cross one with a run that diverged (NaN); there the line has a
     gap.
     """
-    styles = line_styles(series.label for panel in panels for series in panel.series)
 
     def plot(axes: Axes, panel: Panel) -> None:
-        shown = False
-        for series in panel.series:
-            k, at, color = np.asarray(series.x, dtype=np.float64), spread(series), styles[series.label]["color"]
-            finite = np.isfinite(at.mean)
-            mean, high = (np.where(finite, values, np.nan) for values in (at.mean, at.high))
-            axes.errorbar(
-                k, mean, high - mean, fmt="o-", color=color, markersize=4, linewidth=1.3, elinewidth=0.9, capsize=2,
-                label=series.label if finite.any() else None,
-            )  # fmt: skip
-            for of, marker, y, text in (
-                (np.isinf(at.mean), "^", 0.97, "never"),
-                (np.isnan(at.mean), "x", 0.96, "diverged"),
-            ):
-                if of.any():
-                    label, top = f"{series.label}: {text}", axes.get_xaxis_transform()
-                    axes.plot(k[of], np.full(of.sum(), y), marker, color=color, transform=top, label=label)
-            shown |= bool(finite.any())
-        if not shown:
-            axes.set_yticks([])
+        (series,) = panel.series
+        k, at, top = np.asarray(series.x, dtype=np.float64), spread(series), axes.get_xaxis_transform()
+        finite = np.isfinite(at.mean)
+        mean, high = (np.where(finite, values, np.nan) for values in (at.mean, at.high))
+        axes.errorbar(
+            k, mean, high - mean, fmt="o-", color=RED, markersize=4, linewidth=1.3, elinewidth=0.9, capsize=2,
+            label=series.label if finite.any() else None,
+        )  # fmt: skip
+        for of, marker, y, text in (
+            (np.isinf(at.mean), "^", 0.97, "never"),
+            (np.isnan(at.mean), "x", 0.96, "diverged"),
+        ):
+            if of.any():
+                axes.plot(
+                    k[of], np.full(of.sum(), y), marker, color=RED, transform=top, label=f"{series.label}: {text}"
+                )
+        if not finite.any():
             message(axes, "never reached for any k")
         axes.axvline(clients, color=GREY, linewidth=0.8, linestyle=":")
-        axes.text(clients, 0.01, " k = m", color=GREY, fontsize=7, transform=axes.get_xaxis_transform())
+        axes.text(clients, 0.01, " k = m", color=GREY, fontsize=7, transform=top)
         count_axis(axes, zero=True)
-        axes.set_xlim(-0.15, 1.3 * max([clients, *(k for series in panel.series for k in series.x)]))  # k = 0 is clear
+        axes.set_xlim(-0.15, 1.3 * max(clients, *k))  # k = 0 is clear
 
     return chart(panels, plot)
 
