@@ -69,7 +69,8 @@ KINDS = {
     "transform": Kind(
         "fedswe.core.transforms:Transform",
         "fedswe.core.transforms",
-        "clip=Clip weight_decay=WeightDecay prox=Prox momentum=Momentum adagrad=Adagrad adam=Adam yogi=Yogi",
+        "clip=Clip weight_decay=WeightDecay prox=Prox momentum=Momentum warmup=Warmup adagrad=Adagrad adam=Adam "
+        "yogi=Yogi",
     ),
     "output": Kind(
         "fedswe.engine.outputs:Output",

@@ -11,7 +11,7 @@ from fedswe.algorithms import FedAvg, FedPBC, FedSWE, Scaffold
 from fedswe.comparison.labels import parse_label
 from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
-from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, Prox, WeightDecay, Yogi
+from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, Prox, Warmup, WeightDecay, Yogi
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import experiment, load, override
 from fedswe.experiment.experiment import Experiment, assemble
@@ -55,14 +55,14 @@ def fedopt(kind, lr, beta1, beta2, tau, initial):
     return moved(step)
 
 
-def fedavgm(lr, beta):
-    """Hsu and others 2019: v = beta v + Delta, x = x + lr v."""
-    v = np.zeros(3)
+def fedavgm(lr, beta, warmup=1):
+    """Hsu and others 2019: v = beta v + Delta, x = x + lr v. The rate grows over `warmup` rounds with reports."""
+    v, n = np.zeros(3), 0
 
     def step(delta):
-        nonlocal v
-        v = beta * v + delta
-        return lr * v
+        nonlocal v, n
+        v, n = beta * v + delta, n + 1
+        return lr * min(1, n / warmup) * v
 
     return moved(step)
 
@@ -72,11 +72,12 @@ def fedavgm(lr, beta):
     ("chain", "published"),
     [
         ((Momentum(0.7),), lambda: fedavgm(0.2, 0.7)),
+        ((Momentum(0.7), Warmup(9)), lambda: fedavgm(0.2, 0.7, 9)),
         ((Adam(0.9, 0.99, 1e-3, correct_bias=False),), lambda: fedopt("adam", 0.2, 0.9, 0.99, 1e-3, 0.0)),
         ((Yogi(0.9, 0.99, 1e-3, 1e-6),), lambda: fedopt("yogi", 0.2, 0.9, 0.99, 1e-3, 1e-6)),
         ((Adagrad(1e-3, 1e-6),), lambda: fedopt("adagrad", 0.2, 0.0, 0.0, 1e-3, 1e-6)),
     ],
-    ids=["fedavgm", "fedadam", "fedyogi", "fedadagrad"],
+    ids=["fedavgm", "warm-up", "fedadam", "fedyogi", "fedadagrad"],
 )
 def test_server_chains_are_the_published_optimisers(chain, published, kind):
     want, found = published(), ends(kind, FedAvg(lr=0.2, chain=chain), Local(steps=STEPS, lr=0.05))
@@ -114,6 +115,7 @@ def test_fedprox():
 
 OPTIMISERS = {
     "momentum": ((Momentum(0.9),), lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)),
+    "nesterov": ((Momentum(0.9, True),), lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True)),
     "decay": ((WeightDecay(0.3),), lambda p: torch.optim.SGD(p, lr=0.05, weight_decay=0.3)),
     "both": ((WeightDecay(0.3), Momentum(0.5)), lambda p: torch.optim.SGD(p, lr=0.05, weight_decay=0.3, momentum=0.5)),
     "adam": ((Adam(0.8, 0.95, 1e-6),), lambda p: torch.optim.Adam(p, lr=0.05, betas=(0.8, 0.95), eps=1e-6)),

@@ -1,4 +1,4 @@
-"""Transforms of a direction: clip, momentum, Adam, Yogi, Adagrad, weight decay, a proximal term.
+"""Transforms of a direction: clip, momentum, warm-up, Adam, Yogi, Adagrad, weight decay, a proximal term.
 
 A direction v is what a model descends along: x becomes x - lr v. A chain is a list of transforms, applied in order. One
 definition serves two places:
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedswe.core.records import Nothing, Scalar, Vector
-from fedswe.core.value import Decay, NonNegative, Positive, Value
+from fedswe.core.value import Count, Decay, NonNegative, Positive, Value
 from fedswe.errors import FedsweError
 
 
@@ -108,9 +108,11 @@ class Momentum(Transform):
     """Heavy-ball momentum: m = beta m + v, and m is the direction. At the server this is FedAvgM.
 
     Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification. 2019.
+    Nesterov's form, v + beta m, is the outer optimiser of DiLoCo (Douillard and others, 2023).
     """
 
     beta: Decay = 0.9  # how much of the last direction is kept
+    nesterov: bool = False  # Nesterov's form
 
     title: ClassVar[str] = "heavy-ball momentum; at the server FedAvgM"
 
@@ -119,7 +121,31 @@ class Momentum(Transform):
 
     def __call__(self, v: Vector, state: Velocity, x: Vector, start: Vector) -> tuple[Vector, Velocity]:
         m = self.beta * state.m + v
-        return m, Velocity(m)
+        return v + self.beta * m if self.nesterov else m, Velocity(m)
+
+
+@dataclass(frozen=True)
+class Past:
+    count: Scalar  # directions seen
+
+
+@dataclass(frozen=True)
+class Warmup(Transform):
+    """Short directions at the beginning: min(1, n / steps) v for the n-th. Last in a chain it is a warm-up of the rate.
+
+    At the server a step is a round with reports, at a client a local step of the round.
+    """
+
+    steps: Count = 50  # directions until they have their whole length
+
+    title: ClassVar[str] = "short directions at the beginning; last in the server's chain a warm-up of the global rate"
+
+    def init(self, x: Vector) -> Past:
+        return Past(x.new_zeros((*x.shape[:-1], 1)))
+
+    def __call__(self, v: Vector, state: Past, x: Vector, start: Vector) -> tuple[Vector, Past]:
+        n = state.count + 1
+        return v * (n / self.steps).clamp(max=1.0), Past(n)
 
 
 @dataclass(frozen=True)
