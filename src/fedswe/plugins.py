@@ -61,9 +61,8 @@ def called(what: str, name: str, *arguments: object) -> Any:
         takes = len(inspect.signature(found).parameters)
     except (TypeError, ValueError):
         takes = 0
-    require(
-        takes in (0, len(arguments)), f"{what} {name}: it must take {len(arguments)} arguments or none, not {takes}"
-    )
+    wanted = len(arguments)
+    require(takes in (0, wanted), f"{what} {name}: it must take {wanted} arguments or none, not {takes}")
     with mistakes_as(f"{what} {name} cannot be made"):
         return found(*arguments[:takes])
 

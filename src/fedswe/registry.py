@@ -136,11 +136,10 @@ def find(name: str) -> list[tuple[str, type[Any]]]:
     """The classes with this name, of any kind, with their kinds."""
     if ":" in name:
         cls = load("class", name, name, file_of(name.rpartition(":")[0]))
-        if inspect.isfunction(cls):  # of a task: no other part can be a function
-            return [("task", resolve("task", name))]
-        if kind := kind_of(cls):
-            return [(kind, resolve(kind, name))]
-        raise FedsweError(f"{name} has none of the base classes {', '.join(kind.base for kind in KINDS.values())}")
+        kind = "task" if inspect.isfunction(cls) else kind_of(cls)  # no other part can be a function
+        if kind is None:
+            raise FedsweError(f"{name} has none of the base classes {', '.join(k.base for k in KINDS.values())}")
+        return [(kind, resolve(kind, name))]
     found = [(kind, resolve(kind, name)) for kind in KINDS if name in names(kind)]
     if not found:
         known = [known for kind in KINDS for known in names(kind)]
@@ -207,11 +206,9 @@ def name_of(kind: str, cls: type[Any]) -> str:
         name, file = NAME_USED[cls]
         # A relative path may lead elsewhere by now.
         return name if file in (None, Path(name.rpartition(":")[0]).resolve()) else f"{file}:{cls.__qualname__}"
-    require(
-        cls.__module__ != "__main__" and "." not in cls.__qualname__,
-        f"the {kind} {cls.__name__} cannot be imported again: move it from the script or function into a file of its "
-        "own, and import it from there",
-    )
+    found = cls.__module__ != "__main__" and "." not in cls.__qualname__
+    hint = "move it from the script or function into a file of its own, and import it from there"
+    require(found, f"the {kind} {cls.__name__} cannot be imported again: {hint}")
     return f"{cls.__module__}:{cls.__qualname__}"
 
 

@@ -223,10 +223,8 @@ class WandB(Tracker):
         require(self.mode in ("", "online", "offline"), f"track: wandb: mode is online or offline, not {self.mode!r}")
         host = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
         known = os.environ.get("WANDB_API_KEY") or get_netrc_auth(host)
-        require(
-            known or self._mode() != "online",
-            "track: wandb has no key: run `wandb login`, set WANDB_API_KEY, or write wandb:mode=offline",
-        )
+        login = "run `wandb login`, set WANDB_API_KEY, or write wandb:mode=offline"
+        require(known or self._mode() != "online", f"track: wandb has no key: {login}")
 
     def start(self, settings: Mapping[str, Any], directory: Path | None) -> _WandBRun:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # wandb would report its errors to its makers

@@ -103,39 +103,6 @@ def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["nothing.csv"], "cannot read nothing.csv"),
-        (["nothing"], "neither a file nor an availability"),
-        (["log.csv", "rounds=3"], "give no KEY=VALUE"[5:]),
-        (["log.csv", "--round-seconds", "0"], "--round-seconds must be positive"),
-        (["log.csv", "--start", "abc"], "error: --start must be a number of seconds"),
-        (["log.csv", "--observed", "nowhere.csv"], "error: --observed: there is no file nowhere.csv"),
-        (["log.csv", "--devices", "1", "--round-seconds", "10"], "--devices = 1, but log.csv names 2 devices"),
-        (["log.csv", "--round-seconds", "100"], "lower --round-seconds"),
-        (["empty"], "config.toml"),
-        (["stationary", "--start", "3"], "for files only"),
-        (["turned.csv"], 'set --orient "clients" if the rows are clients'),
-        (["log.csv", "--orient", "clients"], "--orient is for tables"),
-        (["log.csv", "--horizon", "3"], "give --end"),
-        (["long.csv"], "raise --round-seconds"),
-        (["zeros.csv"], "no client is available"),
-    ],
-)
-def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, says):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "log.csv").write_text("client,start,end\n1,0,10\n2,5,60\n")
-    (tmp_path / "long.csv").write_text("client,start,end\n1,0,1e11\n")
-    (tmp_path / "zeros.csv").write_text("0,0,0\n0,0,0\n")
-    (tmp_path / "turned.csv").write_text("country,1,2,3\nItaly,1,0,1\nSpain,0,1,1\n")
-    code, out, err = fedswe(monkeypatch, capsys, "availability", *words)
-    assert (code, out) == (2, "")
-    assert says in err
-    assert len(err.splitlines()) == 1
-
-
 def assumptions(found):
     return {one["assumption"] for one in found["violations"]}
 

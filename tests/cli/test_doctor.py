@@ -41,9 +41,9 @@ def test_a_package_that_is_needed(checks):
 
 def test_a_torch_that_cannot_be_used(checks, monkeypatch):
     def fail():
-        raise OSError("libcudart.so: cannot open\x1b[31m")
+        raise OSError("libcudart\u200d.so: cannot open\x1b[31m")
 
     monkeypatch.setattr(torch.cuda, "device_count", fail)
     code, found = checks()
     assert code == 1
-    assert found["torch"]["found"] == "cannot be used: OSError: libcudart.so: cannot open\\x1b[31m"
+    assert found["torch"]["found"] == "cannot be used: OSError: libcudart\u200d.so: cannot open\\x1b[31m"

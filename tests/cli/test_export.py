@@ -1,7 +1,5 @@
 """The command `fedswe export`: what it writes loads with other libraries."""
 
-import sys
-
 import numpy as np
 import pytest
 import safetensors.torch
@@ -70,29 +68,6 @@ def test_onnx_computes_what_the_network_does(folder, tmp_path, monkeypatch, caps
     found = ReferenceEvaluator(onnx.load("server.onnx")).run(None, {"input": inputs.numpy()})[0]
     with torch.no_grad():
         np.testing.assert_allclose(found, network(inputs).numpy(), atol=1e-5)
-
-
-def test_without_the_extra_onnx_is_one_line(folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    code, _, err = fedswe(monkeypatch, capsys, "export", folder, "--format", "onnx")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "pip install 'fedswe[onnx]'" in err
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--out", "nowhere/a.pt"], "cannot write"),
-        (["--out", "RUN/model.safetensors"], "has all models of the run"),
-    ],
-)
-def test_mistakes_are_one_line(folder, monkeypatch, capsys, words, said):
-    words = [word.replace("RUN", str(folder)) for word in words]
-    code, out, err = fedswe(monkeypatch, capsys, "export", folder, *words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert said in err
-    assert isinstance(load(folder).state_dict()["0.weight"], torch.Tensor)
 
 
 def test_a_task_without_a_network_has_no_onnx(tmp_path, monkeypatch, capsys):

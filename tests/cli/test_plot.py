@@ -1,8 +1,5 @@
 """fedswe plot: files, errors of one line, and the figures of a real comparison."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tests.cli.command import fedswe
@@ -15,9 +12,3 @@ def test_plot_writes_a_file(end, tmp_path, monkeypatch, capsys):
     code, out, _ = fedswe(monkeypatch, capsys, "plot", run, "--size", "single", "--out", tmp_path / f"b.{end}")
     assert (code, out) == (0, f"figure    {tmp_path}/b.{end}\n")
     assert (tmp_path / f"b.{end}").read_bytes()[:5] in (b"\x89PNG\r", b"<?xml", b"%PDF-")
-
-
-def test_help_imports_neither_torch_nor_matplotlib():
-    code = "import sys, fedswe.cli.look; print([m for m in ('torch', 'matplotlib') if m in sys.modules])"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert printed.stdout == "[]\n"

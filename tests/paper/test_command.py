@@ -68,7 +68,7 @@ def test_profiles(cli):
         (["fig6", "--dataset", "mnist"], "unknown --dataset 'mnist': choose from svhn, cifar10, cinic10, digits"),
         (["fig6", "--dynamics", "sin"], "unknown --dynamics 'sin': choose from stationary, staircase, sine"),
         (["fig6", "--algorithms", "scaffold"], "unknown --algorithms 'scaffold': choose from fedswe, fedavg"),
-        (["fig6", "--seeds", "3,x"], "--seeds must be whole numbers separated by commas, or ranges such as 1-5"),
+        (["fig6", "--seeds", "3,x"], "--seeds must be whole numbers or ranges such as 1-5"),
         (["fig6", "--jobs", "-1"], "--jobs must be 0 (one per core, one for a GPU) or positive, not -1"),
         (["fig2", "fig6", "--algorithms", "mifa"], "no run of fig2, fig6 is of mifa: choose others with --dataset"),
         (["fig7", "--scale", "full", "--dataset", "cifar10"], "no run of fig7 is of cifar10: choose others"),

@@ -37,9 +37,7 @@ def availability_command(
     devices: Annotated[int, typer.Option(help="Size of the population, if the log omits devices never online")] = 0,
     observed: Annotated[str, typer.Option(metavar="FILE", help="Log of the times in which devices were observed")] = "",
     orient: Annotated[Orient | None, typer.Option(help="What the rows of a table are")] = None,
-    convert: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Write a trace as intervals, and when devices were observed")
-    ] = None,
+    convert: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write a trace as intervals")] = None,
     horizon: Horizon = None,
     confidence: Confidence = 0.95,
     as_json: Json = False,
@@ -56,16 +54,15 @@ def availability_command(
     used = [option for option, value in log_only.items() if value and value != _ROUND_SECONDS]
     require(of_file or not used, f"{', '.join(used)}: for files only, and {path} is none")
     require(round_seconds > 0, f"--round-seconds must be positive, not {round_seconds:g}")
-    require(horizon is None or horizon >= 1, f"--horizon {horizon} must be at least 1 round")
-    require(
-        len(what) == 1 or not (of_file or path.is_dir()), "a file or a run is described as it is: give no KEY=VALUE"
-    )
+    changeable = not (of_file or path.is_dir())
+    require(len(what) == 1 or changeable, "a file or a run is described as it is: give no KEY=VALUE")
     require(horizon is None or not of_file, "--horizon is for models and runs: give --end for a log")
     if convert is not None:
         _convert(str(path), convert, observed)
         return
     if path.is_dir():
-        given = of_scenario(named_scenario([str(path / "config.toml")], horizon or slots_of_run(path)))
+        rounds = slots_of_run(path) if horizon is None else horizon
+        given = of_scenario(named_scenario([str(path / "config.toml")], rounds))
     elif of_file:
         given = _of_file(path, round_seconds, start, end, devices, observed, orient)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,8 +37,7 @@ def compare_command(
         str, typer.Option(help="The score that rates are chosen by; default: train_loss; max:SCORE for other scores")
     ] = "",
     target: Annotated[
-        float | None,
-        typer.Option(help="Also print after how many rounds (and simulated seconds) the score reached this"),
+        float | None, typer.Option(help="Also print after how many rounds (and simulated time) the score reached this")
     ] = None,
     jobs: Jobs = 0,
     on: On = "local",
@@ -59,8 +58,7 @@ def compare_command(
     experiments = {label: labelled(table, label) for label in labels}
     rates, chosen_seeds = numbers(tune, "--tune"), whole_numbers(seeds, "--seeds")
     with directory(out, "compare") as place, _continuable(place, out):
-        with ExitStack() as shown:
-            watch = None if as_json else shown.enter_context(RoundProgress())
+        with RoundProgress(quiet=as_json) as watch:
             result = compare(
                 experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
                 jobs=jobs, on=on, watch=watch,

@@ -52,15 +52,16 @@ def print_table(
 
 
 class RoundProgress:
-    """Rounds run, rounds to run, the time left, and a note such as the latest score."""
+    """Rounds run, rounds to run, the time left, and a note such as the latest score; nothing if it is `quiet`."""
 
-    def __init__(self) -> None:
-        self._printed = time.monotonic()
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet, self._printed = quiet, time.monotonic()
         shown = "rounds {task.completed}/{task.total}", "{task.fields[note]}"
         before, after = (TextColumn(text, markup=False) for text in shown)
         columns = (before, BarColumn(), TimeRemainingColumn(), after)
         hours = 3600 * 1000  # the time left is estimated from up to a thousand rounds, however long they take
-        self._bar = Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=hours)
+        hidden = quiet or not console.is_terminal
+        self._bar = Progress(*columns, console=console, disable=hidden, speed_estimate_period=hours)
         self._task = self._bar.add_task("", total=None, note="")
 
     def __enter__(self) -> RoundProgress:
@@ -73,7 +74,7 @@ class RoundProgress:
         self._bar.start()  # not earlier: modules may still be imported, and Ctrl-C then ends the process at once
         self._bar.update(self._task, completed=done, total=total, note=note)
         now, left = time.monotonic(), self._bar.tasks[0].time_remaining
-        if not console.is_terminal and (done == total or now - self._printed > _LOG_SECONDS):
+        if not self._quiet and not console.is_terminal and (done == total or now - self._printed > _LOG_SECONDS):
             self._printed = now
             remaining = "" if left is None else f"{timedelta(seconds=int(left))} left"
             console.print("  ".join(filter(None, (f"rounds {done}/{total}", remaining, note))))

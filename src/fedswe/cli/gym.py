@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -65,9 +64,8 @@ def gym_command(
     if not report:
         from fedswe.grid.runner import Executor
 
-        with ExitStack() as opened:
-            watch = None if as_json else opened.enter_context(RoundProgress())
-            gym.run(opened.enter_context(Executor(on, jobs, device)), watch)
+        with RoundProgress(quiet=as_json) as watch, Executor(on, jobs, device) as workers:
+            gym.run(workers, watch)
     _publish(gym, as_json)
 
 

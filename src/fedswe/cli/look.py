@@ -10,7 +10,6 @@ import typer
 
 from fedswe.cli.arguments import words
 from fedswe.cli.console import console
-from fedswe.errors import require
 
 
 def plot_command(
@@ -46,8 +45,7 @@ def report_command(
 
 def watch_command(
     directories: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[DIR]...", help="Runs, comparisons, gyms, or folders of these; default: runs"),
+        list[Path] | None, typer.Argument(metavar="[DIR]...", file_okay=False, help="Results or folders; default: runs")
     ] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: 8765, or any that is free")] = None,
 ) -> None:
@@ -55,8 +53,6 @@ def watch_command(
     from fedswe.report.server import ReportServer
 
     roots = directories or [Path("runs")]
-    for root in roots:
-        require(not root.is_file(), f"{root} is a file: name a directory")
     with ReportServer(roots, port) as server:
         console.print(f"watch     http://{server.hosts[0]}/ (Ctrl-C ends it)")
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -111,14 +111,13 @@ def _watched(rounds: int, quiet: bool, place: Path) -> Iterator[Watch]:
     def watch(t: int, row: Row | None) -> None:
         nonlocal note
         note = note if row is None else headline(row)
-        if not quiet:
-            progress(t, rounds, note)
+        progress(t, rounds, note)
         if terminated:
             raise StopRun
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
-        with RoundProgress() as progress:
+        with RoundProgress(quiet) as progress:
             yield watch
     except (KeyboardInterrupt, StopRun) as stop:
         if (place / "checkpoint.safetensors").is_file():  # the directory may be one that the user did not name

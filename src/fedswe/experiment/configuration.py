@@ -199,10 +199,9 @@ def refuse_changed(before: Mapping[str, Digests], experiment: Experiment, direct
         known = before.get(key)  # of earlier versions, nothing is known
         for name, digest in now.items():
             # A relative path has another name in another directory.
-            if known and (known[name] != digest if name in known else digest not in known.values()):
-                raise FedsweError(
-                    f"{name} has changed since the run in {directory} was started: restore it, or start a new run"
-                )
+            same = not known or (known[name] == digest if name in known else digest in known.values())
+            begun = f"the run in {directory} was started"
+            require(same, f"{name} has changed since {begun}: restore it, or start a new run")
 
 
 def sources(experiment: Experiment) -> Digests:

@@ -138,11 +138,9 @@ class Experiment(Value):
         require(len(set(self.track)) == len(self.track), "track names one tracker twice")
         for name in self.record.columns:
             instance("column", name, "record.columns").check(self.algorithm, self.local)
-        require(
-            not self.algorithm.needs_plain_sgd or all(isinstance(t, Clip) for t in self.local.transforms),
-            f"{type(self.algorithm).__name__} computes gradients from the local progress: "
-            "local.chain may hold only clip",
-        )
+        plain, name = all(isinstance(t, Clip) for t in self.local.transforms), type(self.algorithm).__name__
+        suits = plain or not self.algorithm.needs_plain_sgd
+        require(suits, f"{name} computes gradients from the local progress: local.chain may hold only clip")
 
 
 def assemble(experiment: Experiment) -> Engine:

@@ -60,7 +60,5 @@ def load(directory: str | Path) -> Result:
     """The result of a finished run from its directory."""
     stored = RunDirectory(Path(directory))
     stored.config()  # refuses a directory that is not one of a run
-    require(
-        stored.finished, f"the run in {directory} is not finished: continue it with fedswe run --resume {directory}"
-    )
+    require(stored.finished, f"{directory} is not finished: continue it with fedswe run --resume {directory}")
     return Result(stored.history(), stored.path, stored.models())

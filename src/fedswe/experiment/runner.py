@@ -142,11 +142,9 @@ def resume(out: str | Path, watch: Watch | None = None, track: Sequence[str] | N
     if directory.finished:
         history = directory.history()
         ended, rounds = int(history.last["round"]), experiment.rounds
-        require(
-            ended == rounds or (ended < rounds and experiment.clock.may_end_early),
-            f"{out} is finished, but its history.csv ends with round {ended} and its config.toml says {rounds}: "
-            "start a new run",
-        )
+        whole = ended == rounds or (ended < rounds and experiment.clock.may_end_early)
+        ends = f"its history.csv ends with round {ended} and its config.toml says {rounds}"
+        require(whole, f"{out} is finished, but {ends}: start a new run")
         return Result(history, directory.path, directory.models(), experiment)
     refuse_changed(directory.recorded(), experiment, directory.path)
     if track is not None:
@@ -187,9 +185,7 @@ class Runner:
                 self.engine.load(checkpoint.tensors, checkpoint.round)
                 self.outputs.load(checkpoint.tensors)
             except KeyError as missing:
-                raise FedsweError(
-                    f"the checkpoint in {directory.path} lacks {missing}: another version wrote it"
-                ) from None
+                raise FedsweError(f"another version wrote {directory.path}: its checkpoint lacks {missing}") from None
             self.history, self._tally = directory.history(checkpoint.history_bytes), checkpoint.tally
             self._began = time.perf_counter() - checkpoint.seconds
         directory.sweep()
@@ -288,9 +284,8 @@ class Runner:
         """Write a checkpoint, if the run is kept anywhere."""
         if self._directory is None or self._rows is None:
             return
-        self._rows.sync()
-        if self._trajectory is not None:
-            self._trajectory.sync()
+        for lines in filter(None, (self._rows, self._trajectory)):
+            lines.sync()
         if self._reported is not None:
             self._reported.write()
         self._directory.save_checkpoint(

@@ -124,16 +124,10 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
         death = _run_once(divide(left, executor.workers), store, executor, watch)
         finished = any(store.finished(cell) for cell in left)
         deaths, idle = (0, 0) if finished else (deaths + bool(death), 0 if death else idle + 1)
-        require(
-            deaths < _DEATHS,
-            f"{deaths} times a worker died before {left[0].name} or another cell was finished ({death}); the memory "
-            "may be too small: give the same command again, which continues, with fewer --jobs",
-        )
-        require(
-            idle < _IDLE_PASSES,
-            f"{left[0].name} could not be claimed, though no process has it (cells left: {len(left)}): all workers "
-            f"must share {store.path}, on a file system with locks: check it, or choose another --out",
-        )
+        died = f"{deaths} times a worker died before {left[0].name} or another cell was finished ({death})"
+        require(deaths < _DEATHS, f"{died}; the memory may be too small: continue with fewer --jobs")
+        stuck = f"{left[0].name} could not be claimed, though no process has it (cells left: {len(left)})"
+        require(idle < _IDLE_PASSES, f"{stuck}: all workers must share {store.path}, and be able to lock files there")
         time.sleep(0.1 if idle else 0.0)  # another command may have tried at the same moment
 
 
