@@ -7,12 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedswe.theory.rates import (
-    corollary_bound,
-    corollary_rates,
-    corollary_rounds,
-    theorem_rate_limits,
-)
+from fedswe.theory.rates import corollary_bound, corollary_rates, corollary_rounds, theorem_rate_limits
 from tests.theory.statements import theorem_bound
 
 Settings = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fedswe.algorithms.latest_updates import LatestUpdates, Server
+from fedswe.algorithms.fedvarp import LatestUpdates, Server
 from fedswe.algorithms.local_models import LocalModels
 from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Nothing, Vector

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedswe.algorithms.ace import Cached
-from fedswe.algorithms.latest_updates import Server
+from fedswe.algorithms.fedvarp import Server
 from fedswe.core.algorithm import ServerView, Update
 from fedswe.core.records import Model
 

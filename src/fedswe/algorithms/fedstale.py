@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from fedswe.algorithms.fedau import Client, mean_interval, no_intervals
-from fedswe.algorithms.latest_updates import LatestUpdates, Server
+from fedswe.algorithms.fedvarp import LatestUpdates, Server
 from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Scalar, Vector
 from fedswe.core.value import Count, Probability

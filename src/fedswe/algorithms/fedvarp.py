@@ -5,14 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fedswe.algorithms.latest_updates import LatestUpdates, Server
-from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
+from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Model, Vector
 
 
 @dataclass(frozen=True)
 class Client:
     y: Vector  # y_i, the client's last update
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Vector
+    mean: Vector  # (1/m) sum of all latest updates, 0 for a client before its first
+
+
+@dataclass(frozen=True)
+class LatestUpdates(Algorithm):
+    """Each client keeps its latest update and sends how it changed; the server keeps the mean of all."""
+
+    def server_init(self, x0: Vector) -> Server:
+        return Server(x0, mean=x0.new_zeros(x0.shape))
 
 
 @dataclass(frozen=True)

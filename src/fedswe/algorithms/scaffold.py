@@ -121,12 +121,7 @@ class AmplifiedScaffold(Algorithm):
         """The state at the first visit of a new window: the last window's mean has become c_i."""
         window = (at.t / self.period).floor()
         fresh = window > c.window
-        return WindowControl(
-            c=c.mean.where(fresh, c.c),
-            mean=c.mean,
-            visits=c.visits.where(~fresh, 0.0),
-            window=window,
-        )
+        return replace(c, c=c.mean.where(fresh, c.c), visits=c.visits.where(~fresh, 0.0), window=window)
 
     def plan(self, c: WindowControl, d: Broadcast, at: ClientView) -> Job:
         return Job(d.x, drift=d.c - self._entered(c, at).c)

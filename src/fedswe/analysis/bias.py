@@ -84,8 +84,7 @@ def _objective(scenario: Scenario, step: float | None) -> _Objective:
         return _Objective(np.eye(scenario.m), step or _SMALL_STEP, False)
     curvature = problem.curvature.flatten().tolist()
     require(
-        min(curvature) == max(curvature),
-        "the exact limits need equal curvatures: set task.curvature to one number",
+        min(curvature) == max(curvature), "the exact limits need equal curvatures: set task.curvature to one number"
     )
     rate = experiment.local.lr_at(0)
     own = limits.visit_step(rate, experiment.local.steps, experiment.algorithm.lr, curvature[0])

@@ -237,9 +237,8 @@ def mixing_report(scenario: Scenario, ks: Sequence[float], period: int | None, d
     window, limit = scenario.window(period), None
     table = mixing_table(scenario, ks, window, draws, confidence)
     sampled = int(table.pop("draws").iloc[0]) if "draws" in table else 0
-    curves, band = table.drop(columns="interval", errors="ignore").set_index("k"), None
-    if sampled:
-        band = tuple(np.transpose(table["interval"].tolist()))
+    curves = table.drop(columns="interval", errors="ignore").set_index("k")
+    band = tuple(np.transpose(table["interval"].tolist())) if sampled else None
     table["rounds_to_halve"] = [_rounds_to_halve(rho, window) for rho in table["rho"]]
     gaps = [_log10_gap(scenario, k, window) for k in ks]
     if any(gaps):

@@ -46,10 +46,7 @@ class Engine(ABC):
         seed: int,
         timeline: Timeline | None = None,
     ) -> None:
-        require(
-            schedule.m == problem.m,
-            f"the availability is for {schedule.m} clients, the task has {problem.m}",
-        )
+        require(schedule.m == problem.m, f"the availability is for {schedule.m} clients, the task has {problem.m}")
         require_probabilities(schedule, algorithm)
         self.algorithm, self.problem, self.schedule, self.local = algorithm, problem, schedule, local
         self.seed, self.m, self.t = seed, problem.m, 0

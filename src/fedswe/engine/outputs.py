@@ -201,7 +201,7 @@ class Best(Value):
 
     title: ClassVar[str] = "of the other models, the one that is best on held-out samples"
 
-    def require_held_out(self, scores: Sequence[str]) -> None:
+    def require_held_out(self, scores: Mapping[str, float]) -> None:
         """Refuse a task without the score."""
         wanted = f"held_out_{self.by}"
         require(any(score.startswith("held_out_") for score in scores), NO_HELD_OUT)
@@ -256,27 +256,14 @@ class Outputs:
         self, evaluate: Callable[[Vector], Mapping[str, float]], rows: Sequence[Mapping[str, float]]
     ) -> dict[str, float]:
         """The columns of an evaluation now, after these rows: the scores of each model."""
-        row: dict[str, float] = {}
-        for name, x in self.computed().items():
-            row |= {f"{name}_{score}": value for score, value in evaluate(x).items()}
-        return row | self.choice_columns([*rows, row])
-
-    def choice_columns(self, rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-        """The columns of the choices in the last of these rows, which has the scores of the other models."""
-        if not self._best:
-            return {}
-        row, names = rows[-1], list(self._outputs)
-        # Another column may also begin with the name of a model: a score is what all models have.
-        found = [{c.removeprefix(f"{name}_") for c in row if c.startswith(f"{name}_")} for name in names]
-        own = [c.removeprefix(f"{names[0]}_") for c in row if c.startswith(f"{names[0]}_")]
-        scores = [score for score in own if all(score in others for others in found)]
-        columns: dict[str, float] = {}
+        scores = {name: evaluate(x) for name, x in self.computed().items()}
+        row = {f"{name}_{score}": value for name, found in scores.items() for score, value in found.items()}
         for name, best in self._best.items():
-            best.require_held_out(scores)
-            chosen = best.choice(names, rows)
-            columns |= {f"{name}_{score}": row[f"{chosen}_{score}"] for score in scores}
-            columns[f"{name}_choice"] = self._order.index(chosen)
-        return columns
+            chosen = best.choice(list(scores), [*rows, row])
+            best.require_held_out(scores[chosen])
+            row |= {f"{name}_{score}": value for score, value in scores[chosen].items()}
+            row[f"{name}_choice"] = self._order.index(chosen)
+        return row
 
     def state(self) -> dict[str, torch.Tensor]:
         """All states by name, for checkpoints. Choices have none: they are made by the history."""

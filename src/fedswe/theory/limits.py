@@ -25,14 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, require
-from fedswe.theory.assumption import (
-    BoolArray,
-    FloatArray,
-    availability_trace,
-    check_k,
-    probability_matrix,
-    realised_staleness,
-)
+from fedswe.theory.assumption import FloatArray, availability_trace, check_k, probability_matrix, realised_staleness
 
 SQUARINGS = 40  # 2^40 periods decide whether a mean converges
 DIVERGED = 1e12
@@ -197,7 +190,7 @@ def _contracts(transition: FloatArray) -> bool:
     return False
 
 
-def _check_every_client(prob: FloatArray | BoolArray) -> None:
+def _check_every_client(prob: npt.NDArray[np.generic]) -> None:
     never = np.flatnonzero(~prob.any(axis=0))
     if never.size:
         raise FedsweError(
