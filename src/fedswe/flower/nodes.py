@@ -56,7 +56,6 @@ class Nodes:
         names = sorted(there & federation.members.keys(), key=self._number)
         if self._availability is not None:
             names = self._available(names, t, self._availability)
-            least = min(least, len(names))
         self.available = names
         size = max(int(len(names) * fraction), least)
         if size < len(names):
