@@ -20,18 +20,13 @@ M, ROUNDS = 8, 40
 REFUSED = {name for name, rule in ALGORITHMS.items() if rule.needs_probabilities or rule.trains_while_absent}
 AT_CLIENT = {name for name, rule in ALGORITHMS.items() if rule.needs_plain_sgd}
 ROUNDED = AT_CLIENT | {"fedlaavg"}  # torch.optim's step, and a rate that is not known here, are rounded otherwise
-PARAMETERS = {
-    "fedswe": {"k": 3.0},
-    "gfedavg": {"period": 6},
-    "amplified_scaffold": {"period": 6},
-    "f3ast": {"budget": 3},
-}
+PARAMETERS = {"fedswe": {"k": 3}, "gfedavg": {"period": 6}, "amplified_scaffold": {"period": 6}, "f3ast": {"budget": 3}}
 RULES = {name: ALGORITHMS[name](**PARAMETERS.get(name, {})) for name in sorted(ALGORITHMS.keys() - REFUSED)}
 CHAINS = ["fedswe:k=3:chain=[momentum:0.5]", "fedavg:chain=[adam]"]
 
 
-def simulated(rule, problem, rounds=ROUNDS):
-    return problems.trajectory(problems.engine("loop", rule, problem, problems.mask(rounds, M), LOCAL), rounds)
+def simulated(rule, problem):
+    return problems.trajectory(problems.engine("loop", rule, problem, problems.mask(ROUNDS, M), LOCAL), ROUNDS)
 
 
 def federated(rule, problem, rounds, app=None, mask=None, **options):

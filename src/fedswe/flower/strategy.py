@@ -234,8 +234,7 @@ class Strategy(FedAvg):
         if self._store:
             federation.removed = self._store.removed()
         names = self._nodes.asked(grid, self.fraction_train, self.min_train_nodes, t, f"train {len(self._tried)}")
-        failed = {name for failed in self._tried for name in failed}
-        names = federation.seated(names, self._nodes.draws(names, t, "seats"), failed)
+        names = federation.seated(names, self._nodes.draws(names, t, "seats"), set[str]().union(*self._tried))
         config["server-round"] = t + 1
         asked = dict[str, Message]()
         for name in names:
