@@ -7,8 +7,10 @@ import pytest
 
 from fedswe.algorithms import FedAvg
 from fedswe.core.records import Model
+from fedswe.engine.outputs import Outputs
 from fedswe.errors import FedsweError
 from fedswe.flower import Strategy
+from fedswe.registry import instance
 from tests import problems
 from tests.algorithms import ALGORITHMS
 from tests.flower.apps import LOCAL, arrays, client_app, torch_app, trajectory
@@ -18,17 +20,13 @@ M, ROUNDS = 8, 40
 REFUSED = {name for name, rule in ALGORITHMS.items() if rule.needs_probabilities or rule.trains_while_absent}
 AT_CLIENT = {name for name, rule in ALGORITHMS.items() if rule.needs_plain_sgd}
 ROUNDED = AT_CLIENT | {"fedlaavg"}  # torch.optim's step, and a rate that is not known here, are rounded otherwise
-PARAMETERS = {
-    "fedswe": {"k": 3.0},
-    "gfedavg": {"period": 6},
-    "amplified_scaffold": {"period": 6},
-    "f3ast": {"budget": 3},
-}
+PARAMETERS = {"fedswe": {"k": 3}, "gfedavg": {"period": 6}, "amplified_scaffold": {"period": 6}, "f3ast": {"budget": 3}}
+RULES = {name: ALGORITHMS[name](**PARAMETERS.get(name, {})) for name in sorted(ALGORITHMS.keys() - REFUSED)}
 CHAINS = ["fedswe:k=3:chain=[momentum:0.5]", "fedavg:chain=[adam]"]
 
 
-def simulated(rule, problem, rounds=ROUNDS):
-    return problems.trajectory(problems.engine("loop", rule, problem, problems.mask(rounds, M), LOCAL), rounds)
+def simulated(rule, problem):
+    return problems.trajectory(problems.engine("loop", rule, problem, problems.mask(ROUNDS, M), LOCAL), ROUNDS)
 
 
 def federated(rule, problem, rounds, app=None, mask=None, **options):
@@ -38,11 +36,10 @@ def federated(rule, problem, rounds, app=None, mask=None, **options):
     return trajectory(strategy, LocalGrid(app or client_app(problem), M), arrays(problem.start), rounds)
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - REFUSED))
+@pytest.mark.parametrize("name", RULES)
 def test_a_rule_has_the_bits_of_the_simulator(name, problem):
-    rule = ALGORITHMS[name](**PARAMETERS.get(name, {}))
     app = torch_app(problem) if name in AT_CLIENT else None
-    found, expected = federated(rule, problem, ROUNDS, app), simulated(rule, problem)
+    found, expected = federated(RULES[name], problem, ROUNDS, app), simulated(RULES[name], problem)
     if name in ROUNDED:
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     else:
@@ -50,9 +47,9 @@ def test_a_rule_has_the_bits_of_the_simulator(name, problem):
     assert len(np.unique(found, axis=0)) > 10
 
 
-@pytest.mark.parametrize("name", [*sorted(ALGORITHMS.keys() - REFUSED), *CHAINS])
+@pytest.mark.parametrize("name", [*RULES, *CHAINS])
 def test_a_server_that_is_started_anew_after_every_round_has_the_same_bits(name, problem, tmp_path):
-    rule = name if name in CHAINS else ALGORITHMS[name](**PARAMETERS.get(name, {}))
+    rule = RULES.get(name, name)
     app, rounds = torch_app(problem) if name in AT_CLIENT else None, 25
     straight = federated(rule, problem, rounds, app)
     for r in range(1, rounds + 1):
@@ -69,18 +66,14 @@ def test_a_rule_without_meaning_in_flower_is_refused(name):
 @pytest.mark.parametrize("serve", ["server", "client_mean", "augmented_mean", "ema:0.9:of=client_mean", "window:4"])
 @pytest.mark.parametrize("name", ["fedswe", "fedavg"])
 def test_the_served_model_is_that_of_the_simulator(name, serve, problem, tmp_path):
-    from fedswe.engine.outputs import Outputs
-    from fedswe.registry import instance
-
-    rule = ALGORITHMS[name](**PARAMETERS.get(name, {}))
-    engine = problems.engine("loop", rule, problem, problems.mask(ROUNDS, M), LOCAL)
+    engine = problems.engine("loop", RULES[name], problem, problems.mask(ROUNDS, M), LOCAL)
     outputs, expected = Outputs(engine, {"served": instance("output", serve, "serve")}), []
     for _ in range(20):
         engine.step()
         outputs.after_round()
         expected.append(outputs.models()["served"].numpy())
     for store in (None, tmp_path / "f.db"):
-        found = federated(rule, problem, 20, store=store, serve=serve)[1:]
+        found = federated(RULES[name], problem, 20, store=store, serve=serve)[1:]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 

@@ -32,11 +32,6 @@ def grid():
     return clients()
 
 
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    monkeypatch.setattr(strategy, "_PAUSES", (0,) * 5)
-
-
 @pytest.fixture
 def path(tmp_path):
     return str(tmp_path / "f.db")

@@ -127,13 +127,11 @@ def test_models_that_no_client_holds_are_deleted(large, problem, tmp_path, monke
     monkeypatch.setattr(module, "LARGE", large)
     monkeypatch.setattr(module, "ROUNDS_KEPT", 1)
     federated(RULE, problem, 40, store=tmp_path / "f.db")
-    store = Store(tmp_path / "f.db")
-    kept = {version for (version,) in store._db.execute("SELECT round FROM model")}
+    with closing(sqlite3.connect(tmp_path / "f.db")) as db:
+        kept = {version for (version,) in db.execute("SELECT round FROM model")}
     held = {max(np.flatnonzero(column), default=-1) + 1 for column in problems.mask(39, M, everybody_last=False).T}
     assert kept == {0, 39, 40} | held
-    files = len(list((tmp_path / "f.db.tensors").iterdir())) if large == 16 else 0
-    assert files == (len(kept) if large == 16 else 0)
-    store.close()
+    assert len(list(tmp_path.glob("f.db.tensors/*"))) == (len(kept) if large == 16 else 0)
 
 
 def test_replay_finds_a_changed_report(problem, tmp_path):

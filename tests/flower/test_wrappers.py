@@ -113,14 +113,12 @@ def test_a_strategy_can_be_used_again_inside_a_wrapper(problem):
         ({"closure": [lambda: 0.0]}, "without a closure"),
     ],
 )
-def test_a_rule_that_needs_plain_sgd_says_so(options, words, problem, monkeypatch):
-    monkeypatch.setattr("fedswe.flower.strategy._PAUSES", (0,))
+def test_a_rule_that_needs_plain_sgd_says_so(options, words, problem):
     with pytest.raises(FedsweError, match=words):
         Strategy("scaffold").start(LocalGrid(torch_app(problem, **options), M), arrays(np.zeros(5)), 1)
 
 
-def test_without_the_mod_a_rule_that_needs_it_says_so(problem, monkeypatch):
-    monkeypatch.setattr("fedswe.flower.strategy._PAUSES", (0,))
+def test_without_the_mod_a_rule_that_needs_it_says_so(problem):
     app = client_app(problem, mods=[])
     with pytest.raises(FedsweError, match="ClientApp"):
         Strategy("focus").start(LocalGrid(app, M), arrays(np.zeros(5)), 1)

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from fedswe.algorithms import FedAvg, FedPBC, FedSWE, Scaffold
-from fedswe.comparison.labels import parse_label
+from fedswe.comparison.labels import labelled
 from fedswe.core.footprint import footprint
 from fedswe.core.local import Local
 from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, Prox, Warmup, WeightDecay, Yogi
 from fedswe.errors import FedsweError
-from fedswe.experiment.configuration import experiment, load, override
+from fedswe.experiment.configuration import load
 from fedswe.experiment.experiment import Experiment, assemble
 from tests import problems
 from tests.algorithms import ALGORITHMS
@@ -88,7 +88,7 @@ def test_server_chains_are_the_published_optimisers(chain, published, kind):
 def test_the_labels_of_published_optimisers():
     """`fedswe show fedavg` names them: the same chains as above, with the published defaults."""
     named = dict(re.findall(r"^ +(Fed\w+) +(fedavg:\S+)$", FedAvg.__doc__, re.MULTILINE))
-    found = {name: experiment(override({}, words(label))).algorithm for name, label in named.items()}
+    found = {name: labelled({}, label).algorithm for name, label in named.items()}
     assert found == {
         "FedAvgM": FedAvg(chain=(Momentum(0.9),)),
         "FedAdam": FedAvg(chain=(Adam(0.9, 0.99, 1e-3, correct_bias=False),)),
@@ -97,11 +97,6 @@ def test_the_labels_of_published_optimisers():
     }
     (prox,) = re.findall(r"local\.chain=[\w:.]+", FedAvg.__doc__)
     assert load(None, [prox]).local.chain == (Prox(0.01),)
-
-
-def words(label):
-    name, parameters = parse_label(label)
-    return [f"algorithm.name={name}", *(f"algorithm.{word}" for word in parameters)]
 
 
 def test_fedprox():

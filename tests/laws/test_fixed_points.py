@@ -39,11 +39,11 @@ PARAMETERS = {
 }
 
 
-def last_period(name, steps=1, curvature=CURVATURE, lr=RATE):
+def last_period(name, steps=1, curvature=CURVATURE):
     """The models of the last period of four rounds."""
     task = Quadratic(centers=U[:, None].tolist(), curvature=curvature.tolist(), start=-1.0)
     algorithm = ALGORITHMS[name](**PARAMETERS.get(name, {}))
-    local = Local(steps=steps, lr=lr, schedule="constant")
+    local = Local(steps=steps, lr=RATE, schedule="constant")
     schedule = Rows(PRESENT, np.broadcast_to(1 / EVERY, PRESENT.shape))
     return problems.models("batched", algorithm, task.build(problems.setting()), schedule, ROUNDS, local)[-4:, 0]
 

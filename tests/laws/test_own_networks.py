@@ -18,9 +18,8 @@ DRIFTING = ["dropout", "batch normalisation", "transformer"]
 )
 def test_both_engines_give_the_same_numbers(name, rule):
     given = {"rounds": 5, "dtype": "float64", "availability": Stationary(p=0.6), "local": Local(3, 16, 0.05)}
-    one, other = (
-        run(Experiment(task=task(name), algorithm=rule, engine=engine, **given)).history for engine in ENGINES
-    )
+    experiments = [Experiment(task=task(name), algorithm=rule, engine=engine, **given) for engine in ENGINES]
+    one, other = (run(experiment).history for experiment in experiments)
     for column in set(one.columns) - {"seconds"}:
         np.testing.assert_allclose(one[column], other[column], rtol=1e-9)
     assert one.rows[0]["server_train_loss"] != one.last["server_train_loss"]

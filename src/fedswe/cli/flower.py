@@ -28,9 +28,8 @@ def status_command(
     if as_json:
         print_json(found)
     else:
-        console.print(
-            printable(f"{found['rule']}, serves {found['serve']}: {found['rounds']} rounds, {found['scores']}")
-        )
+        head = f"{found['rule']}, serves {found['serve']}: {found['rounds']} rounds, {found['scores']}"
+        console.print(printable(head))
         shown = ["client", "joined", "merged", "last_merged", "failures", "removed", "why"]
         rows = [[printable(str(client[key] or "")) for key in shown] for client in found["clients"]]
         print_table("", [key.replace("_", " ") for key in shown], rows)

@@ -30,12 +30,12 @@ class Layout:
 
     @classmethod
     def of(cls, record: ArrayRecord) -> Layout:
-        listed = tuple((name, array.dtype, tuple(array.shape)) for name, array in record.items())
-        trained = [dtype for _, dtype, _ in listed if _is_trained(dtype)]
+        fixed = {name: array for name, array in record.items() if array.dtype.startswith(("int", "uint", "bool"))}
+        trained = {array.dtype for name, array in record.items() if name not in fixed}
         require(trained, "initial_arrays has no array of floating-point numbers: there is nothing to train")
-        known = all(dtype in ("float32", "float64") for dtype in trained)  # a start that is rounded would be progress
-        require(known, f"initial_arrays has {', '.join(sorted(set(trained)))}: use float32")
-        return cls(listed, {name: record[name] for name, dtype, _ in listed if not _is_trained(dtype)})
+        known = trained <= {"float32", "float64"}  # a start that is rounded would be progress
+        require(known, f"initial_arrays has {', '.join(sorted(trained))}: use float32")
+        return cls(tuple((name, array.dtype, tuple(array.shape)) for name, array in record.items()), fixed)
 
     def with_fixed(self, data: Mapping[str, bytes]) -> Layout:
         """With these bytes in the arrays that are not trained."""
@@ -61,15 +61,12 @@ class Layout:
         return torch.from_numpy(np.concatenate([view.ravel() for view in views], dtype=self.dtype))
 
     def record(self, x: Vector) -> ArrayRecord:
-        flat, found, at = x.numpy(), dict[str, Array](), 0
-        for name, dtype, shape in self.arrays:
-            if name in self.fixed:
-                found[name] = self.fixed[name]
-                continue
+        flat, found, at = x.numpy(), dict(self.fixed), 0
+        for name, dtype, shape in self.trained:
             size = math.prod(shape)
             found[name] = Array(flat[at : at + size].reshape(shape).astype(dtype, copy=False))
             at += size
-        return ArrayRecord(found)
+        return ArrayRecord({name: found[name] for name, _, _ in self.arrays})
 
     def move(self, views: list[Numbers], start: Vector) -> float:
         """The L2 distance from the start; not finite if a number is not."""
@@ -79,14 +76,10 @@ class Layout:
                 flat = view.reshape(-1)
                 for begin in range(0, len(flat), _CHUNK):
                     part = flat[begin : begin + _CHUNK]
-                    change = np.subtract(part, x[at + begin : at + begin + len(part)], dtype=dtype)
+                    change = np.subtract(part, x[at : at + len(part)], dtype=dtype)
                     total += float(change.dot(change))
-                at += len(flat)
+                    at += len(part)
         return math.sqrt(total)
-
-
-def _is_trained(dtype: str) -> bool:
-    return not dtype.startswith(("int", "uint", "bool"))
 
 
 def _view(name: str, array: Array, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Numbers:

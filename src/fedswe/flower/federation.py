@@ -205,11 +205,12 @@ class Federation:
         named = {n: v for n, v in self.server.tensors().items() if n != "x"}
         return named | {f"output.{n}": v for n, v in parts(self.output_state).items()}
 
-    def load(self, t: int, x: Vector, tensors: Tensors, members: Mapping[str, Member]) -> None:
-        """Continue after t rounds from what `tensors` gave there."""
-        self.t, self.members, self._models = t, dict(members), {t: x}
+    def load(self, t: int) -> None:
+        """Continue after t rounds, from the store."""
+        self.t, self.members, self.removed = t, self._kept.members(), self._kept.removed()
         self._count()
-        self.server = self.server.with_tensors({**tensors, "x": x})
+        tensors, self._models = self._kept.server(t), {t: self._kept.model(t)}
+        self.server = self.server.with_tensors({**tensors, "x": self._models[t]})
         self.output_state = replace(
             self.output_state, **{n: tensors[f"output.{n}"].to(v) for n, v in parts(self.output_state).items()}
         )

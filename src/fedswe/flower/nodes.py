@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
@@ -56,7 +55,6 @@ class Nodes:
         names = sorted(there & federation.members.keys(), key=self._number)
         if self._availability is not None:
             names = self._available(names, t, self._availability)
-            least = min(least, len(names))
         self.available = names
         size = max(int(len(names) * fraction), least)
         if size < len(names):
@@ -93,9 +91,8 @@ class Nodes:
         asked = {str(node): Message(question, node, MessageType.TRAIN) for node in new}
         replies = grid.send_and_receive(list(asked.values()), timeout=60) if asked else []
         for node, content in matched(replies, asked)[0].items():
-            told: Any = content.get(KEY)
-            name = told.get("client") if isinstance(told, ConfigRecord) else None
-            name = (words(name)[:100] if isinstance(name, str) else "") or node
+            told = content.config_records.get(KEY, ConfigRecord())
+            name = words(told.get("client", ""))[:100] or node
             if name in self._names.values():
                 LOG.warning("client %s is node %s now: of two nodes with one name the newer one is asked", name, node)
             self._names[int(node)] = name

@@ -76,10 +76,9 @@ class Records:
         return {name: json.loads(value) for name, value in self._db.execute("SELECT name, value FROM fact")}
 
     def rounds(self) -> list[dict[str, Any]]:
-        """The committed rounds, each with the metrics of its model; they are None if it was not evaluated yet."""
-        found = self._db.execute("SELECT round, entry, scores FROM round ORDER BY round")
-        unknown = {"evaluate": None, "score": None}
-        return [{"round": r, **json.loads(entry), **(json.loads(s) if s else unknown)} for r, entry, s in found]
+        """The committed rounds, each with the metrics of its model if it was evaluated."""
+        found = self._db.execute("SELECT round, entry, ifnull(scores, '{}') FROM round ORDER BY round")
+        return [{"round": r, **json.loads(entry), **json.loads(scores)} for r, entry, scores in found]
 
     def attempts(self, r: int) -> list[dict[str, str]]:
         """The failures of each attempt at a round that was not counted."""
@@ -206,12 +205,6 @@ class Store(Records):
         query = "SELECT name, steps, lr, tensors FROM report WHERE round = ?"
         found = self._db.execute(query, (r,))
         return {name: (steps, lr, self._unpacked(packed)["end"]) for name, steps, lr, packed in found}
-
-    def load(self, federation: Federation) -> None:
-        """Continue after the last committed round."""
-        (t,) = self._db.execute("SELECT max(round) FROM server").fetchone()
-        federation.removed = self.removed()
-        federation.load(t, self.model(t), self.server(t), self.members())
 
     # tensors -------------------------------------------------------------------------------------------
     def _packed(self, tensors: Tensors) -> bytes | str | None:

@@ -130,7 +130,7 @@ class Strategy(FedAvg):
             result, rows = Result(), store.rounds() if store else []
             for row in [{"round": 0, **store.facts()}, *rows] if store else []:
                 _add(result, row)
-            if not rows or rows[-1]["score"] is None:  # of a round whose evaluation was cut off
+            if not rows or "score" not in rows[-1]:  # of a round whose evaluation was cut off
                 evaluate(result)
             while federation.t < num_rounds:
                 LOG.info("[ROUND %s/%s]", federation.t + 1, num_rounds)
@@ -187,7 +187,6 @@ class Strategy(FedAvg):
         self._nodes = Nodes(federation, self.min_available_nodes, self.names, self.availability, self.seed)
         self._limit = MoveLimit(kept=self.rule.home == "server")
         self._made: dict[int, tuple[Vector, ArrayRecord]] = {}
-        self._asked: dict[str, Message] = {}
         if store:
             self._continue(store, federation)
         # The failures of each attempt at the next round so far.
@@ -207,8 +206,9 @@ class Strategy(FedAvg):
             shown = "" if name == "arrays" else f": {there[name]} there, {value} here"
             require(there[name] == value, f"{self.store} has other {name}{shown}: use another store")
         self._layout = self._layout.with_fixed({name: b64decode(data) for name, data in there["fixed"].items()})
-        store.load(federation)
-        for row in store.rounds():
+        rows = store.rounds()
+        federation.load(len(rows))
+        for row in rows:
             self._limit.update(row["merged"], row["removed"])
         LOG.info("continues %s after round %s", self.store, federation.t)
 
@@ -234,11 +234,9 @@ class Strategy(FedAvg):
         if self._store:
             federation.removed = self._store.removed()
         names = self._nodes.asked(grid, self.fraction_train, self.min_train_nodes, t, f"train {len(self._tried)}")
-        self._available = self._nodes.available
-        failed = {name for failed in self._tried for name in failed}
-        names = federation.seated(names, self._nodes.draws(names, t, "seats"), failed)
+        names = federation.seated(names, self._nodes.draws(names, t, "seats"), set[str]().union(*self._tried))
         config["server-round"] = t + 1
-        self._asked = {}
+        asked = dict[str, Message]()
         for name in names:
             job = federation.job(name)
             content = RecordDict({self.arrayrecord_key: self._arrays(job.start), self.configrecord_key: config})
@@ -246,8 +244,9 @@ class Strategy(FedAvg):
                 content[KEY] = ConfigRecord({"count": True, "arrays": self.arrayrecord_key})
             if job.drift is not None:
                 content[DRIFT] = self._layout.record(job.drift)
-            self._asked[name] = Message(content, self._nodes.of[name], MessageType.TRAIN)
-        return list(self._asked.values())  # a list: Flower goes over the messages twice
+            asked[name] = Message(content, self._nodes.of[name], MessageType.TRAIN)
+        self._asked = asked
+        return list(asked.values())  # a list: Flower goes over the messages twice
 
     def aggregate_train(self, server_round: int, replies: Messages) -> tuple[ArrayRecord | None, Metrics]:
         """Check and merge what came back, and commit the round."""
@@ -280,7 +279,7 @@ class Strategy(FedAvg):
         moves = {name: end.move for name, end in ends.items()}
         self._limit.update(moves, federation.removed)
         if self._store:
-            absent = federation.members.keys() - federation.removed - set(self._available)
+            absent = federation.members.keys() - federation.removed - set(self._nodes.available)
             entry = {"seconds": time.monotonic() - self._began, "m": federation.m, "digest": digest(federation)}
             entry |= {"train": dict(found or {}), "merged": moves, "failed": failed}
             entry |= {"removed": sorted(federation.removed), "absent": sorted(absent)}
