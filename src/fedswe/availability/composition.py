@@ -145,13 +145,10 @@ class Sampled(Composed):
         share = self.number / who.m if isinstance(self.base, Always) else np.nan
 
         def sample(t: int) -> Bools:
-            available = np.flatnonzero(base.sample(t))
-            chosen = np.zeros(who.m, dtype=bool)
-            if len(available) > self.number:
-                draws = uniform_draws(sampling, t, who.m)[available]
-                available = available[np.argpartition(draws, self.number)[: self.number]]
-            chosen[available] = True
-            return chosen
+            available, chosen = base.sample(t), np.zeros(who.m, dtype=bool)
+            draws = np.where(available, uniform_draws(sampling, t, who.m), 1.0)  # others come last
+            chosen[np.argpartition(draws, self.number)[: self.number]] = True
+            return chosen & available
 
         return Defined(who.m, base.rounds, lambda t: np.full(who.m, share), sample)
 

@@ -61,15 +61,16 @@ class Log:
         """The device of each interval."""
         return np.repeat(np.arange(self.devices), np.diff(self.offset))
 
-    def of_devices(self, device: Integers) -> tuple[Integers, Integers]:
-        """Which intervals belong to these devices, one device after the other, and how many to each.
+    def of_clients(self, device: Integers) -> tuple[Integers, Floats, Floats]:
+        """Client, start and end of the intervals of clients with these devices, one client after the other.
 
         The number after the last is a device without intervals.
         """
         device = np.minimum(device, self.devices)
         offset = np.append(self.offset, self.offset[-1])
         count = offset[device + 1] - offset[device]
-        return np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count), count
+        place = np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count)
+        return np.repeat(np.arange(len(device)), count), self.start[place], self.end[place]
 
     def digest(self) -> str:
         content = hashlib.sha256(f"{self.dated} {self.ids is not None}".encode())

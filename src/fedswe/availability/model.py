@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from fedswe.availability.schedule import Bernoulli, Bools, Floats, LegacyBernoulli, Schedule
+from fedswe.availability.schedule import Bernoulli, Floats, LegacyBernoulli, Schedule
 from fedswe.core import in_memory, keys
 from fedswe.core.value import Natural, Value
 from fedswe.errors import FedsweError, require, warn
@@ -70,15 +70,14 @@ class Probabilistic(Availability):
     stream: Literal["keyed", "legacy"] = "keyed"  # legacy: the released code's draws, bit for bit
 
     def __post_init__(self) -> None:
-        require(self.p != [], "p is an empty list: give one number per client, or one for all")
         if isinstance(self.p, str):
             legacy = self.p == "dirichlet" and self.stream == "legacy"
             require(not legacy, 'p = "dirichlet" has no legacy stream: use stream = "keyed"')
             return
         values = self.p if isinstance(self.p, list) else [self.p]
         for value in values:
-            require(isinstance(value, int | float) and 0 <= value <= 1, f"p must be within [0, 1], not {value}")
-        require(any(values), "p is 0: no client would ever be available; give a probability above 0")
+            require(0 <= value <= 1, f"p must be within [0, 1], not {value}")
+        require(any(values), "p is 0 or empty: no client would ever be available; give a probability above 0")
 
     @abstractmethod
     def factor(self, t: int, m: int) -> Floats | float:
@@ -207,11 +206,9 @@ class Estimated:
     """
 
     def __init__(self, record: Recording, window: int) -> None:
-        self.m, self.rounds, self.record, self._window = record.m, record.rounds, record, window
+        self.m, self.rounds, self.sample = record.m, record.rounds, record.sample
+        self.record, self._window = record, window
         self._overall = self._share(0, record.length)
-
-    def sample(self, t: int) -> Bools:
-        return self.record.sample(t)
 
     def prob(self, t: int) -> Floats:
         if self._window == 0:

@@ -155,8 +155,8 @@ class Timed(Timeline):
             "wasted_seconds": busy[~reported].sum(),
             "bytes_sent": np.rint(sent).sum(),
         }
-        self._totals = {name: self._totals[name] + float(found[name]) for name in found}
-        self._totals |= {"simulated_seconds": closed}
+        self._totals |= {name: self._totals[name] + float(found[name]) for name in found}
+        self._totals["simulated_seconds"] = closed
         return selected[reported]
 
     def advance(self) -> None:
@@ -183,10 +183,10 @@ class Timed(Timeline):
             self.over = f"clock.limit = {rules.limit:g} s has passed"
 
     def columns(self) -> dict[str, float]:
-        return {name: self._totals[name] for name in COLUMNS}
+        return dict(self._totals)
 
     def state(self) -> Floats:
-        return np.array([self._totals[name] for name in COLUMNS])
+        return np.array(list(self._totals.values()))
 
     def load(self, state: Floats, t: int) -> None:
         self._totals = dict(zip(COLUMNS, map(float, state), strict=True))

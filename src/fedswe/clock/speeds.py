@@ -45,7 +45,7 @@ class Speeds:
         by, m = table.index.name, len(self.step_seconds)
         if by == "client":
             wanted: list[Any] = [str(i) for i in range(m)]
-            unknown = next((name for name in table.index if name not in set(wanted)), None)
+            unknown = next(iter(table.index[~table.index.isin(wanted)]), None)
             require(unknown is None, f"{KEY}: {path} has a client {unknown!r}, but the clients are 0 to {m - 1}")
         else:
             if devices is None:
