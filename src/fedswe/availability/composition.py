@@ -59,10 +59,8 @@ class Outages(Composed):
     def __post_init__(self) -> None:
         super().__post_init__()
         least = max(1.0, self.share / (1 - self.share))
-        require(
-            least <= self.length < np.inf,
-            f"length must be at least {least:g} rounds for a share of {self.share:g}, not {self.length:g}",
-        )
+        rule = f"length must be at least {least:g} rounds for a share of {self.share:g}"
+        require(least <= self.length < np.inf, f"{rule}, not {self.length:g}")
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         base, region = self.base.schedule(who, seed), np.arange(who.m) % self.regions

@@ -92,16 +92,11 @@ class Intervals(Recorded):
         last = float(known.end.max())
         end = self._time("end", self.end, log, last)
         require(end <= last, f"availability.end is after the last end in {log.name}: leave it out")
-        require(
-            end - origin >= self.round_seconds,
-            f"{log.name}: from availability.start to the end are {end - origin:g} s, less than a round of "
-            f"{self.round_seconds:g} s: lower availability.round_seconds",
-        )
-        require(
-            (end - origin) / self.round_seconds < 1e9,
-            f"{log.name} has over 1e9 rounds: raise availability.round_seconds",
-        )
-        return origin, int(RoundTimes(origin, self.round_seconds).ended_by(end))
+        span, length = end - origin, self.round_seconds
+        short = f"from availability.start to the end are {span:g} s, less than a round of {length:g} s"
+        require(span >= length, f"{log.name}: {short}: lower availability.round_seconds")
+        require(span / length < 1e9, f"{log.name} has over 1e9 rounds: raise availability.round_seconds")
+        return origin, int(RoundTimes(origin, length).ended_by(end))
 
     def _time(self, key: str, given: float | str, log: Log, default: float) -> float:
         if given == "":
@@ -121,24 +116,21 @@ class Intervals(Recorded):
             ids = log.ids
             if ids is None:
                 raise FedsweError(f'availability.mapping = "id" needs whole numbers as ids in {log.name}')
-            require(
-                bool(((ids >= 0) & (ids < m)).all()),
-                f'availability.mapping = "id": {log.name} has ids from {ids.min()} to {ids.max()}, '
-                f"the {m} clients have 0 to {m - 1}",
-            )
+            lowest, highest = ids.min(), ids.max()
+            different = f"{log.name} has ids from {lowest} to {highest}, the {m} clients have 0 to {m - 1}"
+            require(lowest >= 0 and highest < m, f'availability.mapping = "id": {different}')
             device = np.full(m, log.devices)
             device[ids] = np.arange(log.devices)
             return device
         n = self.devices or log.devices
         require(n >= log.devices, f"availability.devices = {n}, but {log.name} names {log.devices} devices")
-        require(
-            n >= m or self.mapping == "with_replacement",
-            f"{log.name} has {n} devices for {m} clients: lower the number of clients, or set "
-            'availability.mapping = "with_replacement"',
-        )
+        several = self.mapping == "with_replacement"
+        few = f"{log.name} has {n} devices for {m} clients"
+        remedy = 'lower the number of clients, or set availability.mapping = "with_replacement"'
+        require(n >= m or several, f"{few}: {remedy}")
         if self.mapping == "first":
             return np.arange(m)
-        return keys.generator(seed, "devices").choice(n, m, replace=self.mapping == "with_replacement")
+        return keys.generator(seed, "devices").choice(n, m, replace=several)
 
 
 @dataclass(frozen=True)

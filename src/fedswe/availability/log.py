@@ -151,19 +151,12 @@ def log_of(log: Any, name: str) -> Log:
 
 def observed_in(log: Log, observed: Log) -> Log:
     """The log with the times in which each device was observed; what it has outside of them is cut off."""
-    require(
-        log.dated == observed.dated, f"{observed.name}: times must be seconds or timestamps as those in {log.name} are"
-    )
-    require(
-        (log.ids is None) == (observed.ids is None), f"{observed.name}: ids must be of the kind that {log.name} has"
-    )
+    require(log.dated == observed.dated, f"{observed.name}: times must be seconds or timestamps as in {log.name}")
+    require((log.ids is None) == (observed.ids is None), f"{observed.name}: ids must be of the kind in {log.name}")
     place = pd.Index(observed.labels).get_indexer(pd.Index(log.labels))
     missing = log.labels[place < 0]
-    require(
-        not len(missing),
-        f"{observed.name} lacks {len(missing)} devices of {log.name}, first {next(iter(missing), '')}: "
-        "add when they were observed, or remove their intervals",
-    )
+    lacking = f"{observed.name} lacks {len(missing)} devices of {log.name}, first {next(iter(missing), '')}"
+    require(not len(missing), f"{lacking}: add when they were observed, or remove their intervals")
     # All beginnings and ends in order of time: where intervals of both are open, a device was there and observed.
     steps = pd.concat(
         pd.DataFrame({"device": device, "time": time, column: step})

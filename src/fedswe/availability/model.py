@@ -115,21 +115,16 @@ class Probabilistic(Availability):
             phi = keys.generator(seed, "Dirichlet label weights").dirichlet(np.full(classes, 0.1))
             return np.asarray(np.clip(0.1 * classes * (shares @ phi), 0.02, 1.0))
         if isinstance(self.p, list):
-            require(
-                len(self.p) == who.m,
-                f"availability.p has {len(self.p)} values for {who.m} clients: give one per client",
-            )
+            found = f"availability.p has {len(self.p)} values for {who.m} clients"
+            require(len(self.p) == who.m, f"{found}: give one per client")
             return np.array(self.p, dtype=np.float64)
         return np.full(who.m, float(self.p))
 
     def _label_driven(self, who: Population, seed: int) -> Floats:
         if who.realised is None and who.drawn is None:
-            low, high = 0.1, 1.0
-            warn(
-                f"the task has no labels, so p_i of each client is drawn from U({low:g}, {high:g}): "
-                "set availability.p to a number or a list to choose it"
-            )
-            return keys.generator(seed, "unlabelled probabilities").uniform(low, high, who.m)
+            drawn = "the task has no labels, so p_i of each client is drawn from U(0.1, 1)"
+            warn(f"{drawn}: set availability.p to a number or a list to choose it")
+            return keys.generator(seed, "unlabelled probabilities").uniform(0.1, 1.0, who.m)
         shares = self._shares(who)
         classes = shares.shape[1]
         rng = who.legacy or keys.generator(seed, "label weights")
@@ -140,10 +135,8 @@ class Probabilistic(Availability):
     def _shares(self, who: Population) -> Floats:
         shares = who.realised if self.proportions == "realised" else who.drawn
         if shares is None:
-            raise FedsweError(
-                f'availability.proportions = "{self.proportions}" is not known for this task: choose the other one, '
-                "or give availability.p a number or a list"
-            )
+            unknown = f'availability.proportions = "{self.proportions}" is not known for this task'
+            raise FedsweError(f"{unknown}: choose the other one, or give availability.p a number or a list")
         return shares
 
 

@@ -21,11 +21,9 @@ def sessions_of(schedule: Schedule, slot_seconds: float) -> Sessions:
     record = schedule.record if isinstance(schedule, Estimated) else schedule
     if not isinstance(record, Online):
         return Slots(schedule, slot_seconds)
-    require(
-        record.during == "start",
-        f'availability.during = "{record.during}" is for rounds of one length: leave it out with clock.name = '
-        '"seconds", where clients are available in their intervals',
-    )
+    wrong = f'availability.during = "{record.during}" is for rounds of one length'
+    remedy = 'leave it out with clock.name = "seconds", where clients are available in their intervals'
+    require(record.during == "start", f"{wrong}: {remedy}")
     return LogSessions(record)
 
 
@@ -51,11 +49,8 @@ class Slots:
         """
         slot = self.round_at(now)
         slots = (horizon - now) / self._times.length
-        require(
-            slots <= _MOST_SLOTS,
-            f"a round of {horizon - now:g} s has {slots:.3g} slots of {self._times.length:g} s, over {_MOST_SLOTS}: "
-            "raise clock.slot_seconds, or set clock.deadline",
-        )
+        many = f"a round of {horizon - now:g} s has {slots:.3g} slots of {self._times.length:g} s, over {_MOST_SLOTS}"
+        require(slots <= _MOST_SLOTS, f"{many}: raise clock.slot_seconds, or set clock.deadline")
         there = self._row(slot)[clients]
         found = np.where(there, math.inf, now)
         while there.any() and (begin := self._times.begin(slot + 1)) <= horizon:
