@@ -59,10 +59,8 @@ class Outages(Composed):
     def __post_init__(self) -> None:
         super().__post_init__()
         least = max(1.0, self.share / (1 - self.share))
-        require(
-            least <= self.length < np.inf,
-            f"length must be at least {least:g} rounds for a share of {self.share:g}, not {self.length:g}",
-        )
+        rule = f"length must be at least {least:g} rounds for a share of {self.share:g}"
+        require(least <= self.length < np.inf, f"{rule}, not {self.length:g}")
 
     def schedule(self, who: Population, seed: int) -> Schedule:
         base, region = self.base.schedule(who, seed), np.arange(who.m) % self.regions
@@ -145,13 +143,10 @@ class Sampled(Composed):
         share = self.number / who.m if isinstance(self.base, Always) else np.nan
 
         def sample(t: int) -> Bools:
-            available = np.flatnonzero(base.sample(t))
-            chosen = np.zeros(who.m, dtype=bool)
-            if len(available) > self.number:
-                draws = uniform_draws(sampling, t, who.m)[available]
-                available = available[np.argpartition(draws, self.number)[: self.number]]
-            chosen[available] = True
-            return chosen
+            available, chosen = base.sample(t), np.zeros(who.m, dtype=bool)
+            draws = np.where(available, uniform_draws(sampling, t, who.m), 1.0)  # others come last
+            chosen[np.argpartition(draws, self.number)[: self.number]] = True
+            return chosen & available
 
         return Defined(who.m, base.rounds, lambda t: np.full(who.m, share), sample)
 

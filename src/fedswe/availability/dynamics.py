@@ -99,11 +99,9 @@ class Alternating(Probabilistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self.inside == "static" or 2 <= self.stair_period <= self.period - 2,
-            f"stair_period must be from 2 to {self.period - 2} for a step down in windows of {self.period // 2} "
-            f"rounds, not {self.stair_period}",
-        )
+        most, window = self.period - 2, self.period // 2
+        rule = f"stair_period must be from 2 to {most} for a step down in windows of {window} rounds"
+        require(self.inside == "static" or 2 <= self.stair_period <= most, f"{rule}, not {self.stair_period}")
 
     def factor(self, t: int, m: int) -> Floats:
         window, inside = divmod(t % self.period, self.period // 2)

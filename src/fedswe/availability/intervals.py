@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fedswe.availability.model import Population, Recorded
 from fedswe.availability.schedule import Bools, Floats, Integers, Schedule
@@ -93,17 +92,11 @@ class Intervals(Recorded):
         last = float(known.end.max())
         end = self._time("end", self.end, log, last)
         require(end <= last, f"availability.end is after the last end in {log.name}: leave it out")
-        times = RoundTimes(origin, self.round_seconds)
-        require(
-            end - origin >= self.round_seconds,
-            f"{log.name}: from availability.start to the end are {end - origin:g} s, less than a round of "
-            f"{self.round_seconds:g} s: lower availability.round_seconds",
-        )
-        require(
-            (end - origin) / self.round_seconds < 1e9,
-            f"{log.name} has over 1e9 rounds: raise availability.round_seconds",
-        )
-        return origin, int(times.ended_by(np.array([end]))[0])
+        span, length = end - origin, self.round_seconds
+        short = f"from availability.start to the end are {span:g} s, less than a round of {length:g} s"
+        require(span >= length, f"{log.name}: {short}: lower availability.round_seconds")
+        require(span / length < 1e9, f"{log.name} has over 1e9 rounds: raise availability.round_seconds")
+        return origin, int(RoundTimes(origin, length).ended_by(end))
 
     def _time(self, key: str, given: float | str, log: Log, default: float) -> float:
         if given == "":
@@ -123,48 +116,43 @@ class Intervals(Recorded):
             ids = log.ids
             if ids is None:
                 raise FedsweError(f'availability.mapping = "id" needs whole numbers as ids in {log.name}')
-            require(
-                bool(((ids >= 0) & (ids < m)).all()),
-                f'availability.mapping = "id": {log.name} has ids from {ids.min()} to {ids.max()}, '
-                f"the {m} clients have 0 to {m - 1}",
-            )
+            lowest, highest = ids.min(), ids.max()
+            different = f"{log.name} has ids from {lowest} to {highest}, the {m} clients have 0 to {m - 1}"
+            require(lowest >= 0 and highest < m, f'availability.mapping = "id": {different}')
             device = np.full(m, log.devices)
             device[ids] = np.arange(log.devices)
             return device
         n = self.devices or log.devices
         require(n >= log.devices, f"availability.devices = {n}, but {log.name} names {log.devices} devices")
-        require(
-            n >= m or self.mapping == "with_replacement",
-            f"{log.name} has {n} devices for {m} clients: lower the number of clients, or set "
-            'availability.mapping = "with_replacement"',
-        )
+        several = self.mapping == "with_replacement"
+        few = f"{log.name} has {n} devices for {m} clients"
+        remedy = 'lower the number of clients, or set availability.mapping = "with_replacement"'
+        require(n >= m or several, f"{few}: {remedy}")
         if self.mapping == "first":
             return np.arange(m)
-        return keys.generator(seed, "devices").choice(n, m, replace=self.mapping == "with_replacement")
+        return keys.generator(seed, "devices").choice(n, m, replace=several)
 
 
 @dataclass(frozen=True)
 class RoundTimes:
-    """Round t begins at origin + t * length, in floating-point arithmetic as it is written here."""
+    """Round t begins at origin + t * length, in floating-point arithmetic as it is written here.
+
+    Rounds and times are numbers or arrays.
+    """
 
     origin: float
     length: float
 
-    def begin(self, t: npt.NDArray[Any]) -> Floats:
-        return np.asarray(self.origin + t * self.length)
+    def begin(self, t: Any) -> Any:
+        return self.origin + t * self.length
 
-    def first_from(self, time: Floats) -> npt.NDArray[Any]:
+    def first_from(self, time: Any) -> Any:
         """The first round that begins at this time or later."""
         t = np.ceil((time - self.origin) / self.length)
-        t -= self.begin(t - 1) >= time  # the quotient is rounded
-        t += self.begin(t) < time
-        return t
+        t = t - (self.begin(t - 1) >= time)  # the quotient is rounded
+        return t + (self.begin(t) < time)
 
-    def first_middle_from(self, time: Floats) -> npt.NDArray[Any]:
-        """The first round whose middle is at this time or later."""
-        return RoundTimes(self.origin + self.length / 2, self.length).first_from(time)
-
-    def ended_by(self, time: Floats) -> npt.NDArray[Any]:
+    def ended_by(self, time: Any) -> Any:
         """The number of rounds that have ended at this time."""
         t = self.first_from(time)
         return t - (self.begin(t) > time)
@@ -176,13 +164,12 @@ class Online:
     def __init__(self, log: Log, device: Integers, times: RoundTimes, length: int, during: During, wrap: bool) -> None:
         self.m, self.length, self.rounds = len(device), length, None if wrap else length
         self.log, self.device, self.times, self.during = log, device, times, during
-        chosen, count = log.of_devices(device)
-        began = times.first_middle_from if during == "middle" else times.first_from
+        client, start, end = log.of_clients(device)
+        began = (RoundTimes(times.origin + times.length / 2, times.length) if during == "middle" else times).first_from
         ended = times.ended_by if during == "whole" else began
-        first, after = began(log.start[chosen]).clip(0, length), ended(log.end[chosen]).clip(0, length)
+        first, after = began(start).clip(0, length), ended(end).clip(0, length)
         kept = after > first
-        client = np.repeat(np.arange(self.m), count)[kept]
-        first, after = first[kept].astype(np.int64), after[kept].astype(np.int64)
+        client, first, after = client[kept], first[kept].astype(np.int64), after[kept].astype(np.int64)
         # Intervals that are apart in the log may touch in rounds.
         apart = (client[1:] != client[:-1]) | (first[1:] != after[:-1])
         begins, ends = np.append(True, apart)[: len(client)], np.append(apart, True)[: len(client)]
@@ -194,20 +181,19 @@ class Online:
         self._ends = np.concatenate([[-1], self._home[client] + after, [far]])
         self._total = np.concatenate([[0, 0], np.cumsum(after - first)])
         # The last run found for each client: where it begins and ends, and where the next one begins.
-        self._found = (np.full(self.m, -1), np.full(self.m, -1), np.full(self.m, -1))
+        self._found = np.full((3, self.m), -1)
 
     def prob(self, t: int) -> Floats:
         return np.full(self.m, np.nan)
 
     def sample(self, t: int) -> Bools:
-        begins, ends, place = self._begins, self._ends, self._home + t % self.length
+        place, found = self._home + t % self.length, self._found.copy()
         # From one round to the next few clients change, and a search costs far more than a look.
-        begin, after, following = (part.copy() for part in self._found)
-        other = np.flatnonzero((begin > place) | (following <= place))
-        found = np.searchsorted(begins, place[other], side="right") - 1  # the last that begins there or before
-        begin[other], after[other], following[other] = begins[found], ends[found], begins[found + 1]
-        self._found = begin, after, following
-        return np.asarray(after > place)
+        other = np.flatnonzero((found[0] > place) | (found[2] <= place))
+        last = np.searchsorted(self._begins, place[other], side="right") - 1  # the last run that begins there or before
+        found[:, other] = self._begins[last], self._ends[last], self._begins[last + 1]
+        self._found = found
+        return np.asarray(found[1] > place)
 
     def available_rounds(self, first: int, after: int) -> Floats:
         """In how many of the rounds `first` to `after` - 1 of the log each client is available."""
@@ -223,5 +209,5 @@ class Online:
     def _before(self, t: int) -> Integers:
         """How many rounds of the runs of all clients up to each come before its round t."""
         place = self._home + t
-        last = np.searchsorted(self._begins, place, side="right") - 1  # the last run that begins at the place or before
+        last = np.searchsorted(self._begins, place, side="right") - 1
         return np.asarray(self._total[last + 1] - np.maximum(self._ends[last] - place, 0))

@@ -61,15 +61,16 @@ class Log:
         """The device of each interval."""
         return np.repeat(np.arange(self.devices), np.diff(self.offset))
 
-    def of_devices(self, device: Integers) -> tuple[Integers, Integers]:
-        """Which intervals belong to these devices, one device after the other, and how many to each.
+    def of_clients(self, device: Integers) -> tuple[Integers, Floats, Floats]:
+        """Client, start and end of the intervals of clients with these devices, one client after the other.
 
         The number after the last is a device without intervals.
         """
         device = np.minimum(device, self.devices)
         offset = np.append(self.offset, self.offset[-1])
         count = offset[device + 1] - offset[device]
-        return np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count), count
+        place = np.arange(count.sum()) + np.repeat(offset[device] - (np.cumsum(count) - count), count)
+        return np.repeat(np.arange(len(device)), count), self.start[place], self.end[place]
 
     def digest(self) -> str:
         content = hashlib.sha256(f"{self.dated} {self.ids is not None}".encode())
@@ -150,19 +151,12 @@ def log_of(log: Any, name: str) -> Log:
 
 def observed_in(log: Log, observed: Log) -> Log:
     """The log with the times in which each device was observed; what it has outside of them is cut off."""
-    require(
-        log.dated == observed.dated, f"{observed.name}: times must be seconds or timestamps as those in {log.name} are"
-    )
-    require(
-        (log.ids is None) == (observed.ids is None), f"{observed.name}: ids must be of the kind that {log.name} has"
-    )
+    require(log.dated == observed.dated, f"{observed.name}: times must be seconds or timestamps as in {log.name}")
+    require((log.ids is None) == (observed.ids is None), f"{observed.name}: ids must be of the kind in {log.name}")
     place = pd.Index(observed.labels).get_indexer(pd.Index(log.labels))
     missing = log.labels[place < 0]
-    require(
-        not len(missing),
-        f"{observed.name} lacks {len(missing)} devices of {log.name}, first {next(iter(missing), '')}: "
-        "add when they were observed, or remove their intervals",
-    )
+    lacking = f"{observed.name} lacks {len(missing)} devices of {log.name}, first {next(iter(missing), '')}"
+    require(not len(missing), f"{lacking}: add when they were observed, or remove their intervals")
     # All beginnings and ends in order of time: where intervals of both are open, a device was there and observed.
     steps = pd.concat(
         pd.DataFrame({"device": device, "time": time, column: step})

@@ -98,10 +98,8 @@ class Tables:
             return
         prob.require_clients(mask.values.shape[1])
         prob.require_everywhere((prob.values >= 0) & (prob.values <= 1), "must hold probabilities within [0, 1]")
-        require(
-            len(prob.values) in (1, len(mask.values)),
-            f"{prob.name} has {len(prob.values)} rows: give one row, or {len(mask.values)} like {mask.name}",
-        )
+        found, rounds = len(prob.values), len(mask.values)
+        require(found in (1, rounds), f"{prob.name} has {found} rows: give one row, or {rounds} like {mask.name}")
         impossible = (mask.values > 0) & ~(prob.values > 0)
         require(not impossible.any(), f"{prob.name} gives probability 0 to a client that {mask.name} has available")
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from fedswe.availability.schedule import Bernoulli, Bools, Floats, LegacyBernoulli, Schedule
+from fedswe.availability.schedule import Bernoulli, Floats, LegacyBernoulli, Schedule
 from fedswe.core import in_memory, keys
 from fedswe.core.value import Natural, Value
 from fedswe.errors import FedsweError, require, warn
@@ -70,15 +70,14 @@ class Probabilistic(Availability):
     stream: Literal["keyed", "legacy"] = "keyed"  # legacy: the released code's draws, bit for bit
 
     def __post_init__(self) -> None:
-        require(self.p != [], "p is an empty list: give one number per client, or one for all")
         if isinstance(self.p, str):
             legacy = self.p == "dirichlet" and self.stream == "legacy"
             require(not legacy, 'p = "dirichlet" has no legacy stream: use stream = "keyed"')
             return
         values = self.p if isinstance(self.p, list) else [self.p]
         for value in values:
-            require(isinstance(value, int | float) and 0 <= value <= 1, f"p must be within [0, 1], not {value}")
-        require(any(values), "p is 0: no client would ever be available; give a probability above 0")
+            require(0 <= value <= 1, f"p must be within [0, 1], not {value}")
+        require(any(values), "p is 0 or empty: no client would ever be available; give a probability above 0")
 
     @abstractmethod
     def factor(self, t: int, m: int) -> Floats | float:
@@ -116,21 +115,16 @@ class Probabilistic(Availability):
             phi = keys.generator(seed, "Dirichlet label weights").dirichlet(np.full(classes, 0.1))
             return np.asarray(np.clip(0.1 * classes * (shares @ phi), 0.02, 1.0))
         if isinstance(self.p, list):
-            require(
-                len(self.p) == who.m,
-                f"availability.p has {len(self.p)} values for {who.m} clients: give one per client",
-            )
+            found = f"availability.p has {len(self.p)} values for {who.m} clients"
+            require(len(self.p) == who.m, f"{found}: give one per client")
             return np.array(self.p, dtype=np.float64)
         return np.full(who.m, float(self.p))
 
     def _label_driven(self, who: Population, seed: int) -> Floats:
         if who.realised is None and who.drawn is None:
-            low, high = 0.1, 1.0
-            warn(
-                f"the task has no labels, so p_i of each client is drawn from U({low:g}, {high:g}): "
-                "set availability.p to a number or a list to choose it"
-            )
-            return keys.generator(seed, "unlabelled probabilities").uniform(low, high, who.m)
+            drawn = "the task has no labels, so p_i of each client is drawn from U(0.1, 1)"
+            warn(f"{drawn}: set availability.p to a number or a list to choose it")
+            return keys.generator(seed, "unlabelled probabilities").uniform(0.1, 1.0, who.m)
         shares = self._shares(who)
         classes = shares.shape[1]
         rng = who.legacy or keys.generator(seed, "label weights")
@@ -141,10 +135,8 @@ class Probabilistic(Availability):
     def _shares(self, who: Population) -> Floats:
         shares = who.realised if self.proportions == "realised" else who.drawn
         if shares is None:
-            raise FedsweError(
-                f'availability.proportions = "{self.proportions}" is not known for this task: choose the other one, '
-                "or give availability.p a number or a list"
-            )
+            unknown = f'availability.proportions = "{self.proportions}" is not known for this task'
+            raise FedsweError(f"{unknown}: choose the other one, or give availability.p a number or a list")
         return shares
 
 
@@ -207,11 +199,9 @@ class Estimated:
     """
 
     def __init__(self, record: Recording, window: int) -> None:
-        self.m, self.rounds, self.record, self._window = record.m, record.rounds, record, window
+        self.m, self.rounds, self.sample = record.m, record.rounds, record.sample
+        self.record, self._window = record, window
         self._overall = self._share(0, record.length)
-
-    def sample(self, t: int) -> Bools:
-        return self.record.sample(t)
 
     def prob(self, t: int) -> Floats:
         if self._window == 0:

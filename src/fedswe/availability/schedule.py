@@ -36,11 +36,11 @@ class Schedule(Protocol):
 
 def require_probabilities(schedule: Schedule, algorithm: Algorithm) -> None:
     """Refuse an algorithm that needs the true probabilities where the schedule does not know them."""
-    require(
-        not (algorithm.needs_probabilities and np.isnan(schedule.prob(0)).any()),
-        f"{type(algorithm).__name__} needs the true probabilities: give availability.prob_file with a mask, "
-        'or availability.prob="estimate" to use estimates from the recorded rounds',
+    remedy = (
+        'availability.prob_file with a mask, or availability.prob="estimate" to use estimates from the recorded rounds'
     )
+    unknown = algorithm.needs_probabilities and np.isnan(schedule.prob(0)).any()
+    require(not unknown, f"{type(algorithm).__name__} needs the true probabilities: give {remedy}")
 
 
 _BLOCK = 1 << 15  # clients drawn at once: they fit in the cache, and torch uses one thread for them

@@ -21,11 +21,9 @@ def sessions_of(schedule: Schedule, slot_seconds: float) -> Sessions:
     record = schedule.record if isinstance(schedule, Estimated) else schedule
     if not isinstance(record, Online):
         return Slots(schedule, slot_seconds)
-    require(
-        record.during == "start",
-        f'availability.during = "{record.during}" is for rounds of one length: leave it out with clock.name = '
-        '"seconds", where clients are available in their intervals',
-    )
+    wrong = f'availability.during = "{record.during}" is for rounds of one length'
+    remedy = 'leave it out with clock.name = "seconds", where clients are available in their intervals'
+    require(record.during == "start", f"{wrong}: {remedy}")
     return LogSessions(record)
 
 
@@ -40,7 +38,7 @@ class Slots:
     def __init__(self, schedule: Schedule, seconds: float) -> None:
         self.m, self._schedule, self._times = schedule.m, schedule, RoundTimes(0.0, seconds)
         # The end of the record, if it has one: no round is opened from then on.
-        self.end = math.inf if schedule.rounds is None else float(self._times.begin(np.array(schedule.rounds)))
+        self.end = math.inf if schedule.rounds is None else self._times.begin(schedule.rounds)
         self._rows: dict[int, Bools] = {}  # from the present on: some schedules can only go forward fast
 
     def until(self, now: float, horizon: float, clients: Integers) -> Floats:
@@ -51,14 +49,11 @@ class Slots:
         """
         slot = self.round_at(now)
         slots = (horizon - now) / self._times.length
-        require(
-            slots <= _MOST_SLOTS,
-            f"a round of {horizon - now:g} s has {slots:.3g} slots of {self._times.length:g} s, over {_MOST_SLOTS}: "
-            "raise clock.slot_seconds, or set clock.deadline",
-        )
+        many = f"a round of {horizon - now:g} s has {slots:.3g} slots of {self._times.length:g} s, over {_MOST_SLOTS}"
+        require(slots <= _MOST_SLOTS, f"{many}: raise clock.slot_seconds, or set clock.deadline")
         there = self._row(slot)[clients]
         found = np.where(there, math.inf, now)
-        while there.any() and (begin := float(self._times.begin(np.array(slot + 1)))) <= horizon:
+        while there.any() and (begin := self._times.begin(slot + 1)) <= horizon:
             slot += 1
             stays = self._row(slot)[clients]
             found[there & ~stays] = begin
@@ -72,16 +67,17 @@ class Slots:
         first = self.round_at(now)
         self._rows = {slot: row for slot, row in self._rows.items() if slot >= first}
         for slot in range(first, first + _LOOK_AHEAD):
-            if float(self._times.begin(np.array(slot))) >= self.end:
+            begin: float = self._times.begin(slot)
+            if begin >= self.end:
                 return math.inf
             if int(self._row(slot).sum()) >= clients:
-                return max(now, float(self._times.begin(np.array(slot))))
+                return max(now, begin)
             self._rows.pop(slot)
         return math.inf  # most likely all clients have left for good
 
     def round_at(self, now: float) -> int:
         """The round of the schedule whose probabilities hold now."""
-        return int(self._times.ended_by(np.array([now]))[0])
+        return int(self._times.ended_by(now))
 
     def _row(self, slot: int) -> Bools:
         if self._schedule.rounds is not None:
@@ -105,20 +101,17 @@ class LogSessions:
         self.end = math.inf if self._wrap else self._lap
         labels = np.array([*log.labels.tolist(), None], dtype=object)
         self.devices: list[Any] | None = labels[np.minimum(online.device, log.devices)].tolist()
-        place, count = log.of_devices(online.device)
-        start, end = ((x[place] - times.origin).clip(0, self._lap) for x in (log.start, log.end))
+        owner, *spans = log.of_clients(online.device)
+        start, end = ((time - times.origin).clip(0, self._lap) for time in spans)
         kept = end > start
-        self._owner = np.repeat(np.arange(self.m), count)[kept]
-        self._end = end[kept]
+        self._owner, start, self._end = owner[kept], start[kept], end[kept]
         # Intervals by the rank of their start: clients lie one after the other on a line of whole numbers.
-        order = np.argsort(start[kept], kind="stable")
-        self._starts = start[kept][order]
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        self._line = self._owner * (len(order) + 1) + rank
+        rank = np.argsort(np.argsort(start, kind="stable"))
+        self._starts = np.sort(start)
+        self._line = self._owner * (len(rank) + 1) + rank
         # End of the interval with which a client begins the next lap: infinite if it fills the lap or there is none.
         self._again = np.full(self.m, np.nan if self._wrap else np.inf)
-        first = (start[kept] == 0) & self._wrap
+        first = (start == 0) & self._wrap
         self._again[self._owner[first]] = np.where(self._end[first] >= self._lap, np.inf, self._end[first])
         # The number of clients that are available at each start: only there it grows.
         self._ends = np.sort(self._end)
@@ -148,12 +141,12 @@ class LogSessions:
         return following + float(enough[0]) if self._wrap and len(enough) else math.inf
 
     def round_at(self, now: float) -> int:
-        at = RoundTimes(0.0, self._times.length).ended_by(np.array([now - self._laps(now)[0]]))
-        return min(int(at[0]), self._rounds - 1)
+        at = RoundTimes(0.0, self._times.length).ended_by(now - self._laps(now)[0])
+        return min(int(at), self._rounds - 1)
 
     def _laps(self, now: float) -> tuple[float, float]:
         """The beginnings of the present lap and of the next one."""
-        lap = int(RoundTimes(0.0, self._lap).ended_by(np.array([now]))[0]) if self._wrap else 0
+        lap = int(RoundTimes(0.0, self._lap).ended_by(now)) if self._wrap else 0
         return lap * self._lap, (lap + 1) * self._lap
 
 

@@ -109,10 +109,8 @@ def table_of(array: Any, name: str, orient: Orient = "") -> Table:
         values = np.array(array, dtype=np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise FedsweError(f"{name} is not a table of numbers, rows of equal length ({reason(error)})") from None
-    require(
-        values.ndim == 2,
-        f"{name} must have two dimensions, a row per round and a column per client, not the shape {values.shape}",
-    )
+    rule = "must have two dimensions, a row per round and a column per client"
+    require(values.ndim == 2, f"{name} {rule}, not the shape {values.shape}")
     require(values.size, f"{name} is empty")
     return Table(values.T.copy() if orient == "clients" else values, name)
 
@@ -163,11 +161,9 @@ def _require_rounds(header: Sequence[Any], names: Sequence[Any], name: str, orie
     if orient or not _counts([_number(str(cell)) for cell in header]):
         return
     first = next((str(cell) for cell in names if _number(str(cell)) is None and not _DATE.search(str(cell))), None)
-    require(
-        first is None,
-        f"{name}: the columns are counted and a row is called {str(first)[:40]!r}: set availability.orient = "
-        '"clients" if the rows are clients, "rounds" if they are rounds',
-    )
+    unclear = f"{name}: the columns are counted and a row is called {str(first)[:40]!r}"
+    remedy = 'set availability.orient = "clients" if the rows are clients, "rounds" if they are rounds'
+    require(first is None, f"{unclear}: {remedy}")
 
 
 def _values(cells: pd.DataFrame, name: str) -> Floats:
@@ -194,7 +190,6 @@ def _counts(numbers: Sequence[float | None]) -> bool:
 
 
 def _number(cell: str) -> float | None:
-    try:
+    with suppress(ValueError):
         return _TRUTH[cell.lower()] if cell.lower() in _TRUTH else float(cell)
-    except ValueError:
-        return None
+    return None

@@ -93,11 +93,9 @@ class Rounds(Clock):
         return availability.rounds()
 
     def check(self, schedule: Schedule, rounds: int) -> None:
-        require(
-            schedule.rounds is None or schedule.rounds >= rounds,
-            f"the availability has {schedule.rounds} rounds but rounds = {rounds}: lower rounds, or give "
-            "more rounds (a log of intervals can be repeated: availability.wrap=true)",
-        )
+        few = f"the availability has {schedule.rounds} rounds but rounds = {rounds}"
+        remedy = "lower rounds, or give more rounds (a log of intervals can be repeated: availability.wrap=true)"
+        require(schedule.rounds is None or schedule.rounds >= rounds, f"{few}: {remedy}")
 
     def timeline(self, schedule: Schedule, work: Callable[[], Work], seed: int) -> Timeline:
         return Untimed(schedule)

@@ -48,20 +48,15 @@ class Seconds(Clock):
     may_end_early: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require(
-            self.min_reports < 1 or float(self.min_reports).is_integer(),
-            f"min_reports must be a whole number, or a share below 1, not {self.min_reports:g}",
-        )
+        legal = self.min_reports < 1 or self.min_reports.is_integer()
+        require(legal, f"min_reports must be a whole number, or a share below 1, not {self.min_reports:g}")
         require(self.early or self.deadline, "early = false needs a deadline: give the length of a round")
-        require(
-            self.early or not self.min_reports, "early = false: a round lasts until its deadline: leave out min_reports"
-        )
-        passes = self.pause or not self.early
+        alone = self.early or not self.min_reports
+        require(alone, "early = false: a round lasts until its deadline: leave out min_reports")
+        passes: object = self.pause or not self.early
         require(self.min_clients or passes, "min_clients = 0 needs a pause: a round without clients takes no time")
-        require(
-            passes or self.speed_file or self.step_seconds or self.download or self.upload,
-            "rounds would take no time: give step_seconds, download, upload or a pause",
-        )
+        passes = passes or self.speed_file or self.step_seconds or self.download or self.upload
+        require(passes, "rounds would take no time: give step_seconds, download, upload or a pause")
 
     def timeline(self, schedule: Schedule, work: Callable[[], Work], seed: int) -> Timeline:
         m = schedule.m
@@ -116,11 +111,9 @@ class Timed(Timeline):
         self._totals = dict.fromkeys(COLUMNS, 0.0)
         with np.errstate(over="ignore"):
             slowest = float(self._phases(0.0, self._everybody, np.ones(sessions.m, dtype=bool))[-1].max(initial=0.0))
-        require(
-            slowest <= _LONGEST,
-            f"a client would need {slowest:.3g} s for one round, over {_LONGEST:g}: check clock.step_seconds, "
-            "clock.download and clock.upload, or clock.speed_file",
-        )
+        long = f"a client would need {slowest:.3g} s for one round, over {_LONGEST:g}"
+        remedy = "check clock.step_seconds, clock.download and clock.upload, or clock.speed_file"
+        require(slowest <= _LONGEST, f"{long}: {remedy}")
         # Whether sessions can be looked at for so long, asked once before the first round.
         sessions.until(0.0, min(slowest, rules.deadline or slowest), self._everybody[:0])
         self._open(0.0)
@@ -155,8 +148,8 @@ class Timed(Timeline):
             "wasted_seconds": busy[~reported].sum(),
             "bytes_sent": np.rint(sent).sum(),
         }
-        self._totals = {name: self._totals[name] + float(found[name]) for name in found}
-        self._totals |= {"simulated_seconds": closed}
+        self._totals |= {name: self._totals[name] + float(found[name]) for name in found}
+        self._totals["simulated_seconds"] = closed
         return selected[reported]
 
     def advance(self) -> None:
@@ -183,10 +176,10 @@ class Timed(Timeline):
             self.over = f"clock.limit = {rules.limit:g} s has passed"
 
     def columns(self) -> dict[str, float]:
-        return {name: self._totals[name] for name in COLUMNS}
+        return dict(self._totals)
 
     def state(self) -> Floats:
-        return np.array([self._totals[name] for name in COLUMNS])
+        return np.array(list(self._totals.values()))
 
     def load(self, state: Floats, t: int) -> None:
         self._totals = dict(zip(COLUMNS, map(float, state), strict=True))

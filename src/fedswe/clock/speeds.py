@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,20 +46,16 @@ class Speeds:
         by, m = table.index.name, len(self.step_seconds)
         if by == "client":
             wanted: list[Any] = [str(i) for i in range(m)]
-            unknown = next((name for name in table.index if name not in set(wanted)), None)
+            unknown = next(iter(table.index[~table.index.isin(wanted)]), None)
             require(unknown is None, f"{KEY}: {path} has a client {unknown!r}, but the clients are 0 to {m - 1}")
         else:
             if devices is None:
-                raise FedsweError(
-                    f"{KEY}: {path} has a column device, which is for availability.name=intervals: name the clients "
-                    "0, 1, ... in a column client"
-                )
+                unknown = f"{KEY}: {path} has a column device, which is for availability.name=intervals"
+                raise FedsweError(f"{unknown}: name the clients 0, 1, ... in a column client")
             wanted = [None if device is None else _plain(str(device)) for device in devices]
         missing = [name for name in wanted if name is not None and name not in table.index]
-        require(
-            not missing,
-            f"{KEY}: {path} lacks {len(missing)} of {m} {by}s, first {next(iter(missing), '')}: add a row for each",
-        )
+        lacking = f"{KEY}: {path} lacks {len(missing)} of {m} {by}s, first {next(iter(missing), '')}"
+        require(not missing, f"{lacking}: add a row for each")
         found = table.reindex(wanted, fill_value=0.0)  # a device that was never online does nothing: any number will do
         return replace(self, **{column: found[column].to_numpy() for column in found})
 
@@ -70,10 +67,8 @@ def _read(path: str) -> DataFrame:
     frame = read_text(path, KEY)
     header = [str(name).lower() for name in frame]
     by, columns = ([name for name in header if name in known] for known in (("client", "device"), COLUMNS))
-    require(
-        len(by) == 1 and columns and len(set(columns)) == len(columns),
-        f"{KEY}: {path} must have a header with client or device, and any of {', '.join(COLUMNS)}",
-    )
+    legal = len(by) == 1 and columns and len(set(columns)) == len(columns)
+    require(legal, f"{KEY}: {path} must have a header with client or device, and any of {', '.join(COLUMNS)}")
     require(len(frame), f"{KEY}: {path} has no rows")
     frame = frame.set_axis(header, axis=1)
     names, values = frame[by[0]].map(_plain), frame[columns].map(_number)
@@ -92,7 +87,6 @@ def _plain(name: str) -> str:
 
 
 def _number(cell: str) -> float:
-    try:
+    with suppress(ValueError):
         return float(cell)
-    except ValueError:
-        return math.nan
+    return math.nan
