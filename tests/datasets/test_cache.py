@@ -163,10 +163,10 @@ def test_of_an_incomplete_set_only_what_is_missing_is_named(data):
 
 def test_a_file_with_a_checksum_goes_before_an_unpacked_folder(data):
     folder = data / "cifar10"
-    official_files.cifar(folder, "binary", packed=False)
+    official_files.cifar(folder, packed=False)
     assert DATASETS["cifar10"].found(folder).called == "cifar-10-batches-bin/"
-    official_files.cifar(folder, "python", packed=True)
-    assert DATASETS["cifar10"].found(folder).called == "cifar-10-python.tar.gz"
+    official_files.cifar(folder, packed=True)
+    assert DATASETS["cifar10"].found(folder).called == "cifar-10-binary.tar.gz"
 
 
 def test_tasks_of_one_process_share_the_data(data):

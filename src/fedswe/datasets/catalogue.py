@@ -102,8 +102,7 @@ _MAT = _files(
     ("train_32x32.mat", 182040794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
     ("test_32x32.mat", 64275384, "eb5a983be6a315427106f1b164d9cef3"),
 )
-_CIFAR_BINARY = _files(_TORONTO, ("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"))
-_CIFAR_PYTHON = _files(_TORONTO, ("cifar-10-python.tar.gz", 170498071, "c58f30108f718f92721af3b95e74349a"))
+_CIFAR = _files(_TORONTO, ("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"))
 _CINIC = _files(_EDINBURGH, ("CINIC-10.tar.gz", 687544992, "6ee4d0c996905fe93221de577967a372"))
 _IDX = _files(
     _ZALANDO,
@@ -124,10 +123,8 @@ _CIFAR10 = Dataset(
     "cifar10",
     "CIFAR-10, colour images 32x32: 50,000 for training, 10,000 for testing",
     (
-        Form("cifar-10-binary.tar.gz", readers.cifar_binary("cifar-10-binary.tar.gz"), _CIFAR_BINARY),
-        Form("cifar-10-python.tar.gz", readers.cifar_python("cifar-10-python.tar.gz"), _CIFAR_PYTHON),
-        Form("cifar-10-batches-bin/", readers.cifar_binary("cifar-10-batches-bin"), folders=("cifar-10-batches-bin",)),
-        Form("cifar-10-batches-py/", readers.cifar_python("cifar-10-batches-py"), folders=("cifar-10-batches-py",)),
+        Form("cifar-10-binary.tar.gz", readers.cifar10("cifar-10-binary.tar.gz"), _CIFAR),
+        Form("cifar-10-batches-bin/", readers.cifar10("cifar-10-batches-bin"), folders=("cifar-10-batches-bin",)),
     ),
     (0.4914, 0.4822, 0.4465),
     (0.2023, 0.1994, 0.2010),

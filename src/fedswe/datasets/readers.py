@@ -5,19 +5,17 @@ from __future__ import annotations
 import gzip
 import io
 import math
-import pickle
 import struct
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import FedsweError, mistakes_as, needed, require
+from fedswe.errors import mistakes_as, needed, require
 
 Pixels = npt.NDArray[np.uint8]
 Split = tuple[Pixels, Pixels]  # images [N, channels, height, width] and labels [N]
@@ -81,57 +79,25 @@ def _mat(path: Path) -> Split:
         return _split(x.transpose(3, 2, 0, 1), np.where(y == 10, 0, y).astype(np.uint8), path)
 
 
-# CIFAR-10: binary and python batches ----------------------------------------------------------------------------
-def cifar_binary(place: str) -> Callable[[Path], Images]:
-    return lambda folder: _cifar(folder / place, ".bin", _binary)
+# CIFAR-10: batches of records, each a label and the red, green and blue plane ---------------------------------------
+def cifar10(place: str) -> Callable[[Path], Images]:
+    return lambda folder: _cifar(folder / place)
 
 
-def cifar_python(place: str) -> Callable[[Path], Images]:
-    return lambda folder: _cifar(folder / place, "", _python)
-
-
-def _cifar(place: Path, suffix: str, parse: Callable[[bytes], Split]) -> Images:
+def _cifar(place: Path) -> Images:
     """From a folder or an archive."""
-    names = [f"{name}{suffix}" for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")]
+    names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
     found: dict[str, Split] = {}
     for path, raw in _members(place, *names):
         with _reading(path):
-            found[path.name] = _split(*parse(raw), path)
+            records = np.frombuffer(raw, np.uint8).reshape(-1, 1 + math.prod(_COLOUR))
+            found[path.name] = _split(records[:, 1:].reshape(-1, *_COLOUR), records[:, 0], path)
     with _reading(place):
         if missing := [name for name in names if name not in found]:
             raise ValueError(f"no {missing[0]} in it")
     *train, test = (found[name] for name in names)
     x, y = (np.concatenate(parts) for parts in zip(*train, strict=True))
     return Images(x, y, *test)
-
-
-def _binary(raw: bytes) -> Split:
-    """Records of a label and the red, green and blue plane."""
-    records = np.frombuffer(raw, np.uint8).reshape(-1, 1 + math.prod(_COLOUR))
-    return records[:, 1:].reshape(-1, *_COLOUR), records[:, 0]
-
-
-def _python(raw: bytes) -> Split:
-    batch = _Arrays(io.BytesIO(raw), encoding="bytes").load()
-    pixels = np.asarray(batch[b"data"], dtype=np.uint8).reshape(-1, *_COLOUR)
-    return pixels, np.array(batch[b"labels"], dtype=np.uint8)
-
-
-class _Arrays(pickle.Unpickler):
-    """Unpickles only containers, numbers, bytes and numpy arrays: other pickles can run any code."""
-
-    _ADMITTED = (
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        ("_codecs", "encode"),  # how the official files store bytes
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self._ADMITTED:
-            raise FedsweError(f"a CIFAR-10 batch asks for {module}.{name}, which no official file does: it is refused")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
 # Fashion-MNIST: gzipped idx files: 0, 0, type, dimensions, sizes (big-endian), values ---------------------------------
