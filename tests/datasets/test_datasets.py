@@ -13,8 +13,8 @@ from tests.datasets import official_files
 
 
 def read(name, folder):
-    form = DATASETS[name].found(folder)
-    return form.read(folder)
+    assert DATASETS[name].found(folder)
+    return DATASETS[name].read(folder)
 
 
 def refused(name, folder):

@@ -7,7 +7,7 @@ import io
 import math
 import struct
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,12 +80,9 @@ def _mat(path: Path) -> Split:
 
 
 # CIFAR-10: batches of records, each a label and the red, green and blue plane ---------------------------------------
-def cifar10(place: str) -> Callable[[Path], Images]:
-    return lambda folder: _cifar(folder / place)
-
-
-def _cifar(place: Path) -> Images:
-    """From a folder or an archive."""
+def cifar10(folder: Path) -> Images:
+    archive = folder / "cifar-10-binary.tar.gz"
+    place = archive if archive.exists() else folder / "cifar-10-batches-bin"
     names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
     found: dict[str, Split] = {}
     for path, raw in _members(place, *names):
@@ -120,12 +117,10 @@ def _idx(path: Path, dimensions: int) -> Pixels:
 
 
 # CINIC-10: split/class/*.png ------------------------------------------------------------------------------------
-def cinic10(place: str) -> Callable[[Path], Images]:
-    return lambda folder: _cinic(folder / place)
-
-
-def _cinic(place: Path) -> Images:
+def cinic10(folder: Path) -> Images:
     """In the order of torchvision's ImageFolder: by class, then by file name."""
+    archive = folder / "CINIC-10.tar.gz"
+    place = archive if archive.exists() else folder
     found: dict[tuple[str, str], list[tuple[str, Pixels]]]
     found = {(split, kind): [] for split in CINIC_SPLITS for kind in CINIC_CLASSES}
     for path, raw in _members(place, *(f"{split}/*/*.png" for split in CINIC_SPLITS)):
