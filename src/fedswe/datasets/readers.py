@@ -73,8 +73,7 @@ def _mat(path: Path) -> Split:
     with _reading(path):
         stored = loadmat(path, variable_names=("X", "y"))
         x, y = stored["X"], stored["y"].reshape(-1)
-        form = x.dtype == np.uint8 and x.ndim == 4 and x.shape[:3] == (32, 32, 3)
-        if not form:
+        if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3):
             raise ValueError(f"X is {x.dtype} {list(x.shape)}, not uint8 [32, 32, 3, N]")
         return _split(x.transpose(3, 2, 0, 1), np.where(y == 10, 0, y).astype(np.uint8), path)
 
