@@ -77,7 +77,7 @@ def test_a_damaged_file_is_one_line(data, fedswe):
     ("name", "model", "write"),
     [
         ("svhn", "svhn_cnn", official_files.svhn),
-        ("cifar10", "cifar10_cnn", partial(official_files.cifar, form="binary", packed=True)),
+        ("cifar10", "cifar10_cnn", partial(official_files.cifar, packed=True)),
         ("cinic10", "cinic10_cnn", official_files.cinic),
         ("fashion_mnist", "cnn", official_files.fashion),
     ],

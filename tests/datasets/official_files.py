@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import pickle
 import struct
 import tarfile
 
@@ -43,21 +42,11 @@ def cifar_binary(x, y):
     return np.concatenate([y[:, None], x.reshape(len(x), -1)], axis=1).tobytes()
 
 
-def cifar_python(x, y):
-    """Protocol 2 with bytes as keys, which is what Python 2 left behind."""
-    batch = {b"batch_label": b"a batch", b"labels": y.tolist(), b"data": x.reshape(len(x), -1)}
-    return pickle.dumps({**batch, b"filenames": [b"a.png"]}, protocol=2)
-
-
-def cifar(folder, form, packed, batches=None):
-    """The batches in one of the two forms, in their archive or unpacked."""
-    batches = batches or cifar_batches()
-    write, suffix, inner = {
-        "binary": (cifar_binary, ".bin", "cifar-10-batches-bin"),
-        "python": (cifar_python, "", "cifar-10-batches-py"),
-    }[form]
-    files = {f"{inner}/{name}{suffix}": write(*batch) for name, batch in batches.items()}
-    place(folder, {**files, f"{inner}/readme.html": b"<html>"}, f"cifar-10-{form}.tar.gz" if packed else None)
+def cifar(folder, packed, batches=None):
+    """The batches in their archive or unpacked."""
+    batches, inner = batches or cifar_batches(), "cifar-10-batches-bin"
+    files = {f"{inner}/{name}.bin": cifar_binary(*batch) for name, batch in batches.items()}
+    place(folder, {**files, f"{inner}/readme.html": b"<html>"}, "cifar-10-binary.tar.gz" if packed else None)
     return batches
 
 

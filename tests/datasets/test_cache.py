@@ -35,13 +35,7 @@ def again(dataset, folder):
 def official(name, folder):
     """The data set with the files that are there as the official ones."""
     dataset = DATASETS[name]
-    forms = tuple(
-        replace(form, files=tuple(replace(f, md5=md5_of(folder / f.name)) for f in form.files))
-        if form is dataset.found(folder)
-        else form
-        for form in dataset.forms
-    )
-    return replace(dataset, forms=forms)
+    return replace(dataset, files=tuple(replace(f, md5=md5_of(folder / f.name)) for f in dataset.files))
 
 
 def test_images_are_memory_mapped_and_decoded_once(data):
@@ -149,7 +143,7 @@ def test_missing_files_are_named_with_sizes_checksums_and_place(data, name):
     assert "\n" not in message
     assert f"`fedswe data fetch {name}`" in message
     assert str(data / name) in message
-    for file in dataset.forms[0].files:
+    for file in dataset.files:
         assert f"{file.name} ({file.size:,} bytes, md5 {file.md5})" in message
 
 
@@ -163,10 +157,10 @@ def test_of_an_incomplete_set_only_what_is_missing_is_named(data):
 
 def test_a_file_with_a_checksum_goes_before_an_unpacked_folder(data):
     folder = data / "cifar10"
-    official_files.cifar(folder, "binary", packed=False)
-    assert DATASETS["cifar10"].found(folder).called == "cifar-10-batches-bin/"
-    official_files.cifar(folder, "python", packed=True)
-    assert DATASETS["cifar10"].found(folder).called == "cifar-10-python.tar.gz"
+    official_files.cifar(folder, packed=False)
+    assert DATASETS["cifar10"].found(folder) == ("cifar-10-batches-bin",)
+    official_files.cifar(folder, packed=True)
+    assert DATASETS["cifar10"].found(folder) == ("cifar-10-binary.tar.gz",)
 
 
 def test_tasks_of_one_process_share_the_data(data):

@@ -34,9 +34,9 @@ def server(tmp_path):
         dataset = DATASETS["fashion_mnist"]
         files = tuple(
             OfficialFile(f.name, f.size, md5_of(tmp_path / "served" / f.name), f"{address}/{f.name}")
-            for f in dataset.forms[0].files
+            for f in dataset.files
         )
-        yield address, replace(dataset, forms=(replace(dataset.forms[0], files=files),))
+        yield address, replace(dataset, files=files)
         http.shutdown()
         thread.join()
 
@@ -46,7 +46,7 @@ def test_fetched_files_are_the_served_ones_and_load(server, tmp_path, monkeypatc
     _, dataset = server
     folder = tmp_path / "data" / "fashion_mnist"
     fetch(dataset, folder)
-    for file in dataset.forms[0].files:
+    for file in dataset.files:
         assert (folder / file.name).read_bytes() == (tmp_path / "served" / file.name).read_bytes()
     assert len(load(dataset, folder).y_train) == 40
 
@@ -58,7 +58,7 @@ def test_only_what_is_missing_or_wrong_is_fetched(server, tmp_path):
     asked.clear()
     fetch(dataset, folder)
     assert asked == []
-    wrong, gone, *_ = (folder / file.name for file in dataset.forms[0].files)
+    wrong, gone, *_ = (folder / file.name for file in dataset.files)
     wrong.write_bytes(wrong.read_bytes()[:100])  # as an interrupted copy leaves it
     os.unlink(gone)
     fetch(dataset, folder)
@@ -82,6 +82,6 @@ def test_a_file_the_server_has_not(server, tmp_path):
 
 
 def test_no_server_at_all(tmp_path):
-    with pytest.raises(FedsweError, match=r"cannot download http://127.0.0.1:9/train_32x32.mat \(no connection\)") as e:
+    with pytest.raises(FedsweError, match=r"download http://127.0.0.1:9/train_32x32.mat \(ConnectionError\)") as e:
         fetch(DATASETS["svhn"], tmp_path / "data", mirror="http://127.0.0.1:9")
     assert "\n" not in str(e.value)

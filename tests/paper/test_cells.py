@@ -146,7 +146,7 @@ def test_a_cell_of_cifar10_has_the_clients_of_the_released_code(seed, source):
         if source == "generated":
             labels = LabelsOnly(labels=tuple(labels_of("cifar10", source).tolist()), alpha=experiment.task.alpha)
             experiment = replace(experiment, task=labels)
-        elif DATASETS["cifar10"].found(DATASETS["cifar10"].folder()) is None:
+        elif not DATASETS["cifar10"].found(DATASETS["cifar10"].folder()):
             pytest.skip("no cifar10 in $FEDSWE_DATA")
         problem, schedule = populate(experiment)
         sizes = problem.samples.sizes(np.arange(problem.m))

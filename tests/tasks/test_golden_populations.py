@@ -45,7 +45,7 @@ COUNTS = {
 
 
 def is_here(name):
-    return DATASETS[name].found(DATASETS[name].folder()) is not None
+    return bool(DATASETS[name].found(DATASETS[name].folder()))
 
 
 def labels_of(name, source):

@@ -24,10 +24,10 @@ def list_command(as_json: Json = False) -> None:
     """List the data sets and say which of them are on this machine."""
     values: list[dict[str, Any]] = []
     for dataset in DATASETS.values():
-        form = dataset.found(dataset.folder())
+        found = ", ".join(dataset.found(dataset.folder())) or None
         known = {"name": dataset.name, "title": dataset.title, "folder": str(dataset.folder())}
-        size = sum(file.size for file in dataset.forms[0].files)
-        values.append({**known, "found": form.called if form else None, "download_bytes": size})
+        size = sum(file.size for file in dataset.files)
+        values.append({**known, "found": found, "download_bytes": size})
     if as_json:
         print_json(values)
     else:
@@ -72,15 +72,15 @@ def verify_command(
 
 
 def _verified(dataset: Dataset, folder: Path) -> dict[str, Any]:
-    form = dataset.form(folder)
-    files = []
-    for file in form.files:
+    names, files = dataset.present(folder), []
+    for file in (file for file in dataset.files if file.name in names):
         md5 = md5_of(folder / file.name)
         files.append({"name": file.name, "md5": md5, "official_md5": file.md5, "official": md5 == file.md5})
     images = load(dataset, folder)
     labels = {"train": images.y_train, "test": images.y_test}
     counts = {split: np.bincount(y, minlength=10).tolist() for split, y in labels.items()}
-    return {"name": dataset.name, "files": files, "folders": list(form.folders), "images_by_class": counts}
+    folders = [name for name in names if name in dataset.unpacked]
+    return {"name": dataset.name, "files": files, "folders": folders, "images_by_class": counts}
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -146,8 +146,7 @@ class Algorithm(Value, ABC):
 
 def received(down: Any, reply: Any) -> Vector:
     """The last model sent to a client that reported: the reply's, or the one it was sent before its work."""
-    x: Vector = reply.x if "x" in parts(reply) else down.x
-    return x
+    return reply.x if "x" in parts(reply) else down.x  # type: ignore[no-any-return]
 
 
 def empty_report(algorithm: Algorithm, x0: Vector) -> Any:

@@ -30,10 +30,8 @@ class Local(Value):
     precision: Precision = "fp32"  # of the arithmetic in training; weights stay in dtype
 
     def __post_init__(self) -> None:
-        require(
-            self.schedule != "step" or self.decay_rounds,
-            "schedule=step needs decay_rounds: after how many rounds the rate is multiplied by decay",
-        )
+        complete = self.schedule != "step" or self.decay_rounds
+        require(complete, "schedule=step needs decay_rounds: after how many rounds the rate is multiplied by decay")
 
     @property
     def transforms(self) -> tuple[Transform, ...]:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from fedswe.datasets.catalogue import Dataset, Form, data_folder, md5_of
+from fedswe.datasets.catalogue import Dataset, data_folder, md5_of
 from fedswe.datasets.readers import Images
 
 _LAYOUT = 1  # increased when the format of the cache changes
@@ -24,17 +24,18 @@ _log = logging.getLogger("fedswe")
 
 def load(dataset: Dataset, folder: Path) -> Images:
     """The arrays of the data set whose files are in `folder`; the same object as long as the files do not change."""
-    form = dataset.form(folder)
-    return _load(dataset, form, folder.resolve(), _fingerprint(form, folder), data_folder() / "decoded")
+    names = dataset.present(folder)
+    return _load(dataset, names, folder.resolve(), _fingerprint(names, folder), data_folder() / "decoded")
 
 
 @lru_cache(maxsize=4)
-def _load(dataset: Dataset, form: Form, folder: Path, fingerprint: str, store: Path) -> Images:
+def _load(dataset: Dataset, names: tuple[str, ...], folder: Path, fingerprint: str, store: Path) -> Images:
     source = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
     place = store / f"{dataset.name}-{source}-{fingerprint[:16]}"
     opened = _opened(place)
     if opened is None:
-        images, wrong = form.read(folder), [f.name for f in form.files if md5_of(folder / f.name) != f.md5]
+        files = [file for file in dataset.files if file.name in names]
+        images, wrong = dataset.read(folder), [file.name for file in files if md5_of(folder / file.name) != file.md5]
         opened = _stored(images, wrong, place, f"{dataset.name}-{source}-*") or (images, wrong)
     images, wrong = opened
     if wrong:
@@ -70,12 +71,12 @@ def _stored(images: Images, wrong: list[str], place: Path, older: str) -> tuple[
     return _opened(place)
 
 
-def _fingerprint(form: Form, folder: Path) -> str:
+def _fingerprint(names: tuple[str, ...], folder: Path) -> str:
     """Digest of the names, sizes and modification times of the source files."""
-    found = [os.path.join(folder, file.name) for file in form.files]
-    for name in form.folders:
+    found = [os.path.join(folder, name) for name in names if (folder / name).is_file()]
+    for name in names:  # of files, there is nothing below
         found += sorted(os.path.join(base, file) for base, _, files in os.walk(folder / name) for file in files)
-    digest = hashlib.sha256(f"{_LAYOUT} {form.names}".encode())
+    digest = hashlib.sha256(f"{_LAYOUT} {names}".encode())
     for path in found:
         status = os.stat(path)
         digest.update(f"{os.path.relpath(path, folder)} {status.st_size} {status.st_mtime_ns}\n".encode())

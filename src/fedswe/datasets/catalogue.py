@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedswe.datasets import readers
 from fedswe.datasets.readers import Images
-from fedswe.errors import FedsweError, needed
+from fedswe.errors import needed, require
 
 VARIABLE = "FEDSWE_DATA"
 
@@ -27,52 +27,37 @@ class OfficialFile:
 
 
 @dataclass(frozen=True)
-class Form:
-    """One form of a data set: files, or folders without a list of files, that are read together."""
-
-    called: str
-    read: Callable[[Path], Images]
-    files: tuple[OfficialFile, ...] = ()
-    folders: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*(file.name for file in self.files), *self.folders)
-
-    def absent(self, folder: Path) -> list[str]:
-        """What is not in the folder, with sizes and checksums."""
-        wanted = {file.name: str(file) for file in self.files} | {name: name for name in self.folders}
-        return [described for name, described in wanted.items() if not (folder / name).exists()]
-
-
-@dataclass(frozen=True)
 class Dataset:
-    """A data set and its forms; the first form is the one that is downloaded."""
+    """A data set, read from the official files, or from folders that were unpacked from them."""
 
     name: str
     title: str
-    forms: tuple[Form, ...]
+    read: Callable[[Path], Images]
+    files: tuple[OfficialFile, ...]
     mean: tuple[float, ...]  # of the training pixels per channel, in [0, 1], as the released code has them
     std: tuple[float, ...]
+    unpacked: tuple[str, ...] = ()  # folders, which have no published checksums
 
     def folder(self, root: str = "") -> Path:
         """Where its files are: `root` if given, otherwise its folder in the data folder."""
         return Path(root).expanduser() if root else data_folder() / self.name
 
-    def found(self, folder: Path) -> Form | None:
-        """The first complete form: files that have a checksum go before unpacked folders."""
-        return next((form for form in self.forms if not form.absent(folder)), None)
+    def found(self, folder: Path) -> tuple[str, ...]:
+        """The files or else the unpacked folders that are read there; none if neither are complete."""
+        files = tuple(file.name for file in self.files)
+        return next((names for names in (files, self.unpacked) if all((folder / n).exists() for n in names)), ())
 
-    def form(self, folder: Path) -> Form:
-        """The form that is found, or an error that names the missing files and the folder for them."""
-        if form := self.found(folder):
-            return form
-        missing = min((form.absent(folder) for form in self.forms), key=len)
-        others = [f"or {form.called}" for form in self.forms[1:]]
-        raise FedsweError(
+    def present(self, folder: Path) -> tuple[str, ...]:
+        """What is found, or an error that names the missing files and the folder for them."""
+        missing = [str(file) for file in self.files if not (folder / file.name).exists()]
+        other = f" (or {' and '.join(self.unpacked)}, unpacked)" if self.unpacked else ""
+        found = self.found(folder)
+        require(
+            found,
             f"{self.name} is not in {folder} as a whole: run `fedswe data fetch {self.name}`, or put there "
-            f"{', '.join([*missing, *others])}; task.root=PATH or ${VARIABLE} name another folder"
+            f"{', '.join(missing)}{other}; task.root=PATH or ${VARIABLE} name another folder",
         )
+        return found
 
 
 def data_folder() -> Path:
@@ -102,8 +87,7 @@ _MAT = _files(
     ("train_32x32.mat", 182040794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
     ("test_32x32.mat", 64275384, "eb5a983be6a315427106f1b164d9cef3"),
 )
-_CIFAR_BINARY = _files(_TORONTO, ("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"))
-_CIFAR_PYTHON = _files(_TORONTO, ("cifar-10-python.tar.gz", 170498071, "c58f30108f718f92721af3b95e74349a"))
+_CIFAR = _files(_TORONTO, ("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"))
 _CINIC = _files(_EDINBURGH, ("CINIC-10.tar.gz", 687544992, "6ee4d0c996905fe93221de577967a372"))
 _IDX = _files(
     _ZALANDO,
@@ -116,36 +100,34 @@ _IDX = _files(
 _SVHN = Dataset(
     "svhn",
     "SVHN, cropped digits 32x32: 73,257 for training, 26,032 for testing",
-    (Form("the two .mat files", readers.svhn, _MAT),),
+    readers.svhn,
+    _MAT,
     (0.4376821, 0.4437697, 0.47280442),
     (0.19803012, 0.20101562, 0.19703614),
 )
 _CIFAR10 = Dataset(
     "cifar10",
     "CIFAR-10, colour images 32x32: 50,000 for training, 10,000 for testing",
-    (
-        Form("cifar-10-binary.tar.gz", readers.cifar_binary("cifar-10-binary.tar.gz"), _CIFAR_BINARY),
-        Form("cifar-10-python.tar.gz", readers.cifar_python("cifar-10-python.tar.gz"), _CIFAR_PYTHON),
-        Form("cifar-10-batches-bin/", readers.cifar_binary("cifar-10-batches-bin"), folders=("cifar-10-batches-bin",)),
-        Form("cifar-10-batches-py/", readers.cifar_python("cifar-10-batches-py"), folders=("cifar-10-batches-py",)),
-    ),
+    readers.cifar10,
+    _CIFAR,
     (0.4914, 0.4822, 0.4465),
     (0.2023, 0.1994, 0.2010),
+    ("cifar-10-batches-bin",),
 )
 _CINIC10 = Dataset(
     "cinic10",
     "CINIC-10, colour images 32x32: 90,000 for training, 90,000 for testing",
-    (
-        Form("CINIC-10.tar.gz", readers.cinic10("CINIC-10.tar.gz"), _CINIC),
-        Form("the folders train/ and test/", readers.cinic10(""), folders=readers.CINIC_SPLITS),
-    ),
+    readers.cinic10,
+    _CINIC,
     (0.47889522, 0.47227842, 0.43047404),
     (0.24205776, 0.23828046, 0.25874835),
+    readers.CINIC_SPLITS,
 )
 _FASHION_MNIST = Dataset(
     "fashion_mnist",
     "Fashion-MNIST, grey images 28x28: 60,000 for training, 10,000 for testing",
-    (Form("the four .gz files", readers.fashion_mnist, _IDX),),
+    readers.fashion_mnist,
+    _IDX,
     (0.2860,),
     (0.3530,),
 )

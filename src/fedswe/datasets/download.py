@@ -11,11 +11,11 @@ from fedswe.errors import FedsweError, needed
 
 
 def fetch(dataset: Dataset, folder: Path, mirror: str = "", say: Callable[[str], object] = str) -> None:
-    """Download the files of the first form; files that exist with the right checksum are kept.
+    """Download the official files; files that exist with the right checksum are kept.
 
     `mirror` is another address with files of the same names; `say` is told of each download.
     """
-    for file in dataset.forms[0].files:
+    for file in dataset.files:
         path = folder / file.name
         if not (path.is_file() and md5_of(path) == file.md5):
             address = f"{mirror.rstrip('/')}/{file.name}" if mirror else file.url
@@ -30,20 +30,10 @@ def _download(file: OfficialFile, address: str, folder: Path) -> None:
     try:
         pooch.retrieve(address, f"md5:{file.md5}", file.name, folder)
     except requests.RequestException as error:
-        raise FedsweError(
-            f"cannot download {address} ({_reason(error)}): try again, or put {file} into {folder}"
-        ) from None
+        answer = error.response
+        reason = type(error).__name__ if answer is None else f"{answer.status_code} {answer.reason}"
+        raise FedsweError(f"cannot download {address} ({reason}): try again, or put {file} into {folder}") from None
     except ValueError:  # how pooch reports a wrong checksum
         raise FedsweError(f"{address} is not the official {file}: nothing was kept") from None
     except OSError as error:
         raise FedsweError(f"cannot write to {folder}: {error.strerror or error}") from None
-
-
-def _reason(error: Exception) -> str:
-    """A short reason from nested exceptions of urllib3."""
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"{response.status_code} {response.reason}"
-    return {"ConnectTimeout": "timed out", "ReadTimeout": "timed out", "ConnectionError": "no connection"}.get(
-        type(error).__name__, type(error).__name__
-    )

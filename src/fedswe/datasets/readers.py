@@ -5,19 +5,17 @@ from __future__ import annotations
 import gzip
 import io
 import math
-import pickle
 import struct
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedswe.errors import FedsweError, mistakes_as, needed, require
+from fedswe.errors import mistakes_as, needed, require
 
 Pixels = npt.NDArray[np.uint8]
 Split = tuple[Pixels, Pixels]  # images [N, channels, height, width] and labels [N]
@@ -75,63 +73,27 @@ def _mat(path: Path) -> Split:
     with _reading(path):
         stored = loadmat(path, variable_names=("X", "y"))
         x, y = stored["X"], stored["y"].reshape(-1)
-        form = x.dtype == np.uint8 and x.ndim == 4 and x.shape[:3] == (32, 32, 3)
-        if not form:
+        if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3):
             raise ValueError(f"X is {x.dtype} {list(x.shape)}, not uint8 [32, 32, 3, N]")
         return _split(x.transpose(3, 2, 0, 1), np.where(y == 10, 0, y).astype(np.uint8), path)
 
 
-# CIFAR-10: binary and python batches ----------------------------------------------------------------------------
-def cifar_binary(place: str) -> Callable[[Path], Images]:
-    return lambda folder: _cifar(folder / place, ".bin", _binary)
-
-
-def cifar_python(place: str) -> Callable[[Path], Images]:
-    return lambda folder: _cifar(folder / place, "", _python)
-
-
-def _cifar(place: Path, suffix: str, parse: Callable[[bytes], Split]) -> Images:
-    """From a folder or an archive."""
-    names = [f"{name}{suffix}" for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")]
+# CIFAR-10: batches of records, each a label and the red, green and blue plane ---------------------------------------
+def cifar10(folder: Path) -> Images:
+    archive = folder / "cifar-10-binary.tar.gz"
+    place = archive if archive.exists() else folder / "cifar-10-batches-bin"
+    names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
     found: dict[str, Split] = {}
     for path, raw in _members(place, *names):
         with _reading(path):
-            found[path.name] = _split(*parse(raw), path)
+            records = np.frombuffer(raw, np.uint8).reshape(-1, 1 + math.prod(_COLOUR))
+            found[path.name] = _split(records[:, 1:].reshape(-1, *_COLOUR), records[:, 0], path)
     with _reading(place):
         if missing := [name for name in names if name not in found]:
             raise ValueError(f"no {missing[0]} in it")
     *train, test = (found[name] for name in names)
     x, y = (np.concatenate(parts) for parts in zip(*train, strict=True))
     return Images(x, y, *test)
-
-
-def _binary(raw: bytes) -> Split:
-    """Records of a label and the red, green and blue plane."""
-    records = np.frombuffer(raw, np.uint8).reshape(-1, 1 + math.prod(_COLOUR))
-    return records[:, 1:].reshape(-1, *_COLOUR), records[:, 0]
-
-
-def _python(raw: bytes) -> Split:
-    batch = _Arrays(io.BytesIO(raw), encoding="bytes").load()
-    pixels = np.asarray(batch[b"data"], dtype=np.uint8).reshape(-1, *_COLOUR)
-    return pixels, np.array(batch[b"labels"], dtype=np.uint8)
-
-
-class _Arrays(pickle.Unpickler):
-    """Unpickles only containers, numbers, bytes and numpy arrays: other pickles can run any code."""
-
-    _ADMITTED = (
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        ("_codecs", "encode"),  # how the official files store bytes
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self._ADMITTED:
-            raise FedsweError(f"a CIFAR-10 batch asks for {module}.{name}, which no official file does: it is refused")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
 # Fashion-MNIST: gzipped idx files: 0, 0, type, dimensions, sizes (big-endian), values ---------------------------------
@@ -154,12 +116,10 @@ def _idx(path: Path, dimensions: int) -> Pixels:
 
 
 # CINIC-10: split/class/*.png ------------------------------------------------------------------------------------
-def cinic10(place: str) -> Callable[[Path], Images]:
-    return lambda folder: _cinic(folder / place)
-
-
-def _cinic(place: Path) -> Images:
+def cinic10(folder: Path) -> Images:
     """In the order of torchvision's ImageFolder: by class, then by file name."""
+    archive = folder / "CINIC-10.tar.gz"
+    place = archive if archive.exists() else folder
     found: dict[tuple[str, str], list[tuple[str, Pixels]]]
     found = {(split, kind): [] for split in CINIC_SPLITS for kind in CINIC_CLASSES}
     for path, raw in _members(place, *(f"{split}/*/*.png" for split in CINIC_SPLITS)):

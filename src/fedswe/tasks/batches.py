@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -19,11 +19,6 @@ class Augment:
     shift_y: torch.Tensor
     shift_x: torch.Tensor
     flip: torch.Tensor
-
-    @staticmethod
-    def joined(parts: list[Augment], pad: Callable[[torch.Tensor], torch.Tensor]) -> Augment:
-        """Several one after another, each padded to a common width."""
-        return Augment(*(torch.cat([pad(getattr(p, n)) for p in parts]) for n in ("shift_y", "shift_x", "flip")))
 
     def __getitem__(self, at: Any) -> Augment:
         return Augment(*(part[at] for part in vars(self).values()))
@@ -103,12 +98,13 @@ class Batches(Batch):
         def pad(x: torch.Tensor) -> torch.Tensor:
             return F.pad(x, (0, width - x.shape[-1]))
 
-        changes = [b.augment for b in drawn if b.augment is not None]
+        augments = [vars(b.augment).values() for b in drawn if b.augment is not None]
+        changes = [torch.cat([pad(x) for x in parts]) for parts in zip(*augments, strict=True)]
         dropout = [b.dropout for b in drawn if b.dropout is not None]
         return Batches(
             torch.cat([pad(b.index) for b in drawn]),
             torch.cat([pad(b.weight) for b in drawn]),
-            Augment.joined(changes, pad) if changes else None,
+            Augment(*changes) if changes else None,
             torch.cat(dropout) if dropout else None,
         )
 

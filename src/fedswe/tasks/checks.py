@@ -50,11 +50,9 @@ def _check_fit(network: Network, objective: Objective, x: Vector, samples: Sampl
         f"{where}: the model must return one tensor, with a row for each of {n} samples, not {_form(outputs)}",
     )
     both = f"outputs of {_form(outputs)} and targets of {_form(targets)}"
-    require(
-        not objective.cross_entropy
-        or (not targets.is_floating_point() and outputs.ndim > 1 and outputs.shape[2:] == targets.shape[1:]),
-        f"{where}: the cross-entropy needs outputs [N, classes, ...] and integer labels [N, ...], not {both}",
-    )
+    fit = not targets.is_floating_point() and outputs.ndim > 1 and outputs.shape[2:] == targets.shape[1:]
+    wanted = "outputs [N, classes, ...] and integer labels [N, ...]"
+    require(fit or not objective.cross_entropy, f"{where}: the cross-entropy needs {wanted}, not {both}")
     if objective.labels(targets):
         several = outputs.ndim > 1 and (objective.cross_entropy or outputs.shape[1] > 1)
         classes = outputs.shape[1] if several else MOST_CLASSES
@@ -80,11 +78,9 @@ def _check_fit(network: Network, objective: Objective, x: Vector, samples: Sampl
     require(bool(torch.isfinite(losses).all()), f"{where}: the loss of the initial model is NaN or infinite")
     for name, metric in objective.metrics.items():
         with torch.no_grad(), mistakes_as(f"{where}: the metric {name} does not accept {both}"):
-            shape = torch.as_tensor(metric(outputs, targets)).shape
-        require(
-            not shape or shape[0] == math.prod(shape) == n,
-            f"{where}: the metric {name} must give one number, or one per sample, not shape {list(shape)}",
-        )
+            shape = list(torch.as_tensor(metric(outputs, targets)).shape)
+        fit = not shape or shape[0] == math.prod(shape) == n
+        require(fit, f"{where}: the metric {name} must give one number, or one per sample, not shape {shape}")
     return classes
 
 

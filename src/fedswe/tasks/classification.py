@@ -47,10 +47,8 @@ class ClassificationTask(Task):
     border: Literal["mean", "black"] = "mean"  # colour of the padding: 0 after normalisation, or 0 before it
 
     def __post_init__(self) -> None:
-        require(
-            self.model in MODELS or ":" in self.model,
-            f"unknown model {self.model!r}: {suggestion(self.model, MODELS)}, or name a function, ./file.py:make",
-        )
+        known = self.model in MODELS or ":" in self.model
+        require(known, f"unknown model {self.model!r}: {suggestion(self.model, MODELS)}, or a function, ./file.py:make")
 
     @abstractmethod
     def load(self) -> DataSet:
@@ -169,8 +167,6 @@ def _channels_first(x: Array) -> Array:
 
 def _classes(y: Array, where: str) -> Array:
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    require(
-        y.ndim == 1 and bool((y == np.floor(y)).all()) and y.min() >= 0 and y.max() < MOST_CLASSES,
-        f"{where} must hold one class per sample, integers from 0 to {MOST_CLASSES - 1} at most",
-    )
+    classes = y.ndim == 1 and bool((y == np.floor(y)).all()) and y.min() >= 0 and y.max() < MOST_CLASSES
+    require(classes, f"{where} must hold one class per sample, integers from 0 to {MOST_CLASSES - 1} at most")
     return y.astype(np.int64)

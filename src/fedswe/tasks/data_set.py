@@ -121,10 +121,8 @@ def samples(given: Any, where: str, like: Arrays | None = None) -> Arrays:
         given = given.tensors
     elif hasattr(given, "__getitem__") and not isinstance(given, tuple | list | np.ndarray):
         given = _stacked(given, where)
-    require(
-        isinstance(given, tuple | list) and len(given) == 2,
-        f"{where}: give (inputs, targets) or a torch Dataset, not {type(given).__name__}",
-    )
+    pair = isinstance(given, tuple | list) and len(given) == 2
+    require(pair, f"{where}: give (inputs, targets) or a torch Dataset, not {type(given).__name__}")
     both = _array(given[0], f"{where}: the inputs"), _array(given[1], f"{where}: the targets")
     require(len(both[0]) == len(both[1]), f"{where} has {len(both[0])} inputs for {len(both[1])} targets")
     require(len(both[0]), f"{where} has no samples: leave it out")

@@ -106,10 +106,8 @@ def _of_numbers(loss: Function, outputs: torch.Tensor, targets: torch.Tensor) ->
 def accuracy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The share of correct classes of each sample; a single output is the logit of class 1."""
     single = outputs.shape == targets.shape
-    require(
-        single or (outputs.ndim > 1 and outputs.shape[1] > 1 and outputs[:, 0].shape == targets.shape),
-        f"accuracy: outputs of shape {list(outputs.shape)} do not fit targets of shape {list(targets.shape)}",
-    )
+    fit = single or (outputs.ndim > 1 and outputs.shape[1] > 1 and outputs[:, 0].shape == targets.shape)
+    require(fit, f"accuracy: {_differ(outputs, targets)}")
     require(
         not single or bool(((targets == 0) | (targets == 1)).all()),
         "accuracy: with one output per target, targets must be 0 or 1; use mae, rmse or r2 for quantities",
@@ -133,11 +131,12 @@ def r2(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 def _error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The difference; other shapes would be broadcast."""
-    require(
-        outputs.shape == targets.shape,
-        f"outputs of shape {list(outputs.shape)} do not fit targets of shape {list(targets.shape)}: reshape them",
-    )
+    require(outputs.shape == targets.shape, _differ(outputs, targets))
     return outputs - targets
+
+
+def _differ(outputs: torch.Tensor, targets: torch.Tensor) -> str:
+    return f"outputs of shape {list(outputs.shape)} do not fit targets of shape {list(targets.shape)}: reshape them"
 
 
 METRICS: dict[str, Function] = {"accuracy": accuracy, "mae": mae, "rmse": rmse, "r2": r2}
@@ -153,10 +152,8 @@ def metrics_named(given: Sequence[Any] | Mapping[str, Any]) -> dict[str, Functio
     entries = [given] if isinstance(given, Mapping) else given
     found = {}
     for name, function in (item for e in entries for item in (e if isinstance(e, Mapping) else {str(e): e}).items()):
-        require(
-            isinstance(name, str) and name.isidentifier() and name != "loss",
-            f"metrics: {name!r} cannot be the name of a column: use letters, digits and _, and not loss",
-        )
+        usable = isinstance(name, str) and name.isidentifier() and name != "loss"
+        require(usable, f"metrics: {name!r} cannot be the name of a column: use letters, digits and _, and not loss")
         known = f"unknown metric {function!r}: {suggestion(str(function), list(METRICS))}, or give a function"
         require(not isinstance(function, str) or function in METRICS, known)
         found[name] = METRICS[function] if isinstance(function, str) else function

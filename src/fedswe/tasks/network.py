@@ -96,8 +96,7 @@ class Network:
     def logits(self, x: Vector, inputs: torch.Tensor, statistics: Statistics | None = None) -> torch.Tensor:
         """The outputs [B, ...] of a model [d] on inputs [B, ...], as it is used: without dropout."""
         values = {**self._values(x), **(statistics or {})}
-        result: torch.Tensor = functional_call(self.module, values, (inputs,), tie_weights=False)
-        return result
+        return cast(torch.Tensor, functional_call(self.module, values, (inputs,), tie_weights=False))
 
     def training_logits(self, x: Vector, inputs: torch.Tensor, dropout: torch.Tensor | None) -> torch.Tensor:
         """The outputs in training; `dropout` is random bits that name the units to leave out; None: none of them."""
@@ -106,8 +105,7 @@ class Network:
 
     def trained(self, x: Vector, inputs: torch.Tensor) -> torch.Tensor:
         """The outputs in training, with dropout as torch draws it."""
-        result: torch.Tensor = functional_call(self.training_module, self._values(x), (inputs,), tie_weights=False)
-        return result
+        return cast(torch.Tensor, functional_call(self.training_module, self._values(x), (inputs,), tie_weights=False))
 
     def statistics(self, x: Vector, batches: list[torch.Tensor]) -> Statistics:
         """The running statistics of a model: cumulative means over batches of inputs (as torch's `update_bn` does)."""

@@ -80,10 +80,8 @@ def _random_parts(given: Indices, shares: Floats, rng: Rng) -> list[Indices]:
 
 def _sorted_pieces(given: Indices, labels: Labels, clients: int, shards: int, rng: Rng) -> list[Indices]:
     """Random pieces of the samples sorted by their labels, the same number for each client."""
-    require(
-        clients * shards <= len(given),
-        f"there are {len(given)} training samples for {clients} clients with {shards} shards each: lower either",
-    )
+    wanted = f"{clients} clients with {shards} shards each"
+    require(clients * shards <= len(given), f"there are {len(given)} training samples for {wanted}: lower either")
     pieces = np.array_split(given[np.argsort(labels, kind="stable")], clients * shards)
     dealt = rng.permutation(clients * shards).reshape(clients, shards)
     return [np.sort(np.concatenate([pieces[i] for i in row])) for row in dealt]
@@ -96,10 +94,8 @@ def _refuse_empty(parts: list[Indices], labels: Labels, clients: int) -> None:
         # class has that many, fewer clients share each class at a small alpha, and more of them get a sample.
         even = np.bincount(labels).max() >= clients
         change = "lower task.clients or raise task.alpha" if even else "lower task.clients or task.alpha"
-        raise FedsweError(
-            f"client {empty[0]} has no data ({len(empty)} of {clients} clients are empty): "
-            f"{change}, or try another seed"
-        )
+        found = f"client {empty[0]} has no data ({len(empty)} of {clients} clients are empty)"
+        raise FedsweError(f"{found}: {change}, or try another seed")
 
 
 def dirichlet_shares(rng: Rng, alpha: float, clients: int, classes: int) -> Floats:

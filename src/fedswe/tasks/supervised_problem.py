@@ -100,11 +100,9 @@ class SupervisedProblem(Problem):
     def refuse_small(self, clients: npt.NDArray[np.integer]) -> None:
         """Refuse clients with fewer samples than the model needs in a batch."""
         sizes, least = self.samples.sizes(clients), self.network.least_samples
-        require(
-            sizes.min() >= least,
-            f"client {clients[sizes.argmin()]} has {sizes.min()} sample, the model needs batches of {least} or more "
-            "(BatchNorm): leave the client out, or use GroupNorm",
-        )
+        smallest = f"client {clients[sizes.argmin()]} has {sizes.min()} sample"
+        needs = f"the model needs batches of {least} or more (BatchNorm): leave the client out, or use GroupNorm"
+        require(sizes.min() >= least, f"{smallest}, {needs}")
 
     def joined(self, drawn: list[Batches]) -> Batches:
         return Batches.joined(drawn)
