@@ -109,7 +109,7 @@ def test_a_finished_run_without_its_history(tmp_path, monkeypatch, capsys, damag
     damage(out / "history.csv")
     code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
     assert code == 2
-    assert err == f"error: {out}/history.csv is damaged: run the experiment again, in another folder\n"
+    assert err == f"error: {out}/history.csv is missing or damaged: run the experiment again elsewhere\n"
 
 
 def interrupted(out: Path, pause=0.0):
@@ -202,9 +202,9 @@ def test_a_run_that_still_goes_on_is_not_resumed(tmp_path, monkeypatch, capsys, 
         (lambda out: (out / "checkpoint.safetensors").write_bytes(b"half"), "is damaged: delete it"),
         (lambda out: save_file({"x": np.zeros(3)}, out / "checkpoint.safetensors"), "is damaged: delete it"),
         (lambda out: (out / "trajectory.csv").write_text("round"), "is shorter than its checkpoint"),
-        (lambda out: (out / "history.csv").write_text("round,a\n"), "is shorter than its checkpoint"),
-        (lambda out: (out / "history.csv").unlink(), "history.csv is damaged"),
-        (lambda out: (out / "history.csv").write_text("round\nx\n" * 500), "history.csv is damaged"),
+        (lambda out: (out / "history.csv").write_text("round,a\n0,1\n"), "is shorter than its checkpoint"),
+        (lambda out: (out / "history.csv").unlink(), "history.csv is missing or damaged"),
+        (lambda out: (out / "history.csv").write_text("round\nx\n" * 500), "history.csv is missing or damaged"),
         (lambda out: (out / "config.toml").unlink(), "nothing to resume"),
         (lambda out: (out / "config.toml").write_text("k ="), "is not valid TOML"),
         (lambda out: (out / "config.toml").write_bytes(b"\xff\xfe"), "config.toml is damaged"),

@@ -167,7 +167,7 @@ class RunDirectory:
             history = History.from_csv(self._history_file.read_bytes()[:size].decode())
         except (OSError, TypeError, ValueError):
             history = History()
-        require(history.rows, f"{self._history_file} is damaged: run the experiment again, in another folder")
+        require(history.rows, f"{self._history_file} is missing or damaged: run the experiment again elsewhere")
         return history
 
 
