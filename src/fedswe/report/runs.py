@@ -147,15 +147,17 @@ def _curves(
     runs: Sequence[MeasuredRun], table: pd.DataFrame, scores: Sequence[str], order: Sequence[str], imports: bool
 ) -> Figure:
     """Over each x axis that all runs have; bytes are those of the algorithm, which is imported for it."""
-    tables, rows = {}, {score: of_score(table, score) for score in scores}
+    tables, rows = dict[str, pd.DataFrame](), {score: of_score(table, score) for score in scores}
     for x in get_args(Abscissa) if imports else ("rounds", "seconds", "simulated"):
         try:
             at, name = abscissa(x, runs)
         except FedsweError:
             continue
         panels = [panel for score in scores for panel in panels_of(rows[score], score, at, name)]
-        titles = [": ".join(filter(None, [panel.title, panel.y])) for panel in panels]
-        tables[name] = numbers([replace(p, title=title, log=False) for p, title in zip(panels, titles, strict=True)])
+        if not tables:  # on the other axes they are the same but for x
+            titles = [": ".join(filter(None, [panel.title, panel.y])) for panel in panels]
+            shown = numbers([replace(p, title=title, log=False) for p, title in zip(panels, titles, strict=True)])
+        tables[name] = shown.assign(x=[at for panel in panels for series in panel.series for at in series.x])
     return curves(tables, order)
 
 
