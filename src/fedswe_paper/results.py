@@ -21,8 +21,8 @@ import pandas as pd
 
 from fedswe.experiment.experiment import Experiment
 from fedswe.grid.store import Cell, ResultStore, damaged, description, read_result, refuse_other_settings
+from fedswe.results.files import Claim
 from fedswe.results.history import History, Row
-from fedswe.results.locks import Claim
 from fedswe.results.table import append, select
 from fedswe_paper.cell import PaperCell
 
