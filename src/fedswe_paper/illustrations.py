@@ -13,6 +13,7 @@ import pandas as pd
 from fedswe.availability import Alternating, Sine, Staircase, Stationary
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Floats
+from fedswe.engine.base import availability_of
 from fedswe.plotting import (
     BLUE,
     GREEN,
@@ -197,11 +198,9 @@ def paths() -> Chart:
     Three clients i, 2 and j, k = 2; i is available in the first of two rounds, j in the second. Beside the exact
     entries of W (eq. W matrix elements) stand the lower bounds of the proof of Lemma (rho upper bound main text).
     """
-    clients, k = 3, 2
-    total = clients + k
-    first, second = (_mixing_matrix(here, k) for here in ([True, False, False], [False, False, True]))
-    i, j, v = 0, 2, clients
-    both = first @ second
+    there = np.array([[1, 0, 0, 1, 1], [0, 0, 1, 1, 1]])  # the virtual clients come last
+    first, second = (np.diag(1.0 - w) + np.outer(w, w) / w.sum() for w in there)
+    i, j, v, total, both = 0, 2, 3, there.shape[1], first @ second
     panels = {  # the edges, and the weight of both rounds
         "(a) from i to j through a virtual client": ([("i", "V", first[i, v]), ("V", "j", second[v, j])], both[i, j]),
         "(b) from i to a virtual client": ([("i", "V", first[i, v])], both[i, v]),
@@ -234,13 +233,6 @@ def paths() -> Chart:
     ]
     table = pd.DataFrame(rows, columns=["path", "kind", "from", "to", "weight", "lower_bound"])
     return _chart(table, draw, (WIDTHS["double"], 3.2))
-
-
-def _mixing_matrix(available: Sequence[bool], k: int) -> Floats:
-    """W of a round, eq. (W matrix elements), regular clients first."""
-    weight = np.append(np.asarray(available, dtype=np.float64), np.ones(k))
-    matrix: Floats = np.diag(1.0 - weight) + np.outer(weight, weight) / weight.sum()
-    return matrix
 
 
 def _population(clients: int) -> tuple[Population, npt.NDArray[np.int64]]:
@@ -338,7 +330,7 @@ def _courses(kinds: dict[str, Probabilistic], rounds: int, seeds: Sequence[int])
         base = np.atleast_1d(np.asarray(kind.p))
         schedule = kind.schedule(Population(len(base), legacy=np.random.RandomState(seed)), seed)
         prob = np.stack([schedule.prob(t) for t in range(rounds)])
-        present = np.stack([schedule.sample(t) for t in range(rounds)]).astype(int)
+        present = availability_of(schedule, rounds).astype(int)
         for i, p in enumerate(base):
             course = {"round": range(rounds), "p": prob[:, i], "available": present[:, i]}
             parts.append(pd.DataFrame({"dynamics": name, "base_p": p, **course}))
