@@ -93,7 +93,13 @@ class PaperCell:
         scale, periodic = SCALES[self.scale], self.periodic
         rounds = self.rounds or (scale.motivating_rounds if self.p else scale.rounds)
         every, tail, tail_every = scale.every, scale.tail, scale.tail_every
+        availability: dict[str, Any] = {"name": self.dynamics}
+        availability |= {"gamma": self.gamma} if self.dynamics == "sine" else {}
+        availability |= {"p": self.p} if self.p else {}
         if periodic:
+            inside = self.dynamics.removeprefix("periodic-")
+            availability = {"name": "alternating", "inside": inside, "period": scale.period}
+            availability["stair_period"] = scale.period // 2
             rounds = self.rounds or scale.periodic_rounds or (20_000 if self.dataset == "cifar10" else 10_000)
             # Both ends of the swing, unless that would be too many. At the end every phase of a period counts: sampling
             # once per period would alias the swing between the groups.
@@ -113,7 +119,7 @@ class PaperCell:
             "rounds": rounds,
             "seed": self.seed,
             "algorithm": {"name": self.algorithm, **own.get(self.algorithm, {})},
-            "availability": self._availability(scale.period),
+            "availability": availability,
             "task": {
                 "name": self.dataset,
                 "clients": scale.clients,
@@ -135,17 +141,6 @@ class PaperCell:
             section, _, name = key.partition(".")
             if name:
                 table[section][name] = value
-        return table
-
-    def _availability(self, period: int) -> dict[str, Any]:
-        if self.periodic:
-            inside = self.dynamics.removeprefix("periodic-")
-            return {"name": "alternating", "inside": inside, "period": period, "stair_period": period // 2}
-        table: dict[str, Any] = {"name": self.dynamics}
-        if self.dynamics == "sine":
-            table["gamma"] = self.gamma
-        if self.p:
-            table["p"] = self.p
         return table
 
 

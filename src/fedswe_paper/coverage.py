@@ -46,19 +46,16 @@ def _row(
     selection: Selection, number: str, recipe: str, lines: list[PaperCell], measured: Measurements
 ) -> tuple[object, ...]:
     """The lines of one data set under one dynamics."""
-    wanted, place = selection.scale.seeds, lines[0]
-    found, papers = [], set()
+    wanted, place, found = selection.scale.seeds, lines[0], []
     for line in lines:
-        papers.add(line.full_rounds)
         longest = {run.cell.seed: (rounds, run) for rounds, runs in measured.lengths(line).items() for run in runs}
         found += [(seed, *longest[seed], line.full_rounds) for seed in wanted if seed in longest]
-    whole = sum(rounds >= full for _, rounds, _, full in found)
+    needed, whole = len(lines) * len(wanted), sum(rounds >= full for _, rounds, _, full in found)
     counts = Counter(seed for seed, *_ in found)
     every, partly = (
         _listed({seed for seed, count in counts.items() if (count == len(lines)) == everywhere})
         for everywhere in (True, False)
     )
-    needed = len(lines) * len(wanted)
     command = ["fedswe reproduce", recipe, "--scale", selection.scale_name]  # finished runs are not repeated
     command += ["--profile", selection.profile] if selection.profile != "released" else []
     command += ["--dataset", place.dataset, "--dynamics", place.dynamics]
@@ -66,8 +63,8 @@ def _row(
     return (
         number, recipe, place.dataset, place.dynamics, needed, whole, len(found) - whole,
         sum(run.diverged for _, _, run, _ in found),
-        " ".join(filter(None, [every, f"({partly} in part)" if partly else ""])) or "—",
-        f"{_listed({rounds for _, rounds, _, _ in found}) or '—'} of {_listed(papers)}",
+        " ".join(filter(None, [every, partly and f"({partly} in part)"])) or "—",
+        f"{_listed({rounds for _, rounds, _, _ in found}) or '—'} of {_listed({line.full_rounds for line in lines})}",
         "nothing" if whole == needed else " ".join(command),
     )  # fmt: skip
 

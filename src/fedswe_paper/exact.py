@@ -83,7 +83,6 @@ def at_most(limit: float, what: str, by_place: Mapping[str, float]) -> list[Find
 
 
 def rho_vanishes(curves: Sequence[dict[str, Any]]) -> list[Finding]:
-    """The limit for k to infinity."""
     limits = {_p(curve["p"]): float(curve["limit"]) for curve in curves}
     return at_most(_NEARLY, "limit of rho_k for k to infinity, negated", limits)
 
@@ -177,14 +176,10 @@ def _bias_of_fedswe() -> Iterator[Finding]:
     def furthest(limits: Sequence[ExpectedLimit]) -> float:
         return max(float(np.abs(limit.server @ optima - optima.mean()).max()) for limit in limits)
 
-    left = {
-        place: [furthest([fedswe_limit(table, visit_step(rate, 1), k) for table in tables]) for rate in _SMALL_RATES]
-        for place, (k, tables) in cases.items()
-    }
-    fedavg = {
-        place: furthest([fedavg_active_limit(table, visit_step(_SMALL_RATES[-1], 1)) for table in tables])
-        for place, (_, tables) in cases.items()
-    }
+    steps, left, fedavg = [visit_step(rate, 1) for rate in _SMALL_RATES], {}, {}
+    for place, (k, tables) in cases.items():
+        left[place] = [furthest([fedswe_limit(table, step, k) for table in tables]) for step in steps]
+        fedavg[place] = furthest([fedavg_active_limit(table, steps[-1]) for table in tables])
     return unbiased(left, _SMALL_RATES, fedavg)
 
 
@@ -200,9 +195,9 @@ def _speedups() -> list[Finding]:
         return rounds_needed(target, clients=m, steps=s, p=1.0, k=m, sigma=SIGMA, spread=SPREAD)
 
     clients, steps = (CLIENTS[0], CLIENTS[-1]), (STEPS[0], STEPS[-1])
-    saved = {t: needed(t, clients[0], FIXED_STEPS) / needed(t, clients[1], FIXED_STEPS) for t in _TARGETS}
+    by_clients = {t: needed(t, clients[0], FIXED_STEPS) / needed(t, clients[1], FIXED_STEPS) for t in _TARGETS}
     by_steps = {t: needed(t, FIXED_CLIENTS, steps[0]) / needed(t, FIXED_CLIENTS, steps[1]) for t in _TARGETS}
-    return [*linear(saved, "clients", clients), *linear(by_steps, "local steps", steps)]
+    return [*linear(by_clients, "clients", clients), *linear(by_steps, "local steps", steps)]
 
 
 def _agreement() -> list[Finding]:

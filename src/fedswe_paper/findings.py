@@ -2,9 +2,9 @@
 
     python -m fedswe_paper.findings            in the root of the repository
 
-A template is Markdown in which {{ ... }} is a Python expression. It may use the methods of StoredNumbers and what is
-below; `sure(...)` stops the rendering where what the words beside it say is no longer so. Templates are part of the
-repository, as trusted as its code.
+A template is Markdown in which {{ ... }} is a Python expression. It may use what `names` returns, among it the methods
+of StoredNumbers and what is below; `sure(...)` stops the rendering where what the words beside it say is no longer so.
+Templates are part of the repository, as trusted as its code.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from fedswe.availability import Alternating, Sine, Staircase, Stationary
 from fedswe.availability.model import Population, Probabilistic
 from fedswe.availability.schedule import Floats
 from fedswe.charts import Chart
+from fedswe.engine.base import availability_of
 from fedswe.plotting import BLUE, GREEN, GREY, RED, WIDTHS, Corner, Draw, format_axes, ordered_colors, reference_line
 from fedswe.tasks.partition import dirichlet_shares, partition, realised_shares
 from fedswe.theory.limits import fedavg_bias_map, fedswe_trace_limit, fedswe_trajectory, visit_step
@@ -113,10 +114,10 @@ def mixing_curves() -> Chart:
                 above_right.hlines([pair[group]] * 2, begin, begin + 10, color=color, linewidth=1.6, linestyle=style)
             right.plot(_KS, curve["rho"], color=color, linewidth=1.4, label=f"p = ({pair[0]:g}, {pair[1]:g})")
             right.axhline(curve["limit"], color=color, linewidth=0.8, linestyle=":")
-        above_left.set(xlim=(0, 40), ylim=(0, 1.05))
-        above_right.set(xlim=(0, 40), ylim=(0, 1.05))
-        format_axes(above_left, "(a) all clients alike, P = 1", "round t", "$p_i^t$")
-        format_axes(above_right, "(b) two groups in turns, P = 20 (dashed: second)", "round t", "$p_i^t$")
+        titles = "(a) all clients alike, P = 1", "(b) two groups in turns, P = 20 (dashed: second)"
+        for axes, title in zip((above_left, above_right), titles, strict=True):
+            axes.set(xlim=(0, 40), ylim=(0, 1.05))
+            format_axes(axes, title, "round t", "$p_i^t$")
         for axes in (left, right):
             axes.set(xlim=(0, 50), ylim=(-0.01, 1.02))
             format_axes(axes, "", "k", r"$\rho_k$", "upper right")
@@ -186,11 +187,9 @@ def paths() -> Chart:
     Three clients i, 2 and j, k = 2; i is available in the first of two rounds, j in the second. Beside the exact
     entries of W (eq. W matrix elements) stand the lower bounds of the proof of Lemma (rho upper bound main text).
     """
-    clients, k = 3, 2
-    total = clients + k
-    first, second = (_mixing_matrix(here, k) for here in ([True, False, False], [False, False, True]))
-    i, j, v = 0, 2, clients
-    both = first @ second
+    there = np.array([[1, 0, 0, 1, 1], [0, 0, 1, 1, 1]])  # the virtual clients come last
+    first, second = (np.diag(1.0 - w) + np.outer(w, w) / w.sum() for w in there)
+    i, j, v, total, both = 0, 2, 3, there.shape[1], first @ second
     panels = {  # the edges, and the weight of both rounds
         "(a) from i to j through a virtual client": ([("i", "V", first[i, v]), ("V", "j", second[v, j])], both[i, j]),
         "(b) from i to a virtual client": ([("i", "V", first[i, v])], both[i, v]),
@@ -223,13 +222,6 @@ def paths() -> Chart:
     ]
     table = pd.DataFrame(rows, columns=["path", "kind", "from", "to", "weight", "lower_bound"])
     return _chart(table, draw, (WIDTHS["double"], 3.2))
-
-
-def _mixing_matrix(available: Sequence[bool], k: int) -> Floats:
-    """W of a round, eq. (W matrix elements), regular clients first."""
-    weight = np.append(np.asarray(available, dtype=np.float64), np.ones(k))
-    matrix: Floats = np.diag(1.0 - weight) + np.outer(weight, weight) / weight.sum()
-    return matrix
 
 
 def _population(clients: int) -> tuple[Population, npt.NDArray[np.int64]]:
@@ -281,28 +273,21 @@ def probability_histogram() -> Chart:
 
 def dynamics() -> Chart:
     """Figure 16: p_i^t for p_i = 0.1, 0.5, 0.9, and the available clients, in 80 rounds."""
-    base = [0.1, 0.5, 0.9]
-    kinds: dict[str, Probabilistic] = {
-        "stationary": Stationary(p=base, stream="legacy"),
-        "staircase": Staircase(p=base, stream="legacy"),
-        "sine": Sine(p=base, stream="legacy"),
-    }
-    return _trajectories(kinds, base, rounds=80)
+    models: dict[str, type[Probabilistic]] = {"stationary": Stationary, "staircase": Staircase, "sine": Sine}
+    return _trajectories({name: kind(p=[0.1, 0.5, 0.9], stream="legacy") for name, kind in models.items()}, rounds=80)
 
 
 def alternating_groups() -> Chart:
     """Panels (e, f) of Figures 6, 7 and 10: two alternating groups, one client of each shown."""
-    base = [0.8, 0.6]
-    kinds: dict[str, Probabilistic] = {
-        "static in the window": Alternating(p=base, stream="legacy"),
-        "staircase in the window": Alternating(p=base, stream="legacy", inside="staircase"),
-    }
-    return _trajectories(kinds, base, rounds=200)
+    insides: tuple[Literal["static", "staircase"], ...] = ("static", "staircase")
+    kinds = {f"{name} in the window": Alternating(p=[0.8, 0.6], stream="legacy", inside=name) for name in insides}
+    return _trajectories(kinds, rounds=200)
 
 
-def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds: int) -> Chart:
+def _trajectories(kinds: Mapping[str, Probabilistic], rounds: int) -> Chart:
     """Above, the probabilities round by round; below, a mark for every round a client was available."""
     table = _courses(kinds, rounds, seeds=[1] * len(kinds))
+    base = table["base_p"].unique()
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(2, len(kinds), sharex=True, squeeze=False, height_ratios=(3, 2))
@@ -320,14 +305,14 @@ def _trajectories(kinds: dict[str, Probabilistic], base: Sequence[float], rounds
     return _chart(table, draw, (WIDTHS["double"], 2.9))
 
 
-def _courses(kinds: dict[str, Probabilistic], rounds: int, seeds: Sequence[int]) -> pd.DataFrame:
+def _courses(kinds: Mapping[str, Probabilistic], rounds: int, seeds: Sequence[int]) -> pd.DataFrame:
     """The probability of each client of each kind round by round, and whether it was available."""
     parts = []
     for (name, kind), seed in zip(kinds.items(), seeds, strict=True):
         base = np.atleast_1d(np.asarray(kind.p))
         schedule = kind.schedule(Population(len(base), legacy=np.random.RandomState(seed)), seed)
         prob = np.stack([schedule.prob(t) for t in range(rounds)])
-        present = np.stack([schedule.sample(t) for t in range(rounds)]).astype(int)
+        present = availability_of(schedule, rounds).astype(int)
         for i, p in enumerate(base):
             course = {"round": range(rounds), "p": prob[:, i], "available": present[:, i]}
             parts.append(pd.DataFrame({"dynamics": name, "base_p": p, **course}))

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from fedswe.results.history import Row
 from fedswe_paper.cell import PaperCell
 from fedswe_paper.results import FinishedRun
 from fedswe_paper.scale import SCALES
@@ -108,25 +108,24 @@ def first_round_of(run: FinishedRun, target: float, output: str | None = None) -
 
     In turns of groups the curve has one phase of the period, as the paper draws it.
     """
-    column, never = run.column(output), math.nan if run.diverged else math.inf
-    reached = (row["round"] for row in regular(run) if row["round"] <= run.last_finite and row[column] >= target)
-    return float(next(reached, never))
+    reached = run.history["round"][regular(run) & (run.curve(run.column(output)) >= target)]
+    never = math.nan if run.diverged else math.inf
+    return float(reached[0]) if len(reached) else never
 
 
-def regular(run: FinishedRun) -> list[Row]:
-    """The evaluations at equal distances: in the last rounds there are more, which the paper's Table 7 does not have.
+def regular(run: FinishedRun) -> npt.NDArray[np.bool_]:
+    """Which evaluations are at equal distances: in the last rounds there are more, unlike in the paper's Table 7.
 
     An unsteady model that is looked at more often arrives earlier.
     """
-    when = run.cell.experiment().evaluate
-    last = run.history.last["round"] - when.tail
-    return [row for row in one_phase(run) if row["round"] <= last or row["round"] % when.every == 0]
+    when, rounds = run.cell.experiment().evaluate, run.history["round"]
+    return np.asarray(one_phase(run) & ((rounds <= rounds[-1] - when.tail) | (rounds % when.every == 0)))
 
 
-def one_phase(run: FinishedRun) -> list[Row]:
-    """The evaluations; in turns of groups those at the end of a period, all in one phase."""
+def one_phase(run: FinishedRun) -> npt.NDArray[np.bool_]:
+    """All evaluations; in turns of groups those at the end of a period, all in one phase."""
     period = SCALES[run.cell.scale].period if run.cell.periodic else 1
-    return [row for row in run.history.rows if row["round"] % period == 0]
+    return np.asarray(run.history["round"] % period == 0)
 
 
 def all_or_nan(values: Iterable[float]) -> list[float]:
@@ -175,7 +174,7 @@ def swing(output: str | None = None) -> Statistic:
         column = run.column(output)
         if not run.cell.periodic:
             return 100 * float(np.std(tail(run, column)))
-        values = np.array(second_half(run, column))
+        values = second_half(run, column)
         if len(values) < 3:
             return math.nan
         at = np.arange(len(values))
@@ -186,7 +185,7 @@ def swing(output: str | None = None) -> Statistic:
 
 def peak(output: str | None = None) -> Statistic:
     """The highest test accuracy of the regular evaluations, percent; in turns of groups in one phase of the period."""
-    return Statistic(lambda run: 100 * max(row[run.column(output)] for row in regular(run)), output, one_phase=True)
+    return Statistic(lambda run: 100 * max(run.history[run.column(output)][regular(run)]), output, one_phase=True)
 
 
 def arrival(cell: PaperCell, target: float, output: str | None = None) -> Statistic:
@@ -195,13 +194,14 @@ def arrival(cell: PaperCell, target: float, output: str | None = None) -> Statis
     return Statistic(lambda run: first_round_of(run, target, output), output, resolution=step, one_phase=True)
 
 
-def second_half(run: FinishedRun, column: str) -> list[float]:
-    return [row[column] for row in one_phase(run) if row["round"] > run.history.last["round"] / 2]
+def second_half(run: FinishedRun, column: str) -> npt.NDArray[np.float64]:
+    rounds = run.history["round"]
+    return np.asarray(run.history[column][one_phase(run) & (rounds > rounds[-1] / 2)])
 
 
-def tail(run: FinishedRun, column: str) -> list[float]:
-    first = run.history.last["round"] - run.cell.experiment().evaluate.tail
-    return [row[column] for row in run.history.rows if row["round"] > first]
+def tail(run: FinishedRun, column: str) -> npt.NDArray[np.float64]:
+    rounds = run.history["round"]
+    return np.asarray(run.history[column][rounds > rounds[-1] - run.cell.experiment().evaluate.tail])
 
 
 def last_error(run: FinishedRun) -> float:
@@ -211,9 +211,8 @@ def last_error(run: FinishedRun) -> float:
 
 def first_error(run: FinishedRun) -> float:
     """Mean consensus error over the first tenth of the rounds (or of the first evaluation), without the start."""
-    rows = run.history.rows[1:]  # at the start all models are equal
-    until = max(run.history.last["round"] / 10, rows[0]["round"])
-    return float(np.mean([row["consensus_clients"] for row in rows if row["round"] <= until]))
+    rounds, errors = (run.history[name][1:] for name in ("round", "consensus_clients"))  # equal models at the start
+    return float(np.mean(errors[rounds <= max(rounds[-1] / 10, rounds[0])]))
 
 
 def growth(run: FinishedRun) -> float:

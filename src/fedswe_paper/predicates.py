@@ -1,6 +1,6 @@
 """Predicates: what a claim says of the runs of one place, for the rows of claims.toml to name and to fill in.
 
-Methods stand there as in "mifa, fedswe k=100 alpha=0.05", or as the name of a group. Rows of a group that are at chance
+Methods stand there as in "mifa, k100 alpha=0.05", or as the name of a group. Rows of a group that are at chance
 are left out and noted, for no claim is decided by one that did not train; those that are named count in any case.
 """
 
@@ -36,7 +36,7 @@ from fedswe_paper.selection import AIDED, ROWS, Selection
 
 MODELS = {"client_mean": "client mean", "server": "server model"}  # in words
 GROUPS = {
-    name: ", ".join(f"{algorithm} k={k:g}" for algorithm, k in rows)
+    name: ", ".join(f"k{k:g}" if algorithm == "fedswe" else algorithm for algorithm, k in rows)
     for name, rows in {
         "unaided": [row for row in ROWS if row[0] not in ("fedswe", *AIDED)],  # neither memory nor known statistics
         "unaided and fedswe": [row for row in ROWS if row[0] not in AIDED],
@@ -79,13 +79,8 @@ class Place:
     output: str | None
 
     def cells(self, methods: str, **coordinates: float) -> list[PaperCell]:
-        found = []
-        for method in GROUPS.get(methods, methods).split(", "):
-            name, *words = method.split()
-            given = {key: float(value) for key, value in (word.split("=") for word in words)}
-            row = name, given.pop("k", 0.0)
-            found.append(self.selection.cell(self.dataset, self.dynamics, row, **given, **coordinates))
-        return found
+        texts = GROUPS.get(methods, methods).split(", ")
+        return [self.selection.described(self.dataset, self.dynamics, text, **coordinates) for text in texts]
 
     def sweep(self) -> list[PaperCell]:
         """FedSWE for every k."""
@@ -180,7 +175,7 @@ def _targets(place: Place, which: str) -> Sequence[float]:
         return [target for target in targets if 0 < first[target] < math.inf][-1:]
     if which == "all but the last":
         return targets[:-1] if math.isfinite(first[targets[0]]) else ()
-    return targets[-1:] if {first[targets[-1]], place.first_round("fedswe", targets[-1])} != {math.inf} else ()
+    return targets[-1:] if {first[targets[-1]], place.first_round("k0", targets[-1])} != {math.inf} else ()
 
 
 def in_time(place: Place, ours: str, theirs: str, target: str, within: float = _SLOWER) -> Finding | None:
@@ -230,7 +225,7 @@ def falls_with_k(place: Place, metric: str) -> Finding | None:
 
 def smoother_than_most(place: Place) -> Finding | None:
     """FedSWE with k = 100 swings less than with k = 0 and than most of the baselines."""
-    ours, plain = place.cells("fedswe k=100, fedswe")
+    ours, plain = place.cells("k100, k0")
     rivals, note = place.training("baselines")
     beside = place.other_swings([ours, plain, *rivals])
     others = [place.lead("swing", ours, cell) for cell in rivals]
@@ -239,7 +234,7 @@ def smoother_than_most(place: Place) -> Finding | None:
 
 def fluctuates_like_the_baselines(place: Place) -> Finding | None:
     """FedSWE with k = 0: between half the mean swing of the baselines and twice that."""
-    (ours,), (others, note) = place.cells("fedswe"), place.training("baselines")
+    (ours,), (others, note) = place.cells("k0"), place.training("baselines")
     name, mean = f"swing of {place.named(ours)}", f"the mean of the baselines ({place.output})"
     of, margins = swing(place.output), []
     for what, own, factor in ((f"{name} minus half {mean}", 1.0, -0.5), (f"twice {mean} minus {name}", -1.0, 2.0)):
@@ -259,7 +254,7 @@ def two_are_smooth_but_low(place: Place) -> Finding | None:
 
 def matches_the_peak_of_known(place: Place, above: float) -> Finding | None:
     """FedSWE with k = 100 at its end not further below the peak of FedAvg with known p, and with less swing."""
-    ours, known = place.cells("fedswe k=100, fedavg_known")
+    ours, known = place.cells("k100, fedavg_known")
     what = f"{place.named(ours)} at the end minus the peak of {place.named(known)}"
     level = place.margin(what, (1.0, ours, accuracy(place.output)), (-1.0, known, peak(place.output)), threshold=above)
     return every([level, place.lead("swing", ours, known)], place.other_swings([ours, known]))

@@ -21,8 +21,8 @@ import pandas as pd
 
 from fedswe.experiment.experiment import Experiment
 from fedswe.grid.store import Cell, ResultStore, damaged, description, read_result, refuse_other_settings
-from fedswe.results.history import History, Row
-from fedswe.results.locks import Claim
+from fedswe.results.files import Claim
+from fedswe.results.history import History
 from fedswe.results.table import append, select
 from fedswe_paper.cell import PaperCell
 
@@ -58,8 +58,8 @@ class FinishedRun:
     @cached_property
     def finite_rows(self) -> int:
         """Evaluations before the first one with a loss that is not finite."""
-        rows = self.history.rows
-        return next((i for i, row in enumerate(rows) if _lost(row)), len(rows))
+        losses = [self.history[name] for name in self.history.columns if name.endswith("_loss")]
+        return int(np.argmin(np.append(np.isfinite(losses).all(axis=0), False)))
 
     @property
     def last_finite(self) -> int:
@@ -70,10 +70,6 @@ class FinishedRun:
     def diverged(self) -> bool:
         """Whether a model ended in NaN or infinity."""
         return self.finite_rows < len(self.history.rows)
-
-
-def _lost(row: Row) -> bool:
-    return not all(math.isfinite(value) for name, value in row.items() if name.endswith("_loss"))
 
 
 @dataclass(frozen=True)

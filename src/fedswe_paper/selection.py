@@ -76,9 +76,16 @@ class Selection:
         """A line of cells: one cell with seed 0, with these coordinates of PaperCell."""
         coordinates = {"seed": 0, "k": row[1], "rounds": self.rounds, **variation}
         cell = PaperCell(self.scale_name, self.profile, dataset, dynamics, row[0], **coordinates)
-        usual = replace(cell, rounds=0)
         # As many rounds as it has anyway: the same run under the same name.
-        return usual if self.rounds and usual.experiment().rounds == self.rounds else cell
+        return replace(cell, rounds=0) if cell.rounds and cell.rounds == cell.full_rounds else cell
+
+    def described(self, dataset: str, dynamics: Dynamics, text: str, /, **variation: Any) -> PaperCell:
+        """The line of a method in words: "k100" is FedSWE with k = 100, and others have their names: "mifa alpha=1"."""
+        name, *words = text.split()
+        row = ("fedswe", float(name[1:])) if name[1:].isdigit() else (name, 0.0)
+        given = (word.split("=") for word in words)
+        named = {key: int(value) if key == "rounds" else float(value) for key, value in given}
+        return self.cell(dataset, dynamics, row, **named, **variation)
 
     def lines(
         self, papers: Sequence[str], dynamics: Sequence[Dynamics], rows: Sequence[Row], /, **varied: Sequence[float]

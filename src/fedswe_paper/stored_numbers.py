@@ -116,17 +116,16 @@ class Line:
 def line_of(text: str) -> Line:
     """The line that the words describe."""
     dataset, dynamics, method, *words = text.split()
-    row = ("fedswe", float(method[1:])) if method[1:].isdigit() else (method, 0.0)
-    given = (word.split("=") for word in words if "=" in word)
-    coordinates: dict[str, Any] = {key: float(value) for key, value in given}
-    rounds = int(coordinates.pop("rounds", 0))
+    coordinates = [word for word in words if "=" in word]
     found = {_WORDS.get(word, word): word for word in words if "=" not in word}
     for unknown in set(found) - set(_WORDS.values()):
         raise FedsweError(f"unknown word {unknown!r} in {text!r}")
-    scale, profile = "small" if dataset == "fashion_mnist" else "full", "paper" if "profile" in found else "released"
-    selection = Selection(scale, profile, rounds=rounds)  # type: ignore[arg-type]
-    cell = selection.cell(dataset, dynamics, row, reading=found.get("reading", ""), **coordinates)  # type: ignore[arg-type]
-    grid = "-".join([scale, profile, *[_REPEATED[found[key]] for key in ("repeated",) if key in found]])
+    selection = Selection(
+        "small" if dataset == "fashion_mnist" else "full", "paper" if "profile" in found else "released"
+    )
+    method, reading = " ".join([method, *coordinates]), found.get("reading", "")
+    cell = selection.described(dataset, dynamics, method, reading=reading)  # type: ignore[arg-type]
+    grid = "-".join([cell.scale, cell.profile, *[_REPEATED[word] for word in words if word in _REPEATED]])
     return Line(cell, found.get("output", cell.judged_by), found.get("part", "test"), grid)
 
 
@@ -136,11 +135,7 @@ class StoredNumbers:
     def __init__(self, out: Path) -> None:
         self._out = out
         self._runs = cache(lambda grid: load_runs(out, grid))  # every file is read once
-        self._measured = cache(self._of_seeds)
-
-    def _of_seeds(self, grid: str, *seeds: int) -> Measurements:
-        """The runs of these seeds; of all seeds if none are named."""
-        return Measurements(run for run in self._runs(grid) if not seeds or run.cell.seed in seeds)
+        self._measured = cache(lambda grid: Measurements(self._runs(grid)))
 
     # runs -------------------------------------------------------------------------------------------------------
     def runs(self, text: str, seeds: Seeds = PAPER_SEEDS) -> dict[int, FinishedRun]:
@@ -267,7 +262,8 @@ class StoredNumbers:
     # the same tuning for all ------------------------------------------------------------------------------------
     def tuned(self, text: str, seeds: Seeds = PAPER_SEEDS) -> tuple[str, pd.Series]:
         """The local rate that these seeds choose on held-out data for the judged model, and the test accuracy."""
-        line, measured = line_of(text), self._measured(line_of(text).grid, *seeds)
+        line = line_of(text)
+        measured = Measurements(run for run in self._runs(line.grid) if run.cell.seed in seeds)
         best = fair.tuned(fair.tried(line.cell), measured, line.output)
         found = pd.Series(measured.scores(best, "test_accuracy", line.output) if best else {})
         require(set(found.index) == set(seeds), f"{text}: not every rate has been run with the seeds {list(seeds)}")

@@ -32,11 +32,8 @@ def server(tmp_path):
         thread.start()
         address = f"http://127.0.0.1:{http.server_port}"
         dataset = DATASETS["fashion_mnist"]
-        files = tuple(
-            OfficialFile(f.name, f.size, md5_of(tmp_path / "served" / f.name), f"{address}/{f.name}")
-            for f in dataset.files
-        )
-        yield address, replace(dataset, files=files)
+        files = tuple(OfficialFile(f.name, f.size, md5_of(tmp_path / "served" / f.name)) for f in dataset.files)
+        yield address, replace(dataset, address=address, files=files)
         http.shutdown()
         thread.join()
 

@@ -2,7 +2,6 @@
 
 import math
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,8 +74,7 @@ def test_losses_of_several_orders_are_logarithmic(tmp_path):
 
 def test_a_result_in_memory_is_drawn():
     experiment = fedswe.Experiment(rounds=4, evaluate=fedswe.Evaluate(every=2))
-    result = fedswe.run(experiment)
-    figure = plot(SimpleNamespace(history=getattr(result, "history", result), experiment=experiment, models={}))
+    figure = plot(fedswe.run(experiment))
     assert names(figure.axes[0]) == {"fedswe"}
     assert re.match(r"digits, \d+ clients, sine availability, 4 rounds, seed 3", caption(figure))
 

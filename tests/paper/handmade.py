@@ -88,14 +88,7 @@ def as_printed(cell: PaperCell) -> Story:
     if cell.periodic:
         final, swing, peak = _TURNS[cell.algorithm]
         return Story(final, swing=swing, peak=peak, reached={40: 700})
-    keys: dict[str, str | float] = {"dataset": cell.dataset, "dynamics": cell.dynamics, "algorithm": cell.algorithm}
-    keys |= {"k": cell.k} if cell.algorithm == "fedswe" else {}
-    if cell.alpha != 0.1:
-        row = look_up("table9", **keys, alpha=cell.alpha)
-    elif cell.gamma != 0.3:
-        row = look_up("table8", **keys, gamma=cell.gamma)
-    else:
-        row = look_up("table2", **keys)
+    row = look_up("table9" if cell.alpha != 0.1 else "table8" if cell.gamma != 0.3 else "table2", **vars(cell))
     assert row is not None
     reached = {
         float(r.keys["target"]): int(r.values["rounds"].mean)

@@ -134,11 +134,8 @@ def test_other_swings_beside_a_margin_have_its_length():
     k0 = FULL.cell(*TURNS, ("fedswe", 0.0))
     short, long = Story(60.0, swing=2.0), Story(60.0, swing=9.0)
     measured = Measurements([told(shorter(K100), short), told(K100, long), told(shorter(k0), short)])
-    assert (
-        Place(FULL, measured, *TURNS, "server")
-        .other_swings([K100, k0])
-        .endswith("FedSWE, k = 100 (server) 2.0 and 2.0, FedSWE, k = 0 (server) 2.0 and 2.0")
-    )
+    note = Place(FULL, measured, *TURNS, "server").other_swings([K100, k0])
+    assert note.endswith("FedSWE, k = 100 (server) 2.0 and 2.0, FedSWE, k = 0 (server) 2.0 and 2.0")
 
 
 def test_a_spread_is_pooled_over_rows_of_the_same_length():

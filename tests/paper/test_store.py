@@ -7,8 +7,7 @@ import pytest
 
 from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import dump
-from fedswe.results.provenance import provenance
-from fedswe.results.run_directory import RunDirectory
+from fedswe.results.run_directory import RunDirectory, provenance
 from fedswe_paper.measurements import Measurements
 from fedswe_paper.recipes import RECIPES
 from fedswe_paper.recipes.labels import remarks

@@ -2,41 +2,27 @@
 
 import math
 import statistics
-import tomllib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import tomli_w
 
 from fedswe.errors import FedsweError
-from fedswe.experiment.configuration import dump
-from fedswe.results.history import History
 from fedswe.results.table import quantile
-from fedswe_paper.results import merge
+from fedswe_paper.results import CampaignStore, merge
 from fedswe_paper.stored_numbers import Number, StoredNumbers, level, line_of, paired
+from tests.paper.handmade import Story
+from tests.paper.test_store import put
 
 STORED = Path(__file__).parents[2] / "experiments" / "results"
 
 
-def store(out: Path, text: str, seeds: dict[int, float], loss: float = 1.0, rounds: int = 0) -> None:
-    """Runs with these test accuracies in percent at every evaluation."""
-    line = line_of(text)
+def store(out: Path, text: str, seeds: dict[int, float], nan_from: float = math.inf, rounds: int = 0) -> None:
+    """Runs with these test accuracies in percent at their end."""
     for seed, accuracy in seeds.items():
-        cell = replace(line.cell, seed=seed, rounds=rounds)
-        folder = out / "cells" / f"{cell.scale}-{cell.profile}"
-        folder.mkdir(parents=True, exist_ok=True)
-        last = cell.experiment().rounds
-        scores = {f"{model}_test_{score}": value for model in ("server", "client_mean")
-                  for score, value in (("loss", loss), ("accuracy", accuracy / 100))}  # fmt: skip
-        rows = [{"round": t, **scores} for t in (0, last // 2, last)]
-        history = History()
-        for row in rows:
-            history.append(row)
-        config = tomllib.loads(dump(cell.experiment()))
-        (folder / f"{cell.name}.toml").write_text(tomli_w.dumps({"cell": asdict(cell), "config": config}))
-        (folder / f"{cell.name}.csv").write_text(history.to_csv())
+        cell = replace(line_of(text).cell, rounds=rounds)
+        put(CampaignStore(out), cell, Story(accuracy, nan_from=nan_from), seed)
     merge(out)
 
 
@@ -103,7 +89,7 @@ def test_one_seed_is_never_taken_for_three(tmp_path):
 
 def test_a_run_that_diverged_has_no_accuracy(tmp_path):
     store(tmp_path, "svhn sine k0", {3: 86.0, 4: 87.0})
-    store(tmp_path, "svhn sine k0", {6: 6.7}, loss=math.nan)
+    store(tmp_path, "svhn sine k0", {6: 6.7}, nan_from=0)
     stored = StoredNumbers(tmp_path)
     assert stored.diverged("svhn sine k0") == [6]
     with pytest.raises(FedsweError, match=r"svhn sine k0 diverged with seeds \[6\]"):

@@ -10,7 +10,7 @@ from filelock import FileLock
 
 from fedswe import run
 from fedswe.experiment.configuration import load
-from fedswe.results.locks import Claim, is_claimed
+from fedswe.results.files import Claim, is_claimed
 
 SHORT = ["task.name=quadratic", "availability.p=0.5", "rounds=4"]
 

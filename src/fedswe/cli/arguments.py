@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +12,7 @@ import typer
 
 from fedswe.core.local import Precision
 from fedswe.errors import FedsweError, require
+from fedswe.results.files import cannot_write
 
 Settings = Annotated[
     list[str] | None,
@@ -57,3 +60,38 @@ def whole_numbers(text: str, option: str) -> list[int]:
         require(fits, f"{option}: the range {word} must go up, over at most {_LONGEST_RANGE} numbers")
         found += chosen
     return found
+
+
+def split(settings: Sequence[str]) -> tuple[str | None, list[str]]:
+    """A configuration file, if one is named, and the KEY=VALUE overrides."""
+    files = [word for word in settings if "=" not in word]
+    if len(files) > 1:
+        raise FedsweError(f"one configuration file at a time, not {' and '.join(files)}; overrides are KEY=VALUE")
+    return (files[0] if files else None), [word for word in settings if "=" in word]
+
+
+@contextmanager
+def directory(out: Path | None, name: str) -> Iterator[Path]:
+    """`out`, or a new directory runs/NNN-name, which is removed again if it stays empty.
+
+    It is created at once, so that commands that start at the same time get different numbers.
+    """
+    if out is not None:
+        yield out
+        return
+    made = False
+    while not made:  # another process may create it first: take the next number
+        taken = [int(found[1]) for p in Path("runs").glob("*") if (found := re.match(r"(\d+)-", p.name))]
+        path = Path("runs", f"{max(taken, default=0) + 1:03d}-{name}")
+        try:
+            with suppress(FileExistsError):
+                path.mkdir(parents=True)
+                made = True
+        except OSError as error:
+            raise cannot_write(path, error) from None
+    try:
+        yield path
+    finally:
+        for empty in (path, path.parent):
+            with suppress(OSError):  # it is not empty
+                empty.rmdir()

@@ -120,7 +120,7 @@ def _of_file(
         require(not orient, f"{path} is a log of intervals: --orient is for tables")
         return of_log(str(path), round_seconds, _time(start), _time(end), devices, observed)
     require(not (start or end or devices or observed), f"{path} is a table of rounds: --start and so on are for logs")
-    table = read_table(str(path), "the file", "", "--key", orient or "")
+    table = read_table(str(path), "the file", "", "numpy.save in a file of its own", orient or "")
     known = (table.values == 0) | (table.values == 1)
     table.require_everywhere(known, "must hold only 0 and 1, or have the header of a log")
     return of_table(path.name, table.values.astype(bool))

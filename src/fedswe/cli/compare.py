@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, numbers, whole_numbers
+from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbers, split, whole_numbers
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.cli.run import directory, split
 from fedswe.errors import FedsweError, warn
 from fedswe.registry import names
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.cli.arguments import Out, Settings
+from fedswe.cli.arguments import Out, Settings, directory, split
 from fedswe.cli.console import RoundProgress, console
-from fedswe.errors import FedsweError, require
+from fedswe.errors import require
 from fedswe.registry import name_of
-from fedswe.results.files import cannot_write
 
 if TYPE_CHECKING:
     from fedswe.experiment.runner import Watch
@@ -59,41 +57,6 @@ def run_command(
                 if torch.cuda.is_available():  # else the run was finished already, elsewhere
                     most = torch.cuda.max_memory_allocated(value.device) / 2**30
                     console.print(f"memory    {most:.1f} GB on the GPU at most")
-
-
-def split(settings: Sequence[str]) -> tuple[str | None, list[str]]:
-    """A configuration file, if one is named, and the KEY=VALUE overrides."""
-    files = [word for word in settings if "=" not in word]
-    if len(files) > 1:
-        raise FedsweError(f"one configuration file at a time, not {' and '.join(files)}; overrides are KEY=VALUE")
-    return (files[0] if files else None), [word for word in settings if "=" in word]
-
-
-@contextmanager
-def directory(out: Path | None, name: str) -> Iterator[Path]:
-    """`out`, or a new directory runs/NNN-name, which is removed again if it stays empty.
-
-    It is created at once, so that commands that start at the same time get different numbers.
-    """
-    if out is not None:
-        yield out
-        return
-    made = False
-    while not made:  # another process may create it first: take the next number
-        taken = [int(found[1]) for p in Path("runs").glob("*") if (found := re.match(r"(\d+)-", p.name))]
-        path = Path("runs", f"{max(taken, default=0) + 1:03d}-{name}")
-        try:
-            with suppress(FileExistsError):
-                path.mkdir(parents=True)
-                made = True
-        except OSError as error:
-            raise cannot_write(path, error) from None
-    try:
-        yield path
-    finally:
-        for empty in (path, path.parent):
-            with suppress(OSError):  # it is not empty
-                empty.rmdir()
 
 
 @contextmanager

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedswe.cli.arguments import Json, numbers
+from fedswe.cli.arguments import Json, numbers, split
 from fedswe.cli.console import console, print_json, print_table
-from fedswe.cli.run import split
 from fedswe.errors import FedsweError, suggestion
 
 if TYPE_CHECKING:

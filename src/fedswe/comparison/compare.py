@@ -146,8 +146,8 @@ class _Criterion:
 
         def order(rate: float) -> tuple[bool, float]:
             (found,) = (row for row in final_scores(tried[rate], model, models) if row["score"] == self.score)
-            value = found["value"] if math.isfinite(found["value"]) else math.inf
-            return found["diverged"], -value if self.highest and math.isfinite(value) else value
+            worth = -found["value"] if self.highest else found["value"]
+            return found["diverged"], worth if math.isfinite(worth) else math.inf
 
         return min(tried, key=order)
 

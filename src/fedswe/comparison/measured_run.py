@@ -26,6 +26,7 @@ from fedswe.core.footprint import footprint
 from fedswe.errors import FedsweError, require, suggestion, warn
 from fedswe.experiment import configuration
 from fedswe.experiment.experiment import output_label
+from fedswe.experiment.result import Result
 from fedswe.registry import instance
 from fedswe.results.history import History, divergence
 from fedswe.results.run_directory import RunDirectory
@@ -91,12 +92,12 @@ def measured_runs(sources: Iterable[Any]) -> list[MeasuredRun]:
     for source in sources:
         if isinstance(source, Comparison):
             found += _of_comparison(source)
-        elif isinstance(source, str | Path):
-            found += _of_directory(Path(source))
-        elif getattr(source, "directory", None) is not None:
-            found.append(_read(Path(source.directory)))
+        elif isinstance(source, Result):
+            found.append(_read(source.directory) if source.directory else _of_result(source))
         else:
-            found.append(_of_result(source))
+            wanted = "give directories, results of fedswe.run or of fedswe.compare"
+            require(isinstance(source, str | Path), f"cannot draw {type(source).__name__}: {wanted}")
+            found += _of_directory(Path(source))
     require(found, "nothing to draw: name the directory of a run or of a comparison")
     return found
 
@@ -109,15 +110,9 @@ def _of_comparison(comparison: Comparison) -> Iterator[MeasuredRun]:
             yield MeasuredRun(f"the run of {label}", config, history, comparison.models, {}, [model], label)
 
 
-def _of_result(result: Any) -> MeasuredRun:
-    history: Any = getattr(result, "history", None)
-    experiment: Any = getattr(result, "experiment", None)
-    require(
-        isinstance(history, History) and experiment is not None,
-        f"cannot draw {type(result).__name__}: give directories, results of fedswe.run or of fedswe.compare",
-    )
+def _of_result(result: Result) -> MeasuredRun:
     sizes = {name: vector.numel() for name, vector in result.models.items()}
-    return _checked("the result", tomllib.loads(configuration.dump(experiment)), history, sizes)
+    return _checked("the result", tomllib.loads(configuration.dump(result.experiment)), result.history, sizes)
 
 
 def _of_directory(path: Path) -> list[MeasuredRun]:

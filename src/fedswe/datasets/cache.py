@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import shutil
-from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from fedswe.datasets.catalogue import Dataset, data_folder, md5_of
 from fedswe.datasets.readers import Images
 
 _LAYOUT = 1  # increased when the format of the cache changes
-_ARRAYS = tuple(field.name for field in fields(Images))
+_ARRAYS = tuple(Images.__annotations__)
 _log = logging.getLogger("fedswe")
 
 

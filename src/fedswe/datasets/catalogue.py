@@ -20,7 +20,6 @@ class OfficialFile:
     name: str  # path under the folder of the data set
     size: int
     md5: str
-    url: str
 
     def __str__(self) -> str:
         return f"{self.name} ({self.size:,} bytes, md5 {self.md5})"
@@ -33,6 +32,7 @@ class Dataset:
     name: str
     title: str
     read: Callable[[Path], Images]
+    address: str  # of the folder with the official files
     files: tuple[OfficialFile, ...]
     mean: tuple[float, ...]  # of the training pixels per channel, in [0, 1], as the released code has them
     std: tuple[float, ...]
@@ -72,36 +72,15 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def _files(base: str, *files: tuple[str, int, str]) -> tuple[OfficialFile, ...]:
-    """Name, size and md5 of files at an address."""
-    return tuple(OfficialFile(name, size, md5, f"{base}/{name}") for name, size, md5 in files)
-
-
-_STANFORD = "http://ufldl.stanford.edu/housenumbers"
-_TORONTO = "https://www.cs.toronto.edu/~kriz"
-_EDINBURGH = "https://datashare.ed.ac.uk/bitstream/handle/10283/3192"
-_ZALANDO = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-
-_MAT = _files(
-    _STANFORD,
-    ("train_32x32.mat", 182040794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
-    ("test_32x32.mat", 64275384, "eb5a983be6a315427106f1b164d9cef3"),
-)
-_CIFAR = _files(_TORONTO, ("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"))
-_CINIC = _files(_EDINBURGH, ("CINIC-10.tar.gz", 687544992, "6ee4d0c996905fe93221de577967a372"))
-_IDX = _files(
-    _ZALANDO,
-    ("train-images-idx3-ubyte.gz", 26421880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-    ("train-labels-idx1-ubyte.gz", 29515, "25c81989df183df01b3e8a0aad5dffbe"),
-    ("t10k-images-idx3-ubyte.gz", 4422102, "bef4ecab320f06d8554ea6380940ec79"),
-    ("t10k-labels-idx1-ubyte.gz", 5148, "bb300cfdad3c16e7a12a480ee83cd310"),
-)
-
 _SVHN = Dataset(
     "svhn",
     "SVHN, cropped digits 32x32: 73,257 for training, 26,032 for testing",
     readers.svhn,
-    _MAT,
+    "http://ufldl.stanford.edu/housenumbers",
+    (
+        OfficialFile("train_32x32.mat", 182040794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
+        OfficialFile("test_32x32.mat", 64275384, "eb5a983be6a315427106f1b164d9cef3"),
+    ),
     (0.4376821, 0.4437697, 0.47280442),
     (0.19803012, 0.20101562, 0.19703614),
 )
@@ -109,7 +88,8 @@ _CIFAR10 = Dataset(
     "cifar10",
     "CIFAR-10, colour images 32x32: 50,000 for training, 10,000 for testing",
     readers.cifar10,
-    _CIFAR,
+    "https://www.cs.toronto.edu/~kriz",
+    (OfficialFile("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"),),
     (0.4914, 0.4822, 0.4465),
     (0.2023, 0.1994, 0.2010),
     ("cifar-10-batches-bin",),
@@ -118,7 +98,8 @@ _CINIC10 = Dataset(
     "cinic10",
     "CINIC-10, colour images 32x32: 90,000 for training, 90,000 for testing",
     readers.cinic10,
-    _CINIC,
+    "https://datashare.ed.ac.uk/bitstream/handle/10283/3192",
+    (OfficialFile("CINIC-10.tar.gz", 687544992, "6ee4d0c996905fe93221de577967a372"),),
     (0.47889522, 0.47227842, 0.43047404),
     (0.24205776, 0.23828046, 0.25874835),
     readers.CINIC_SPLITS,
@@ -127,9 +108,15 @@ _FASHION_MNIST = Dataset(
     "fashion_mnist",
     "Fashion-MNIST, grey images 28x28: 60,000 for training, 10,000 for testing",
     readers.fashion_mnist,
-    _IDX,
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+    (
+        OfficialFile("train-images-idx3-ubyte.gz", 26421880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        OfficialFile("train-labels-idx1-ubyte.gz", 29515, "25c81989df183df01b3e8a0aad5dffbe"),
+        OfficialFile("t10k-images-idx3-ubyte.gz", 4422102, "bef4ecab320f06d8554ea6380940ec79"),
+        OfficialFile("t10k-labels-idx1-ubyte.gz", 5148, "bb300cfdad3c16e7a12a480ee83cd310"),
+    ),
     (0.2860,),
     (0.3530,),
 )
 
-DATASETS = {data.name: data for data in (_SVHN, _CIFAR10, _CINIC10, _FASHION_MNIST)}
+DATASETS = {"svhn": _SVHN, "cifar10": _CIFAR10, "cinic10": _CINIC10, "fashion_mnist": _FASHION_MNIST}

@@ -18,7 +18,7 @@ def fetch(dataset: Dataset, folder: Path, mirror: str = "", say: Callable[[str],
     for file in dataset.files:
         path = folder / file.name
         if not (path.is_file() and md5_of(path) == file.md5):
-            address = f"{mirror.rstrip('/')}/{file.name}" if mirror else file.url
+            address = f"{(mirror or dataset.address).rstrip('/')}/{file.name}"
             say(f"fetching  {address}, {file.size / 1e6:,.0f} MB")
             _download(file, address, folder)
 

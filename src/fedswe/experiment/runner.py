@@ -24,8 +24,7 @@ from fedswe.registry import instance
 from fedswe.results.files import Lines
 from fedswe.results.history import History, Row, Tally, divergence
 from fedswe.results.model_file import Models
-from fedswe.results.provenance import provenance
-from fedswe.results.run_directory import Checkpoint, ReportedLines, RunDirectory
+from fedswe.results.run_directory import Checkpoint, ReportedLines, RunDirectory, provenance
 from fedswe.tracking import Status, Tracking, check_trackers
 
 Watch = Callable[[int, Row | None], None]  # called after every round, with the new row if there is one

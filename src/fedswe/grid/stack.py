@@ -10,7 +10,7 @@ from fedswe.errors import FedsweError
 from fedswe.experiment.configuration import recorded
 from fedswe.experiment.runner import Runner, advance, threads_of
 from fedswe.grid.store import Cell, Store
-from fedswe.results.provenance import provenance
+from fedswe.results.run_directory import provenance
 
 RUNS_PER_STACK = {"cpu": 8, "cuda": 64}  # where larger stacks are no faster, by kind of device
 CHECKPOINT_SECONDS = 300.0

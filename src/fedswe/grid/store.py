@@ -21,9 +21,8 @@ import tomli_w
 from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import difference, dump, experiment, load_text, refuse_changed, refuse_other
 from fedswe.experiment.experiment import Experiment
-from fedswe.results.files import write_whole
+from fedswe.results.files import Claim, is_claimed, write_whole
 from fedswe.results.history import History
-from fedswe.results.locks import Claim, is_claimed
 from fedswe.results.run_directory import RunDirectory
 
 

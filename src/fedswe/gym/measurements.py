@@ -20,9 +20,8 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from fedswe.errors import FedsweError, require
 from fedswe.grid.store import Cell, Store
 from fedswe.gym.client_facts import accuracy_by_client, client_facts
-from fedswe.results.files import write_whole
+from fedswe.results.files import Claim, write_whole
 from fedswe.results.history import divergence
-from fedswe.results.locks import Claim
 from fedswe.results.run_directory import RunDirectory
 from fedswe.results.table import append, select
 
@@ -135,7 +134,7 @@ class GymStore(Store):
         Without a digest, which needs the trace of the setting, they must only agree with each other.
         """
         file = self.path / FILE
-        found = _table(file, file.stat().st_mtime_ns, setting) if file.is_file() else {}
+        found = _tables(file, file.stat().st_mtime_ns).get(setting, {}) if file.is_file() else {}
         digests = {row.settings for rows in found.values() for row in rows}
         require(
             len(digests) <= 1 and (not settings or digests <= {settings}),
@@ -160,13 +159,10 @@ class GymStore(Store):
             claim.release()
 
 
-@lru_cache(maxsize=256)
-def _table(file: Path, changed: int, setting: str) -> dict[str, list[Measured]]:
-    rows = from_texts(_texts(file, changed).get(setting, pd.DataFrame()), file)
-    return {rule: [row for row in rows if row.rule == rule] for rule in dict.fromkeys(row.rule for row in rows)}
-
-
 @lru_cache(maxsize=4)
-def _texts(file: Path, changed: int) -> dict[str, pd.DataFrame]:
-    """The rows by setting."""
-    return {str(setting): rows for setting, rows in select(file).astype(object).groupby("setting")}
+def _tables(file: Path, changed: int) -> dict[str, dict[str, list[Measured]]]:
+    """The rows by setting and rule."""
+    texts, found = select(file).astype(object), dict[str, dict[str, list[Measured]]]()
+    for setting, row in zip(texts["setting"], from_texts(texts, file), strict=True):
+        found.setdefault(setting, {}).setdefault(row.rule, []).append(row)
+    return found

@@ -84,10 +84,9 @@ def _plotly() -> Markup:
 
 def _json(figure: Figure) -> Markup:
     """The figure without & and <: in its texts, they are neither HTML's nor plotly's markup."""
-    from plotly.io import to_json
+    from plotly.utils import PlotlyJSONEncoder
 
-    text = json.dumps(json.loads(to_json(figure, validate=False)))  # plotly's own has "<" as an escape
-    return Markup(text.replace("&", "&amp;").replace("<", "&lt;"))
+    return Markup(json.dumps(figure, cls=PlotlyJSONEncoder).replace("&", "&amp;").replace("<", "&lt;"))
 
 
 def _policy(*scripts: str) -> str:

@@ -25,7 +25,7 @@ from fedswe.comparison.measured_run import (
     table_of,
 )
 from fedswe.errors import FedsweError
-from fedswe.figures import Abscissa, abscissa, panels_of
+from fedswe.figures import Abscissa, abscissa, panels_of, y_name
 from fedswe.report.page import Figure, Section, curves
 from fedswe.results.table import (
     TAIL,
@@ -147,16 +147,31 @@ def _curves(
     runs: Sequence[MeasuredRun], table: pd.DataFrame, scores: Sequence[str], order: Sequence[str], imports: bool
 ) -> Figure:
     """Over each x axis that all runs have; bytes are those of the algorithm, which is imported for it."""
-    tables, rows = {}, {score: of_score(table, score) for score in scores}
-    for x in get_args(Abscissa) if imports else ("rounds", "seconds", "simulated"):
+    rows = {score: of_score(table, score) for score in scores}
+    at, name = abscissa("rounds", runs)
+    panels = [
+        replace(panel, title=_title(panel.title, score), log=False)
+        for score in scores
+        for panel in panels_of(rows[score], score, at, name)
+    ]
+    shown = numbers(panels)
+    # On the other axes, the numbers are the same but for x.
+    key, points = pd.MultiIndex.from_frame(shown[["panel", "label", "x"]]), pd.concat(rows.values())
+    points["panel"] = [_title(words(row.model), row.score) for row in points.itertuples()]
+    points = points.explode("round").astype({"round": float})
+    tables = {name: shown}
+    for x in get_args(Abscissa)[1:] if imports else ("seconds", "simulated"):
         try:
             at, name = abscissa(x, runs)
         except FedsweError:
             continue
-        panels = [panel for score in scores for panel in panels_of(rows[score], score, at, name)]
-        titles = [": ".join(filter(None, [panel.title, panel.y])) for panel in panels]
-        tables[name] = numbers([replace(p, title=title, log=False) for p, title in zip(panels, titles, strict=True)])
+        means = points.join(at, on=["run", "round"]).groupby(["panel", "name", "round"])["x"].mean()
+        tables[name] = shown.assign(x=means.loc[key].to_numpy())
     return curves(tables, order)
+
+
+def _title(model: str, score: str) -> str:
+    return ": ".join(filter(None, [model, y_name(score)]))
 
 
 def is_unfinished(run: MeasuredRun) -> bool:

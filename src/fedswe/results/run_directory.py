@@ -13,9 +13,15 @@ model.safetensors        the evaluated models at the end (model_file.py); writte
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +29,10 @@ import numpy.typing as npt
 import safetensors
 import torch
 
+import fedswe
 from fedswe.errors import FedsweError, require
-from fedswe.results.files import Lines, cannot_write, write_whole
+from fedswe.results.files import Claim, Lines, cannot_write, write_whole
 from fedswe.results.history import History, Tally
-from fedswe.results.locks import Claim
 from fedswe.results.model_file import Models, to_bytes
 
 _MOST = 2000  # clients in reported.txt; of more nothing is recorded, since nobody looks at a million of them one by one
@@ -115,15 +121,10 @@ class RunDirectory:
 
     # during --------------------------------------------------------------------------------------------
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        notes = {
-            "config": checkpoint.config,
-            "round": str(checkpoint.round),
-            "seconds": repr(checkpoint.seconds),
-            "history_bytes": str(checkpoint.history_bytes),
-            "tally": json.dumps(asdict(checkpoint.tally)),
-            "trajectory_bytes": str(checkpoint.trajectory_bytes),
-        }
-        write_whole(self.path / "checkpoint.safetensors", to_bytes(checkpoint.tensors, notes))
+        values = {**vars(checkpoint), "tally": asdict(checkpoint.tally)}
+        tensors, config = values.pop("tensors"), values.pop("config")
+        notes = {"config": config, **{name: json.dumps(value) for name, value in values.items()}}
+        write_whole(self.path / "checkpoint.safetensors", to_bytes(tensors, notes))
 
     def sweep(self) -> None:
         """Remove incomplete files of a killed process."""
@@ -139,15 +140,11 @@ class RunDirectory:
             with safetensors.safe_open(path, framework="pt") as file:
                 notes = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return Checkpoint(
-                config=notes["config"],
-                round=int(notes["round"]),
-                seconds=float(notes["seconds"]),
-                history_bytes=int(notes["history_bytes"]),
-                tally=Tally(**json.loads(notes["tally"])),
-                trajectory_bytes=int(notes["trajectory_bytes"]),
-                tensors=tensors,
-            )
+            values = {name: text if name == "config" else json.loads(text) for name, text in notes.items()}
+            sizes = (values[name] for name in ("round", "history_bytes", "trajectory_bytes"))
+            if not all(type(size) is int and size >= 0 for size in sizes) or type(values["seconds"]) is not float:
+                raise ValueError("no number")
+            return Checkpoint(**{**values, "tally": Tally(**values["tally"]), "tensors": tensors})
         except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError):
             raise FedsweError(f"{path} is damaged: delete it to start this run over with --resume") from None
 
@@ -198,3 +195,41 @@ class ReportedLines:
 
     def close(self) -> None:
         self._lines.close()
+
+
+# run.json ------------------------------------------------------------------------------------------------------
+def provenance(recorded: Mapping[str, object] | None = None, threads: int = 0) -> dict[str, object]:
+    """What run.json says; `recorded` are the digests of the user's own files, `threads` those of the run."""
+    gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_initialized() else {}  # type: ignore[no-untyped-call]
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "commit": commit(),
+        "python": platform.python_version(),
+        "packages": {"fedswe": fedswe.__version__, "torch": version("torch"), "numpy": version("numpy")},
+        **(recorded or {}),
+        "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu},
+        "threads": threads or torch.get_num_threads(),
+    }
+
+
+def commit() -> str:
+    """The commit of the source tree, with a mark when it has changes; $FEDSWE_COMMIT where there is no repository."""
+    git = ["git", "-C", str(Path(__file__).resolve().parent)]
+    tracked = [*git, "ls-files", "--error-unmatch", __file__]
+    named = [*git, "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+changes"]
+    try:
+        for command in (tracked, named):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return os.environ.get("FEDSWE_COMMIT", "unknown")
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())

@@ -125,8 +125,7 @@ def first_round(cell: PaperCell, measured: Measurements, target: float, output: 
     if not runs:
         return None
     curve = np.mean([run.curve(run.column(output)) for run in runs], axis=0)
-    rounds = runs[0].history["round"]
-    reached = rounds[(curve >= target / 100) & np.isin(rounds, [row["round"] for row in regular(runs[0])])]
+    reached = runs[0].history["round"][regular(runs[0]) & (curve >= target / 100)]
     never = math.nan if any(run.diverged for run in runs) else math.inf
     return Measured(float(reached[0]) if len(reached) else never, None, len(runs))
 

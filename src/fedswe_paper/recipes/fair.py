@@ -8,8 +8,9 @@ part in the selection.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+
+import numpy as np
 
 from fedswe_paper.cell import Dynamics, PaperCell
 from fedswe_paper.measurements import Measurements
@@ -40,16 +41,11 @@ def tried(cell: PaperCell) -> list[PaperCell]:
 
 def tuned(cells: list[PaperCell], measured: Measurements, output: str) -> PaperCell | None:
     """The line whose rate is best on held-out data; None until every rate has the same seeds."""
-    seeds = [frozenset(measured.scores(cell, "held_out_accuracy", output)) for cell in cells]
-    if not seeds[0] or len(set(seeds)) > 1:
+    held_out = [measured.scores(cell, "held_out_accuracy", output) for cell in cells]
+    if not held_out[0] or any(by_seed.keys() != held_out[0].keys() for by_seed in held_out):
         return None
-
-    def held_out(cell: PaperCell) -> float:
-        found = measured.score(cell, "held_out_accuracy", output)
-        assert found is not None
-        return -1.0 if math.isnan(found.mean) else found.mean  # a rate at which a run diverged is not chosen
-
-    return max(cells, key=held_out)
+    means = [np.mean(list(by_seed.values())) for by_seed in held_out]
+    return cells[int(np.argmax(np.nan_to_num(means, nan=-1.0)))]  # a rate at which a run diverged is not chosen
 
 
 def _tables(selection: Selection) -> list[tuple[str, list[list[PaperCell]]]]:
