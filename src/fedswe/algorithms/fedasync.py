@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedswe.algorithms.asynchronous import StalenessWeighted, Version, VersionedModel
+from fedswe.algorithms.staleness_weighted import StalenessWeighted, Version, VersionedModel
 from fedswe.core.algorithm import ClientView, Done, Job, ServerView, Update
 from fedswe.core.records import Scalar, Vector
 from fedswe.core.value import Share

@@ -11,7 +11,10 @@ from fedswe.core.records import Model
 
 @dataclass(frozen=True)
 class Averaging(Algorithm):
-    """Step along the sum of the progress of the clients that report, divided by m; other rules weigh or divide it."""
+    """Step along the sum of the progress of the clients that report, divided by m.
+
+    Rules weigh the progress, or divide the sum by another number.
+    """
 
     members_change: ClassVar[bool] = True
 

@@ -14,7 +14,7 @@ from fedswe.cli.console import console
 
 def plot_command(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Runs or comparisons")],
-    x: Annotated[str, typer.Option("--x", help="rounds, seconds, simulated (time) or bytes (of all)")] = "rounds",
+    x: Annotated[str, typer.Option("--x", help="rounds, seconds, simulated (time) or bytes (sent)")] = "rounds",
     y: Annotated[str, typer.Option("--y", help="A column of the history; default: test_accuracy or a loss")] = "",
     model: Annotated[str, typer.Option(help="Comma-separated evaluated models; default: all")] = "",
     kind: Annotated[str, typer.Option(help="curves, or final: the mean over the last 50 rounds")] = "curves",
@@ -34,7 +34,7 @@ def report_command(
         list[Path], typer.Argument(metavar="DIR...", help="Runs, comparisons, a gym or a reproduction")
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Default: report.html in the only DIR, or else here")
+        Path | None, typer.Option(metavar="FILE.html", help="Default: report.html in the run or comparison, or here")
     ] = None,
 ) -> None:
     """Write one HTML page with summary, tables and charts, which can be read offline."""

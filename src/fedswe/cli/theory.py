@@ -116,7 +116,7 @@ def bias(
     settings: Settings = None,
     k: Annotated[str | None, typer.Option("--k", help="Comma-separated; default: 0 and the experiment's k")] = None,
     step: Annotated[
-        float | None, typer.Option(help="Part of the way to its optimum that a client moves per report; default 0.01")
+        float | None, typer.Option(help="Part of the way to its optimum per report; default: that of the task, or 0.01")
     ] = None,
     horizon: Horizon = None,
     as_json: Json = False,

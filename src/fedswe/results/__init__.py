@@ -1,1 +1,1 @@
-"""Results of a run: its history, its directory, its provenance."""
+"""Results of a run: its history, its directory, tables of scores."""

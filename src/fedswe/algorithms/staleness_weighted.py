@@ -1,4 +1,4 @@
-"""Asynchronous algorithms in rounds: what arrives late has less weight.
+"""Asynchronous algorithms in rounds: a stale report has less weight.
 
 An asynchronous client downloads a model, trains, and uploads what it found when it can; the server goes on. In rounds:
 an available client trains from the model it received after its last report (x^0 before the first), sends what it found,
