@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from fedswe import resume, run
@@ -109,7 +110,7 @@ def test_a_finished_run_without_its_history(tmp_path, monkeypatch, capsys, damag
     damage(out / "history.csv")
     code, _, err = fedswe(monkeypatch, capsys, "run", "--resume", out)
     assert code == 2
-    assert err == f"error: {out}/history.csv is damaged: run the experiment again, in another folder\n"
+    assert err == f"error: {out}/history.csv is missing or damaged: run the experiment again elsewhere\n"
 
 
 def interrupted(out: Path, pause=0.0):
@@ -196,15 +197,25 @@ def test_a_run_that_still_goes_on_is_not_resumed(tmp_path, monkeypatch, capsys, 
     assert outcome(out) == untouched
 
 
+def with_notes(out, **notes):
+    """The checkpoint with other notes."""
+    path = out / "checkpoint.safetensors"
+    with safe_open(path, "np") as file:
+        tensors, known = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    save_file(tensors, path, known | notes)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (lambda out: (out / "checkpoint.safetensors").write_bytes(b"half"), "is damaged: delete it"),
+        (lambda out: with_notes(out, round="[1]"), "is damaged: delete it"),
+        (lambda out: with_notes(out, history_bytes="-5"), "is damaged: delete it"),
         (lambda out: save_file({"x": np.zeros(3)}, out / "checkpoint.safetensors"), "is damaged: delete it"),
         (lambda out: (out / "trajectory.csv").write_text("round"), "is shorter than its checkpoint"),
         (lambda out: (out / "history.csv").write_text("round,a\n0,1\n"), "is shorter than its checkpoint"),
-        (lambda out: (out / "history.csv").unlink(), "history.csv is damaged"),
-        (lambda out: (out / "history.csv").write_text("round\nx\n" * 500), "history.csv is damaged"),
+        (lambda out: (out / "history.csv").unlink(), "history.csv is missing or damaged"),
+        (lambda out: (out / "history.csv").write_text("round\nx\n" * 500), "history.csv is missing or damaged"),
         (lambda out: (out / "config.toml").unlink(), "nothing to resume"),
         (lambda out: (out / "config.toml").write_text("k ="), "is not valid TOML"),
         (lambda out: (out / "config.toml").write_bytes(b"\xff\xfe"), "config.toml is damaged"),

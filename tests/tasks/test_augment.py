@@ -62,6 +62,13 @@ def test_dropout_is_keyed_and_only_in_training():
     torch.testing.assert_close(network.logits(x, inputs), inputs.flatten(1) @ weight.T + bias)
 
 
+def test_dropout_of_everything_leaves_the_bias():
+    network = Network(nn.Sequential(nn.Flatten(), nn.Dropout(1.0), nn.Linear(64, 10)).double())
+    x, inputs = network.initial(), torch.ones(4, 1, 8, 8, dtype=torch.float64)
+    found = network.training_logits(x, inputs, keys.bits(1, "dropout", 5))
+    torch.testing.assert_close(found, x[640:].expand(4, 10))
+
+
 def test_dropout_keeps_the_mean():
     mask = kept(keys.bits(1, "dropout", 5), 2, 200, 500, 0.2)
     assert set(mask.unique().tolist()) == {0.0, 1.25}

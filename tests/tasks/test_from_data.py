@@ -438,6 +438,7 @@ def one_number():
         ({"model": lambda: 3}, r"^the model must be a torch.nn.Module, not int"),
         ({"model": nn.Identity}, r"^the model has no parameters to train"),
         ({"model": lambda: nn.LazyLinear(3)}, r"^the model has lazy layers"),
+        ({"model": lambda: nn.Linear(4, 3, device="meta")}, r"^the model has no numbers yet"),
         ({"model": lambda: nn.Linear(7, 3)}, r"^client 0: the model does not accept inputs of shape \[4, 8\]"),
         ({"model": lambda: nn.LSTM(8, 3)}, r"^client 0: the model must return one tensor, .* not tuple"),
         ({"model": lambda: Noisy(8, 3)}, r"^the model draws random numbers of its own"),

@@ -41,8 +41,6 @@ def some_probabilities(rng: np.random.Generator, rounds: int, clients: int) -> F
 
 
 # FedAvg ---------------------------------------------------------------------------------------------------
-
-
 def test_two_clients_in_closed_form() -> None:
     for p1, p2 in np.random.default_rng(2).random((20, 2)):
         weights = np.array([p1 * (1 - p2 / 2), p2 * (1 - p1 / 2)])

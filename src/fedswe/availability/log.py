@@ -218,7 +218,7 @@ def _log(frame: pd.DataFrame, name: str) -> Log:
 def _require_each(column: pd.Series, good: Bools, complaint: str, name: str) -> None:
     """Refuse a column, with the place of its first cell that is not good."""
     if not good.all():
-        place = str(column.index.name).format(column.index[int(np.argmin(good))])
+        place = str(column.index.name).format(column.index[[int(np.argmin(good))]].item())
         raise FedsweError(f"{name}: the {column.name} ({place}) {complaint}")
 
 

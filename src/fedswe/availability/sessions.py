@@ -109,7 +109,8 @@ class LogSessions:
         rank = np.argsort(np.argsort(start, kind="stable"))
         self._starts = np.sort(start)
         self._line = self._owner * (len(rank) + 1) + rank
-        # End of the interval with which a client begins the next lap: infinite if it fills the lap or there is none.
+        # End of the interval with which a client begins the next lap: NaN without one, infinite if the interval fills
+        # the lap or no lap follows.
         self._again = np.full(self.m, np.nan if self._wrap else np.inf)
         first = (start == 0) & self._wrap
         self._again[self._owner[first]] = np.where(self._end[first] >= self._lap, np.inf, self._end[first])

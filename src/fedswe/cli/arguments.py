@@ -56,7 +56,7 @@ def whole_numbers(text: str, option: str) -> list[int]:
             chosen = range(int(ends[1]), int(ends[2]) + 1) if ends else [int(word)]
         except ValueError:
             raise FedsweError(f"{option} must be whole numbers or ranges such as 1-5, not {text!r}") from None
-        fits = 0 < len(chosen) <= _LONGEST_RANGE
+        fits = chosen and chosen[-1] - chosen[0] < _LONGEST_RANGE
         require(fits, f"{option}: the range {word} must go up, over at most {_LONGEST_RANGE} numbers")
         found += chosen
     return found

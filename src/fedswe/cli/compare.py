@@ -78,7 +78,8 @@ def compare_command(
         _print(result, rates, tune_by)
         if target is not None and result.headline is not None:
             _print_target(result, target)
-        figures = "compare.png, compare_final.png (and .svg)" if drawn else "no figures: they need fedswe[plot]"
+        missing = "no figures" if result.headline is None else "no figures: they need fedswe[plot]"
+        figures = "compare.png, compare_final.png (and .svg)" if drawn else missing
         console.print(f"results   {place}/compare.csv, compare_summary.csv, {figures}, runs/")
         if report is not None:
             console.print(f"report    {report}")

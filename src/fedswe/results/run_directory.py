@@ -141,6 +141,9 @@ class RunDirectory:
                 notes = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             values = {name: text if name == "config" else json.loads(text) for name, text in notes.items()}
+            sizes = (values[name] for name in ("round", "history_bytes", "trajectory_bytes"))
+            if not all(type(size) is int and size >= 0 for size in sizes) or type(values["seconds"]) is not float:
+                raise ValueError("no number")
             return Checkpoint(**{**values, "tally": Tally(**values["tally"]), "tensors": tensors})
         except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError):
             raise FedsweError(f"{path} is damaged: delete it to start this run over with --resume") from None
@@ -161,7 +164,7 @@ class RunDirectory:
             history = History.from_csv(self._history_file.read_bytes()[:size].decode())
         except (OSError, TypeError, ValueError):
             history = History()
-        require(history.rows, f"{self._history_file} is damaged: run the experiment again, in another folder")
+        require(history.rows, f"{self._history_file} is missing or damaged: run the experiment again elsewhere")
         return history
 
 

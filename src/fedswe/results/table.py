@@ -110,11 +110,11 @@ def final_scores(history: History, model: str, models: Iterable[str]) -> list[di
 
     It diverged if a column of the model says so, or if the mean is not finite.
     """
-    begun, prefix, found = history.last["round"] == 0, f"{model}_" if model else "", []
+    untrained, prefix, found = history.last["round"] == 0, f"{model}_" if model else "", []
     for column in (column for column in history.columns if column != "round" and owner(column, models) == model):
         with np.errstate(over="ignore", invalid="ignore"):  # scores of a diverged run may exceed any number
-            value = math.nan if begun else history.tail_mean(column, TAIL)
-        diverged = bool(divergence(history, prefix or column, models)) or not (begun or math.isfinite(value))
+            value = math.nan if untrained else history.tail_mean(column, TAIL)
+        diverged = bool(divergence(history, prefix or column, models)) or not (untrained or math.isfinite(value))
         found.append({"score": column.removeprefix(prefix), "value": value, "diverged": diverged})
     return found
 

@@ -173,6 +173,8 @@ def initial_network(make: Callable[[], Any], seed: int) -> Network:
         torch.manual_seed(keys.stream_key(seed, "initial model"))
         module = make()
     require(isinstance(module, nn.Module), f"the model must be a torch.nn.Module, not {type(module).__name__}")
+    absent = [name for name, value in module.state_dict().items() if value.device.type == "meta"]
+    require(not absent, f"the model has no numbers yet ({absent[:1]} is on the meta device): initialise it first")
     return Network(module)
 
 
@@ -263,6 +265,8 @@ class KeyedDropout(TorchFunctionMode):
     ) -> torch.Tensor:
         if not training or not p or self._bits is None:
             return input
+        if p == 1:
+            return input * 0.0
         shape = input.shape[:2] if channels else input.shape
         mask = kept(self._bits, self.calls, shape[0], math.prod(shape[1:]), p).to(input.dtype)
         self.calls += 1
