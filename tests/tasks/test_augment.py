@@ -62,6 +62,12 @@ def test_dropout_is_keyed_and_only_in_training():
     torch.testing.assert_close(network.logits(x, inputs), inputs.flatten(1) @ weight.T + bias)
 
 
+def test_dropout_of_all_units_leaves_nothing():
+    network = Network(nn.Sequential(nn.Dropout(1.0), nn.Linear(4, 2)))
+    x = network.initial()
+    assert torch.equal(network.training_logits(x, torch.ones(3, 4), keys.bits(1, "dropout", 5)), x[8:].expand(3, 2))
+
+
 def test_dropout_keeps_the_mean():
     mask = kept(keys.bits(1, "dropout", 5), 2, 200, 500, 0.2)
     assert set(mask.unique().tolist()) == {0.0, 1.25}

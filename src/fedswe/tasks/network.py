@@ -89,7 +89,10 @@ class Network:
     def state_dict(self, x: Vector, statistics: Statistics | None = None) -> dict[str, torch.Tensor]:
         """All that the module needs to be used elsewhere: trained and frozen parameters, and buffers."""
         whole = copy.deepcopy(self.module).to(device=x.device, dtype=x.dtype)
-        whole.load_state_dict({**self.parameters_at(x), **(statistics or {})}, strict=False)
+        held = dict([*whole.named_parameters(), *whole.named_buffers()])  # load_state_dict may be the user's, or rename
+        with torch.no_grad():
+            for name, value in {**self.parameters_at(x), **(statistics or {})}.items():
+                held[name].copy_(value)
         return {name: value.clone() for name, value in whole.state_dict().items()}
 
     # outputs -------------------------------------------------------------------------------------------
@@ -173,6 +176,8 @@ def initial_network(make: Callable[[], Any], seed: int) -> Network:
         torch.manual_seed(keys.stream_key(seed, "initial model"))
         module = make()
     require(isinstance(module, nn.Module), f"the model must be a torch.nn.Module, not {type(module).__name__}")
+    empty = [name for name, value in module.state_dict().items() if value.is_meta]
+    require(not empty, f"the model has no numbers yet ({empty[:1]} is on the meta device): initialise it first")
     return Network(module)
 
 
@@ -263,6 +268,8 @@ class KeyedDropout(TorchFunctionMode):
     ) -> torch.Tensor:
         if not training or not p or self._bits is None:
             return input
+        if p == 1:
+            return input * 0.0
         shape = input.shape[:2] if channels else input.shape
         mask = kept(self._bits, self.calls, shape[0], math.prod(shape[1:]), p).to(input.dtype)
         self.calls += 1
