@@ -23,6 +23,7 @@ def test_whole_numbers(text, expected):
         ("1.5", "or ranges such as 1-5"),
         ("5-1", "the range 5-1 must go up"),
         ("0-4000000000", "over at most 100000 numbers"),
+        (f"0-{10**20}", "over at most 100000 numbers"),
     ],
 )
 def test_other_text_is_refused(text, message):

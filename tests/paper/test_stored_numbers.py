@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from experiments.findings import Number, StoredNumbers, level, line_of, paired
 
 from fedswe.errors import FedsweError
 from fedswe.results.table import quantile
 from fedswe_paper.results import CampaignStore, merge
-from fedswe_paper.stored_numbers import Number, StoredNumbers, level, line_of, paired
 from tests.paper.handmade import Story
 from tests.paper.test_store import put
 

@@ -203,6 +203,15 @@ def test_frozen_parameters_are_neither_trained_nor_sent_but_exported():
     torch.testing.assert_close(exported["3.bias"], problem.network.parameters_at(problem.start)["3.bias"] + 1)
 
 
+def test_a_module_with_its_own_load_state_dict_is_exported():
+    class Own(nn.Linear):
+        def load_state_dict(self, state):
+            raise NotImplementedError
+
+    problem = from_data(lambda: Own(8, 3), clients("vectors")).build(CPU)
+    assert torch.equal(problem.state_dict(problem.start + 1)["bias"], problem.start[24:] + 1)
+
+
 def test_an_exported_model_computes_what_was_scored():
     problem = task("batch normalisation").build(CPU)
     x = problem.start + 0.1

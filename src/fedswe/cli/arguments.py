@@ -53,12 +53,12 @@ def whole_numbers(text: str, option: str) -> list[int]:
     for word in words(text):
         ends = re.fullmatch(r"(\d+)\s*-\s*(\d+)", word)
         try:
-            chosen = range(int(ends[1]), int(ends[2]) + 1) if ends else [int(word)]
+            first, last = int(ends[1] if ends else word), int(ends[2] if ends else word)
         except ValueError:
             raise FedsweError(f"{option} must be whole numbers or ranges such as 1-5, not {text!r}") from None
-        fits = chosen and chosen[-1] - chosen[0] < _LONGEST_RANGE
+        fits = 0 <= last - first < _LONGEST_RANGE
         require(fits, f"{option}: the range {word} must go up, over at most {_LONGEST_RANGE} numbers")
-        found += chosen
+        found += range(first, last + 1)
     return found
 
 

@@ -89,7 +89,10 @@ class Network:
     def state_dict(self, x: Vector, statistics: Statistics | None = None) -> dict[str, torch.Tensor]:
         """All that the module needs to be used elsewhere: trained and frozen parameters, and buffers."""
         whole = copy.deepcopy(self.module).to(device=x.device, dtype=x.dtype)
-        whole.load_state_dict({**self.parameters_at(x), **(statistics or {})}, strict=False)
+        held = dict([*whole.named_parameters(), *whole.named_buffers()])  # load_state_dict may be the user's, or rename
+        with torch.no_grad():
+            for name, value in {**self.parameters_at(x), **(statistics or {})}.items():
+                held[name].copy_(value)
         return {name: value.clone() for name, value in whole.state_dict().items()}
 
     # outputs -------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 """Run many commands on one GPU at a time, a process each, until a time limit.
 
-    python experiments/gpu.py OUT --processes 8 --seconds 1500 < jobs
+    python benchmarks/gpu.py OUT --processes 8 --seconds 1500 < jobs
 
-A job is a line with arguments of `fedswe`, of reproduce or gym: `reproduce main-table --seeds 7`; # begins a comment. They
-start in this order. Processes of one GPU take turns on it unless NVIDIA's MPS is there, which this starts. At the limit
-all are asked to stop and save: the same command continues them. All share OUT, and finished runs are not repeated. If
-the first three jobs that end have failed, nothing more is started.
+A job is a line with a command of `fedswe` that has --device and --out, such as `reproduce main-table --seeds 7`;
+# begins a comment. They start in this order. Processes of one GPU take turns on it unless NVIDIA's MPS is there, which
+this starts. At the limit all are asked to stop and save: the same command continues them. All share OUT, and finished
+runs are not repeated. If the first three jobs that end have failed, nothing more is started.
 """
 
 from __future__ import annotations
