@@ -59,6 +59,9 @@ class Shrinks(Always):
 class Words(Column):
     def values(self, engine):
         return {"round": 1.0}
+
+def positional(a=1, /):
+    return None
 """
 
 FILES = {

@@ -102,7 +102,7 @@ class Task(Value, ABC):
         types, found = get_type_hints(function), []
         for name, parameter in inspect.signature(function).parameters.items():
             value = parameter.default
-            known = value is not inspect.Parameter.empty
+            known = value is not inspect.Parameter.empty and parameter.kind != parameter.POSITIONAL_ONLY
             require(known, f"{function.__name__}: give its parameter {name} a name and a default value")
             copied = isinstance(value, list | dict)  # for every task
             default: Any = field(default_factory=partial(copy, value)) if copied else field(default=value)
