@@ -213,3 +213,10 @@ def test_parts_that_return_something_else(word, message, tmp_path, monkeypatch):
     words = ["task.name=quadratic", "task.centers=[[0.0,1.0],[1.0,0.0]]", "availability.name=always", "rounds=2", word]
     with pytest.raises(FedsweError, match=message):
         run(load(None, words))
+
+
+def test_a_star_imports_the_algorithms_and_not_their_modules():
+    found: dict[str, type] = {}
+    exec("from fedswe.algorithms import *", found)
+    names = KINDS["algorithm"].builtin
+    assert found.keys() - {"__builtins__"} == {resolve("algorithm", name).__name__ for name in names}

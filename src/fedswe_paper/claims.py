@@ -165,12 +165,16 @@ def report(selection: Selection, measured: Measurements) -> Page:
     )  # fmt: skip
     columns = ("claim", "verdict", "holds in", "margin", "above", "s.e.", "seeds")
     overview = [(name, status, where.replace(" places measured", ""), *more) for name, status, where, *more, _ in rows]
-    warning = selection.scale.warning
+    said = []
+    if few := sum(" of " in rounds for *_, rounds in rows):
+        said.append(f"shorter runs      {few} of these come from fewer rounds than the paper has; the page says which")
+    if selection.scale.warning:
+        said.append(f"no meaning        {selection.scale.warning}; use --scale small or full")
     return Page(
         text=text,
         sheets={"claims": pd.DataFrame(claims), "claims-margins": pd.DataFrame(margins)},
         overview=("claims of the paper", columns, overview),
-        said=f"no meaning        {warning}; use --scale small or full" if warning else "",
+        said="\n".join(said),
     )
 
 

@@ -87,7 +87,9 @@ def test_one_longer_run_does_not_replace_three_seeds(longer):
     k100, known = (replace(cell, dataset="cifar10") for cell in (K100, KNOWN))
     runs = [*runs_of(shorter(k100), 60.0), *runs_of(shorter(known), 50.0)]
     runs += [told(k100, Story(99.0), longer["k100"]), told(known, Story(10.0), longer["known"])]
-    there = verdict_on("k100-beats-known-cifar10", Measurements(runs))
+    measured = Measurements(runs)
+    assert report(FULL, measured).said.startswith("shorter runs ")
+    there = verdict_on("k100-beats-known-cifar10", measured)
     (margin,) = there.findings[0].margins
     assert (margin.seeds, margin.rounds, margin.mean) == (ALL, 5000, pytest.approx(10.0))
     assert there.status == "holds"

@@ -29,3 +29,5 @@ from fedswe.algorithms.mifa import MIFA as MIFA
 from fedswe.algorithms.mimic import MimiC as MimiC
 from fedswe.algorithms.scaffold import AmplifiedScaffold as AmplifiedScaffold
 from fedswe.algorithms.scaffold import Scaffold as Scaffold
+
+__all__ = [name for name in dir() if name[0].isupper()]  # not the modules, of which one is called fedswe

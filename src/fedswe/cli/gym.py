@@ -39,10 +39,12 @@ def gym_command(
 ) -> None:
     """Measure rules on many kinds of unavailability with the same tuning for all, and write the leaderboard."""
     from fedswe.comparison.labels import split_labels
+    from fedswe.experiment.experiment import device_named
     from fedswe.gym.gym import Gym
     from fedswe.gym.rules import RULES, rules_named
     from fedswe.gym.settings import SCALES, TRACES, missing_traces, settings_of, trace_folder
 
+    device_named(device)
     command, *added = own or ["add"]
     require(command == "add" and (added or not own), f"write fedswe gym add RULE..., not {' '.join(own or [])}")
     chosen, known = split_labels(rules), RULES[scale]

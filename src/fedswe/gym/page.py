@@ -150,7 +150,7 @@ def entry_json(result: SettingResult, label: str) -> dict[str, Any]:
     regret = result.regret(e["test"])
     return {
         "rule": label, **e[["output", "rate", "edge", "trials"]],
-        "test": [round(value, 3) for value in e["test"]], "held_out": round(e["held_out"], 3),
+        "test": [round(value, 3) for value in e["test"]], "held_out": round(float(e["held_out"]), 3),
         "regret": round(regret.mean, 4), "regret_half_width": round(regret.half, 4),
         "by_output": {
             output: [round(value, 3) for value in test]
