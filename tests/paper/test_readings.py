@@ -63,7 +63,7 @@ def test_a_run_with_ten_seats_does_not_pass_for_the_default(tmp_path):
     put(store, SEATED, Story(51.0))
     for path in (tmp_path / "cells" / "full-released").iterdir():
         path.rename(path.with_name(path.name.replace("-seats10", "")))
-    with pytest.raises(FedsweError, match=r"other settings \(budget = 10 there, budget = 0 now\)"):
+    with pytest.raises(FedsweError, match=r"other settings \(algorithm.budget = 10 there, 0 here\)"):
         store.finished(replace(F3AST, seed=3).grid_cell())
 
 
