@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from fedswe.charts import Chart, Panel, Series, curves, dots, late_range, spread
-from fedswe.comparison.measured_run import MeasuredRun, facts_of, measured_runs, of_score, only, scores_of, table_of
+from fedswe.comparison.measured_run import MeasuredRun, facts_of, measured_runs, of_score, only, runs_table, scores_of
 from fedswe.errors import require, warn
 from fedswe.plotting import WIDTHS, check_format, render, write
-from fedswe.results.table import TAIL, by_seed, words
+from fedswe.results.table import TAIL, by_seed, in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ def plot(
         require(runs, "no run was evaluated after round 0: there are no final scores")
     if models:
         runs = only(runs, [models] if isinstance(models, str) else models)
-    table = table_of(runs)
+    table = runs_table(runs)
     scores, columns = scores_of(table), ", ".join(runs[0].history.columns)
     require(y or scores, f"the runs have no score in common: choose a column with --y ({columns})")
     score = y or scores[0]
@@ -93,10 +93,10 @@ def _final(runs: Sequence[MeasuredRun], rows: pd.DataFrame, score: str, width: f
     worth = means[~means.index.duplicated()].replace(-np.inf, np.inf)
     names = worth.sort_values(kind="stable").index.tolist()
     series = [
-        Series.by_x(words(model) or "all", list(map(names.index, of)), [of[name].dropna().tolist() for name in of])
+        Series.by_x(in_words(model) or "all", list(map(names.index, of)), [of[name].dropna().tolist() for name in of])
         for model, of in finals.items()
     ]
-    panel = Panel(words(next(iter(finals))) if len(finals) == 1 else "", series, "", y_name(score))
+    panel = Panel(in_words(next(iter(finals))) if len(finals) == 1 else "", series, "", y_name(score))
     facts = f"{facts_of(runs)} Scores are means over the last {min(TAIL, max(run.rounds for run in runs)):g} rounds."
     if rows["diverged"].any():
         facts += " There is no mean where a seed diverged."
@@ -115,7 +115,7 @@ def panels_of(rows: pd.DataFrame, score: str, at: pd.Series[float], x_name: str)
             seeds = part.pivot(index="seed", columns="round", values="curve").dropna(axis="columns")
             require(seeds.size, f"the runs of {name} have no evaluated round in common: draw them one by one")
             series.append(Series(str(name), part.groupby("round")["x"].mean()[seeds.columns].tolist(), seeds))
-        panels.append(Panel(words(str(model)), series, y_name(score), x_name))
+        panels.append(Panel(in_words(str(model)), series, y_name(score), x_name))
     return [replace(panel, log=is_log(score, panels)) for panel in panels]
 
 
@@ -146,4 +146,4 @@ def abscissa(x: Abscissa, runs: Sequence[MeasuredRun]) -> tuple[pd.Series[float]
 
 
 def y_name(score: str) -> str:
-    return f"{words(score)}, %" if score.endswith("accuracy") else words(score)
+    return f"{in_words(score)}, %" if score.endswith("accuracy") else in_words(score)

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from fedswe.comparison.measured_run import groups_of, measured_runs, table_of
+from fedswe.comparison.measured_run import groups_of, measured_runs, runs_table
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.figures import plot
 from tests.figures.runs import write_run
@@ -58,7 +58,7 @@ def test_a_score_belongs_to_the_longest_name(tmp_path):
     head, *rows = (tmp_path / "a/history.csv").read_text().splitlines()
     head = head.replace("client_mean_test_loss", "ema_test_loss").replace("client_mean_test_accuracy", "ema_0.9_loss")
     (tmp_path / "a/history.csv").write_text("\n".join([head, *rows]))
-    table = table_of(measured_runs([tmp_path / "a"]))
+    table = runs_table(measured_runs([tmp_path / "a"]))
     assert {model: list(of.unique()) for model, of in table.groupby("model")["score"]} == {
         "": ["available", "reported", "seconds"], "server": ["test_loss", "test_accuracy"], "ema": ["test_loss"],
         "ema_0.9": ["loss"],

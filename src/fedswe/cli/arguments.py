@@ -34,7 +34,7 @@ def precision_named(name: Precision | None, device: str) -> Precision:
     return name or ("bf16" if device.startswith("cuda") else "fp32")
 
 
-def words(text: str) -> tuple[str, ...]:
+def comma_separated(text: str) -> tuple[str, ...]:
     """Comma-separated words."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
@@ -42,7 +42,7 @@ def words(text: str) -> tuple[str, ...]:
 def numbers(text: str, option: str) -> list[float]:
     """Comma-separated numbers."""
     try:
-        return [float(word) for word in words(text)]
+        return [float(word) for word in comma_separated(text)]
     except ValueError:
         raise FedsweError(f"{option} must be numbers separated by commas, not {text!r}") from None
 
@@ -50,7 +50,7 @@ def numbers(text: str, option: str) -> list[float]:
 def whole_numbers(text: str, option: str) -> list[int]:
     """Comma-separated whole numbers and ranges: `3,4,6` or `1-5`."""
     found: list[int] = []
-    for word in words(text):
+    for word in comma_separated(text):
         ends = re.fullmatch(r"(\d+)\s*-\s*(\d+)", word)
         try:
             first, last = int(ends[1] if ends else word), int(ends[2] if ends else word)

@@ -115,7 +115,7 @@ def _continuable(place: Path, out: Path | None) -> Iterator[None]:
 
 
 def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
-    from fedswe.results.table import TAIL, words
+    from fedswe.results.table import TAIL, in_words
 
     score = result.headline
     if score is None:
@@ -124,7 +124,7 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
     percent = score == "test_accuracy"
     columns = ["algorithm"]
     for model in result.models:
-        columns += [words(model), *(["local lr"] if rates else [])]
+        columns += [in_words(model), *(["local lr"] if rates else [])]
     finals, rows = {model: (result.best(model), result.by_seed(model)) for model in result.models}, []
     for label in dict.fromkeys(label for label, _ in result.chosen):
         cells = [Text(label)]
@@ -132,7 +132,7 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
             cells.append(Text(_score(by_seed[label], percent), "bold" if label == best else ""))
             cells += [Text(f"{result.chosen[label, model]:g}", "dim")] if rates else []
         rows.append(cells)
-    print_table(f"{words(score)}{', %' if percent else ''}", columns, rows, numbers=True)
+    print_table(f"{in_words(score)}{', %' if percent else ''}", columns, rows, numbers=True)
     ended = sorted(int(run.last["round"]) for (_, _, seed), run in result.histories.items() if seed in result.seeds)
     rounds = " to ".join(dict.fromkeys(map(str, (ended[0], ended[-1]))))  # simulated time may end some runs early
     console.print(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, precision_named, words
+from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, comma_separated, precision_named
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import needed, require, suggestion, warn
 
@@ -51,7 +51,7 @@ def gym_command(
     for label in chosen:
         hint = suggestion(label, known, f"add it with fedswe gym add {label}")
         require(label in known, f"{label} is no rule of the scale {scale}: {hint}")
-    settings = settings_of(SCALES[scale], words(tasks), words(availability))
+    settings = settings_of(SCALES[scale], comma_separated(tasks), comma_separated(availability))
     gone = [] if report else missing_traces(settings)  # a page needs only what was measured
     if gone:
         names = ", ".join(dict.fromkeys(setting.availability for setting in gone))
@@ -60,7 +60,7 @@ def gym_command(
     require(settings, "no setting is left")
     gym = Gym(
         SCALES[scale], settings, rules_named([*(chosen or known), *added]), out, device=device,
-        precision=precision_named(precision, device), track=words(track),
+        precision=precision_named(precision, device), track=comma_separated(track),
     )  # fmt: skip
     needed("pyarrow", "paper")  # before the runs, whose measurements it writes
     if not report:

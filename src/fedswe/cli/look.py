@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedswe.cli.arguments import words
+from fedswe.cli.arguments import comma_separated
 from fedswe.cli.console import console
 
 
@@ -25,7 +25,7 @@ def plot_command(
     from fedswe.figures import plot
 
     options: dict[str, Any] = {"x": x, "kind": kind, "size": size}  # `plot` checks them
-    plot(directories, y=y or None, models=words(model), out=out, **options)
+    plot(directories, y=y or None, models=comma_separated(model), out=out, **options)
     console.print(f"figure    {out}")
 
 

@@ -180,7 +180,7 @@ def only(runs: Sequence[MeasuredRun], models: Sequence[str]) -> list[MeasuredRun
 
 
 # their scores ------------------------------------------------------------------------------------------------
-def table_of(runs: Sequence[MeasuredRun]) -> pd.DataFrame:
+def runs_table(runs: Sequence[MeasuredRun]) -> pd.DataFrame:
     """A row per run, model and score; the model of a column that belongs to none is ""."""
     rows, place = [], {run: i for i, run in enumerate(runs)}
     for model in dict.fromkeys(["", *(model for run in runs for model in run.reported)]):

@@ -176,11 +176,11 @@ def _plain(value: Any, where: str) -> Any:
 def refuse_other(there: Experiment, here: Experiment, directory: Path) -> None:
     """Refuse to continue the run of `there` with the experiment `here`. Threads, which are only rounding, and
     trackers may differ."""
-    other = difference(replace(there, threads=0), replace(here, threads=0))
+    other = first_difference(replace(there, threads=0), replace(here, threads=0))
     require(not other, f"the run in {directory} was started with another configuration ({other}): start a new run")
 
 
-def difference(there: Experiment, here: Experiment) -> str:
+def first_difference(there: Experiment, here: Experiment) -> str:
     """The first key in which two experiments differ, with its values; empty if none but `track` does."""
     old, new = settings(there), settings(here)
     differing = [key for key in [*old, *new] if old.get(key) != new.get(key)]

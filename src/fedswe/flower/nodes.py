@@ -15,7 +15,7 @@ from fedswe.core import keys
 from fedswe.errors import require
 from fedswe.flower.federation import Federation
 from fedswe.flower.mod import KEY
-from fedswe.flower.replies import LOG, matched, words
+from fedswe.flower.replies import LOG, matched, one_line
 
 
 class Nodes:
@@ -92,7 +92,7 @@ class Nodes:
         replies = grid.send_and_receive(list(asked.values()), timeout=60) if asked else []
         for node, content in matched(replies, asked)[0].items():
             told = content.config_records.get(KEY, ConfigRecord())
-            name = words(told.get("client", ""))[:100] or node
+            name = one_line(told.get("client", ""))[:100] or node
             if name in self._names.values():
                 LOG.warning("client %s is node %s now: of two nodes with one name the newer one is asked", name, node)
             self._names[int(node)] = name

@@ -25,7 +25,7 @@ _LONGEST = 300  # characters that are kept of what a client says
 _NUMBERS = 1000  # in the metrics of a client
 
 
-def words(text: object) -> str:
+def one_line(text: object) -> str:
     """A text from a client in one line."""
     return printable(" ".join(str(text)[: 10 * _LONGEST].split()))[:_LONGEST]
 
@@ -42,7 +42,7 @@ def matched(replies: Iterable[Message], asked: Mapping[str, Message]) -> tuple[d
             contents[name] = reply.content
             del failed[name]
         elif name is not None:
-            failed[name] = words(reply.error.reason)
+            failed[name] = one_line(reply.error.reason)
     return contents, failed
 
 
@@ -73,7 +73,7 @@ def checked(
         try:
             ends[name] = _end(contents[name], name, layout, federation)
         except Exception as error:  # whatever a client sends
-            failed[name] = words(error if isinstance(error, FedsweError) else f"unreadable ({first_line(error)})")
+            failed[name] = one_line(error if isinstance(error, FedsweError) else f"unreadable ({first_line(error)})")
     if limit is None or not ends:
         return ends
     # One who claims few steps, or a small rate, claims large gradients: they count as a long move.

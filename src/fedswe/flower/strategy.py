@@ -35,7 +35,7 @@ from fedswe.flower.federation import Federation
 from fedswe.flower.mod import DRIFT, KEY
 from fedswe.flower.move_limit import MoveLimit
 from fedswe.flower.nodes import Nodes
-from fedswe.flower.replies import LOG, checked, matched, metrics, words
+from fedswe.flower.replies import LOG, checked, matched, metrics, one_line
 from fedswe.flower.store import Store
 from fedswe.registry import instance
 
@@ -303,7 +303,7 @@ class Strategy(FedAvg):
         """The metrics of the clients."""
         replies = list(replies)
         for reply in [reply for reply in replies if reply.has_error()]:
-            LOG.warning("node %s could not evaluate: %s", reply.metadata.src_node_id, words(reply.error.reason))
+            LOG.warning("node %s could not evaluate: %s", reply.metadata.src_node_id, one_line(reply.error.reason))
         contents = {f"{reply.metadata.src_node_id}": reply.content for reply in replies if reply.has_content()}
         return metrics(contents, self.weighted_by_key, self.evaluate_metrics_aggr_fn)
 

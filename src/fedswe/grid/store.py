@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import tomli_w
 
 from fedswe.errors import FedsweError, require
-from fedswe.experiment.configuration import difference, dump, experiment, load_text, refuse_changed, refuse_other
+from fedswe.experiment.configuration import dump, experiment, first_difference, load_text, refuse_changed, refuse_other
 from fedswe.experiment.experiment import Experiment
 from fedswe.results.files import Claim, is_claimed, write_whole
 from fedswe.results.history import History
@@ -207,5 +207,5 @@ def refuse_other_settings(result: Path, table: dict[str, Any], expected: Experim
         replace(value, device="cpu", threads=0, local=replace(value.local, precision="fp32"))
         for value in (experiment(table["config"]), expected)
     )
-    other = difference(there, now)
+    other = first_difference(there, now)
     require(not other, f"{result} was measured with other settings ({other}): delete it, or choose another --out")

@@ -12,7 +12,7 @@ from fedswe.core.footprint import in_d
 from fedswe.gym.rules import FOOTPRINT_D, Rule
 from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
 from fedswe.gym.standings import SettingResult, ranked, reached, standings
-from fedswe.results.table import Interval, words
+from fedswe.results.table import Interval, in_words
 
 _AIDED = " (knows p)"
 
@@ -67,7 +67,7 @@ def _by_output(found: Sequence[SettingResult], rules: Sequence[Rule], outputs: S
     for output in outputs:
         rows = standings(found, rules, output)
         worst = {_name(rule): f"{w.mean:.2f}" if w else "" for rule, w in zip(rows["rule"], rows["worst"], strict=True)}
-        table[words(output)] = table["rule"].map(worst)
+        table[in_words(output)] = table["rule"].map(worst)
     return table
 
 
@@ -81,7 +81,7 @@ def setting_table(result: SettingResult) -> pd.DataFrame:
             "rule": _name(e["rule"]),
             "test accuracy": Interval.of(e["test"]).text(1),
             "regret": result.regret(e["test"]).text(1),
-            "served model": words(e["output"]),
+            "served model": in_words(e["output"]),
             "rate": f"{e['rate']:g}{' (edge)' * e['edge']}",
             "trials": str(e["trials"]),
             "worst tenth": _percent(e["worst_tenth"]),

@@ -23,7 +23,7 @@ from fedswe.experiment.experiment import populate
 from fedswe.gym.client_facts import ClientFacts, accuracy_by_client
 from fedswe.report.page import Figure, Section, bars, heat_map, points
 from fedswe.results.run_directory import RunDirectory
-from fedswe.results.table import words
+from fedswe.results.table import in_words
 
 if TYPE_CHECKING:
     from fedswe.tasks.problem import Problem
@@ -135,14 +135,14 @@ def _accuracy(
         vectors = RunDirectory(Path(run.source)).models().vectors if run.sizes else {}
         for model in (model for model in run.reported if model in vectors):
             if vectors[model].shape == problem.start.shape and bool(vectors[model].isfinite().all()):
-                found[name, words(model)] = accuracy_by_client(problem, vectors[model])
+                found[name, in_words(model)] = accuracy_by_client(problem, vectors[model])
     if not found:
         return {}, {}
     facts, rows = ClientFacts(problem, np.nan_to_num(record.share)[None]), []
     for (name, model), accuracy in found.items():
         of = {"all clients": float(accuracy.mean()), **facts.summary(accuracy)}
         correlation = of.pop("correlation")
-        shown = {words(key): f"{100 * value:.1f}" if math.isfinite(value) else "" for key, value in of.items()}
+        shown = {in_words(key): f"{100 * value:.1f}" if math.isfinite(value) else "" for key, value in of.items()}
         rows.append({"runs": name, "model": model, **shown, "correlation": f"{correlation:.2f}"})
     kept = _kept(record)
     clouds = {", ".join(key): 100 * of[kept] for key, of in found.items()}

@@ -21,8 +21,8 @@ from fedswe.comparison.measured_run import (
     groups_of,
     of_score,
     other_columns,
+    runs_table,
     scores_of,
-    table_of,
 )
 from fedswe.errors import FedsweError
 from fedswe.figures import Abscissa, abscissa, panels_of, y_name
@@ -33,10 +33,10 @@ from fedswe.results.table import (
     difference,
     diverged_text,
     fluctuation,
+    in_words,
     more_is_better,
     on_common_seeds,
     ranking,
-    words,
 )
 
 _SCORES, _KINDS = 20, 100  # that are shown
@@ -99,7 +99,7 @@ class Scores:
     def sentences(self) -> list[str]:
         title, (best, *others), found = self.title[:1].upper() + self.title[1:], [*self.places] or [""], []
         if best:
-            score, unit = words(self.score), " points" if self.score.endswith("accuracy") else ""
+            score, unit = in_words(self.score), " points" if self.score.endswith("accuracy") else ""
             found.append(f"{title}: {best} has the best {score}, {self.cell(best).removesuffix(_MARKS['best'])}.")
             level = [name for name in others if self.places[name] == "level"]
             lower = [name for name in others if self.places[name] in ("second", "lower")]
@@ -118,7 +118,7 @@ class Scores:
 def run_sections(runs: Sequence[MeasuredRun], imports: bool) -> tuple[list[str], list[Section]]:
     """Sentences for the summary, and the sections on scores."""
     unfinished = [run.source for run in runs if is_unfinished(run)]
-    summary, table = [facts_of(runs), *[f"Not finished: {listed(unfinished)}."] * bool(unfinished)], table_of(runs)
+    summary, table = [facts_of(runs), *[f"Not finished: {listed(unfinished)}."] * bool(unfinished)], runs_table(runs)
     scores = scores_of(table)[:_SCORES]
     if not scores:
         return [*summary, "The runs have no score in common: only their clients are shown."], []
@@ -134,7 +134,9 @@ def run_sections(runs: Sequence[MeasuredRun], imports: bool) -> tuple[list[str],
     order = finals["runs"].tolist()
     tail = f"{min(TAIL, max(run.rounds for run in runs)):g}"
     sections = [
-        Section("Final scores", tables={f"{words(scores[0])}, mean over the last {tail} rounds": finals}, note=_NOTE),
+        Section(
+            "Final scores", tables={f"{in_words(scores[0])}, mean over the last {tail} rounds": finals}, note=_NOTE
+        ),
         Section("Scores over the rounds", figures={"Scores": _curves(runs, table, scores, order, imports)}),
     ]
     if others := [column for column in other_columns(table) if column not in ("seconds", "simulated_seconds")]:
@@ -157,7 +159,7 @@ def _curves(
     shown = numbers(panels)
     # On the other axes, the numbers are the same but for x.
     key, points = pd.MultiIndex.from_frame(shown[["panel", "label", "x"]]), pd.concat(rows.values())
-    points["panel"] = [_title(words(row.model), row.score) for row in points.itertuples()]
+    points["panel"] = [_title(in_words(row.model), row.score) for row in points.itertuples()]
     points = points.explode("round").astype({"round": float})
     tables = {name: shown}
     for x in get_args(Abscissa)[1:] if imports else ("seconds", "simulated"):
@@ -181,7 +183,7 @@ def is_unfinished(run: MeasuredRun) -> bool:
 
 
 def model_words(model: str) -> str:
-    return "server model" if model == "server" else words(model) or "all models"
+    return "server model" if model == "server" else in_words(model) or "all models"
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

@@ -63,7 +63,7 @@ def headline(scores: Sequence[str]) -> str | None:
     return next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
 
 
-def words(name: str) -> str:
+def in_words(name: str) -> str:
     """A score or a model as it is shown."""
     return name.replace("_", " ")
 
