@@ -10,10 +10,10 @@ from fedswe.gym.advice import advise, features
 from tests.algorithms import ALGORITHMS
 
 
-def values(mean=0.3, gini=0.2, lag=0.1, pairs=0.0, echo=20, never=0):
+def values(mean=0.3, gini=0.2, lag=0.1, pairs=0.0, echo=20, never=0, clients=100):
     return {
         "mean_availability": mean, "gini": gini, "autocorrelation": {"1": lag}, "pairwise_correlation": pairs,
-        "echo": {"p99": echo}, "never_in_a_round": never, "clients": 100,
+        "echo": {"p99": echo}, "never_in_a_round": never, "clients": clients,
     }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ SUMMARY = {
 def test_the_nearest_availability_decides():
     found = advise(values(0.17, 0.36, 0.8, 0.05, 63), SUMMARY)
     assert (found.nearest, found.rule, found.served) == ("phones", "mine", "client_mean")
-    assert found.rates == pytest.approx([0.05, 0.1, 0.2])
+    assert found.rates == pytest.approx([0.025, 0.05, 0.1])
     assert found.evidence == ["measured on digits: mine 80.0 %, the best there"]
 
 
@@ -53,7 +53,7 @@ def test_rates_span_those_of_all_tasks():
     found = advise(values(), SUMMARY)
     assert found.nearest == "sine"
     assert found.distance == 0
-    assert found.rates == pytest.approx([0.1, 0.2, 0.4, 0.8])
+    assert found.rates == pytest.approx([0.05, 0.1, 0.2, 0.4])
     assert found.evidence == [
         "measured on digits: mine 91.0 %, 0.5 ± 0.3 points behind the best, other with 91.5 %",
         "measured on svhn: mine 50.0 %, the best there",
@@ -61,15 +61,20 @@ def test_rates_span_those_of_all_tasks():
     assert "take this with care" not in " ".join(found.sentences())
 
 
-def test_the_words_of_the_advice_can_be_given_to_a_shell():
+@pytest.mark.parametrize(("given", "changed"), [({}, {}), ({"mean": 0.01, "clients": 1000}, {"least": 0.0})])
+def test_the_words_of_the_advice_can_be_given_to_a_shell(given, changed):
+    """With few reports for the number of clients the rule does not divide its steps by that number."""
     recommended = "interval_extrapolation:chain=[momentum:0.5]"
     known = {
         "recommended": recommended,
         "settings": [setting("digits", "sine", values(), entry(recommended, [90.0]), best=recommended)],
     }
-    words = advise(values(), known).sentences()[0].removeprefix("start with ").partition(", and ")[0]
+    first, alike, *_ = advise(values(**given), known).sentences()
+    words = first.removeprefix("start with ").partition(", and ")[0]
     assert "'algorithm.chain=[momentum:0.5]'" in words  # zsh takes brackets for a pattern
-    assert load(None, shlex.split(words)).algorithm == ALGORITHMS["interval_extrapolation"](chain=(Momentum(0.5),))
+    made = ALGORITHMS["interval_extrapolation"](chain=(Momentum(0.5),), **changed)
+    assert load(None, shlex.split(words)).algorithm == made
+    assert ("not 1000" in alike) == bool(changed)
 
 
 def test_what_is_far_is_said_to_be_far():

@@ -50,16 +50,21 @@ class Advice:
     nearest: str  # the availability of the gym that is most alike
     distance: float  # to it; above 3 it is not alike
     evidence: list[str]  # what was measured there
+    clients: int  # of the availability that is asked about; in the gym there are 100
+    few: bool  # whether so few report in a round that the sum of their weights, each at most 50, is below m
 
     def sentences(self) -> list[str]:
         name, parameters = parse_label(self.rule)
+        if self.few and name == "interval_extrapolation":  # its steps would be divided by m
+            parameters = [*parameters, "least=0"]
         settings = shlex.join([f"algorithm.name={name}", *(f"algorithm.{parameter}" for parameter in parameters)])
         served = next((text for text in OUTPUTS if output_label(text) == self.served), self.served)
         alike = "" if self.distance <= 3 else "; no setting is close, so take this with care"
+        size = "" if 50 <= self.clients <= 200 else f"; all was measured with 100 clients, not {self.clients}"
         return [
             f"start with {settings} local.clip={GRADIENT_BOUND:g} evaluate.model={served}, "
             f"and local.lr one of {', '.join(f'{rate:g}' for rate in self.rates)} (see fedswe gym)",
-            f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}{alike})",
+            f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}{alike}{size})",
             *self.evidence,
         ]
 
@@ -81,10 +86,13 @@ def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice:
         behind = f"{found['regret']:.1f}{interval} points behind the best, {best} with {mean[best]:.1f} %"
         compared = "the best there" if best == rule else behind
         evidence.append(f"measured on {setting['task']}: {rule} {mean[rule]:.1f} %, {compared}")
-    low, high = min(rates) / 2, max(rates) * 2
+    low, high = min(rates) / 4, max(rates)  # a rate above the best one costs far more than one below it
     grid = [low * 2**i for i in range(round(math.log2(high / low)) + 1)]
     far = distance(own, nearest["features"])
-    return Advice(rule, grid, served.most_common(1)[0][0], nearest["availability"], far, evidence)
+    few = values["mean_availability"] * 50 < 1
+    return Advice(
+        rule, grid, served.most_common(1)[0][0], nearest["availability"], far, evidence, values["clients"], few
+    )
 
 
 def stored() -> dict[str, Any]:
