@@ -69,6 +69,20 @@ def _row(
     )  # fmt: skip
 
 
+def _whole_seeds(line: PaperCell, measured: Measurements) -> set[int]:
+    return {run.cell.seed for n, runs in measured.lengths(line).items() if n >= line.full_rounds for run in runs}
+
+
+def _missing(selection: Selection, measured: Measurements) -> str:
+    recipes = [recipe for recipe in RECIPES.values() if recipe.number in _NUMBERS]
+    lines = {line.name: line for recipe in recipes for line in recipe.lines(selection)}.values()
+    rounds = [line.full_rounds for line in lines for _ in set(selection.scale.seeds) - _whole_seeds(line, measured)]
+    return (
+        f"The paper's tables and figures miss {len(rounds)} runs of {sum(rounds):,} rounds in all; a run that several of "
+        "them need is counted once."
+    )
+
+
 def _listed(values: set[int]) -> str:
     return ", ".join(map(str, sorted(values)))
 
@@ -88,10 +102,13 @@ set (`fedswe data list`).
 |---|---|---|---|---:|---:|---:|---:|---|---|---|
 """
     page += "".join(f"| {' | '.join(map(str, row))} |\n" for row in shown.itertuples(index=False))
+    missing = _missing(selection, measured)
+    page += f"\n{missing}\n"
     needed = found[found["needed"] > 0].itertuples(index=False)
     rows = [(*row[:4], f"{row[5]} of {row[4]}", str(row[6])) for row in needed]
     console = ("runs measured", ("in the paper", "recipe", "data", "dynamics", "runs", "shorter"), rows)
-    return Page(text=page, sheets={"coverage": found.rename(columns=lambda n: n.replace(" ", "_"))}, overview=console)
+    sheets = {"coverage": found.rename(columns=lambda n: n.replace(" ", "_"))}
+    return Page(text=page, sheets=sheets, overview=console, said=missing)
 
 
 COVERAGE = Recipe(
