@@ -77,10 +77,8 @@ def _missing(selection: Selection, measured: Measurements) -> str:
     recipes = [recipe for recipe in RECIPES.values() if recipe.number in _NUMBERS]
     lines = {line.name: line for recipe in recipes for line in recipe.lines(selection)}.values()
     rounds = [line.full_rounds for line in lines for _ in set(selection.scale.seeds) - _whole_seeds(line, measured)]
-    return (
-        f"The paper's tables and figures miss {len(rounds)} runs of {sum(rounds):,} rounds in all; a run that several of "
-        "them need is counted once."
-    )
+    once = "a run that several of them need is counted once"
+    return f"The paper's tables and figures miss {len(rounds)} runs of {sum(rounds):,} rounds in all; {once}."
 
 
 def _listed(values: set[int]) -> str:
