@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -177,6 +178,7 @@ def _run(left: list[Cell], store: CampaignStore, executor: Executor) -> None:
 def write_reports(names: list[str], whole: Selection, out: Path) -> None:
     """The pages of these recipes, from all runs that have ended."""
     from fedswe_paper.cell import BOUNDED
+    from fedswe_paper.claims import CLAIMS
     from fedswe_paper.measurements import Measurements
     from fedswe_paper.publish import publish
     from fedswe_paper.results import load_runs, publishing
@@ -186,6 +188,12 @@ def write_reports(names: list[str], whole: Selection, out: Path) -> None:
         measured = Measurements(load_runs(out, grid), load_runs(out, f"{grid}-{BOUNDED}"))
         for recipe in map(_recipe, names):
             page = recipe.report(whole, measured)
+            claims = [claim for claim in CLAIMS if claim.in_the_paper and recipe.name in claim.recipes]
+            verdicts = {claim.id: claim.verdict(whole, measured).status for claim in claims}
+            if verdicts and not whole.scale.warning:  # a scale without meaning decides nothing
+                linked = [f"Claim [{name}](claims.md#{name}): {status}" for name, status in verdicts.items()]
+                page = replace(page, notes=[*page.notes, *linked])
+                print_table("claims of the paper", ("claim", "verdict"), list(verdicts.items()))
             if page.overview:
                 print_table(*page.overview)
             if page.said:

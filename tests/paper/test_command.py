@@ -173,6 +173,11 @@ def test_claims_are_judged_and_never_an_error(cli, tmp_path, fedswe_k0, status):
     margin = [ahead] * 4 if fedswe_k0 is None else [ahead, "0.0", "0.0", "3"]
     (line,) = [line for line in out.splitlines() if "k0-above-fedavg " in line]
     assert [cell.strip() for cell in line.strip("│ ").split("│")][3:] == margin
+    _, out, _ = cli("reproduce", "main-table", "--scale", "full", "--out", tmp_path, "--report")
+    (line,) = [line for line in out.splitlines() if "k0-above-fedavg " in line]
+    assert line.strip("│ ").split("│")[1].strip() == status
+    page = (tmp_path / "full-released" / "main-table.md").read_text()
+    assert f"[k0-above-fedavg](claims.md#k0-above-fedavg): {status}\n" in page
 
 
 DIGESTS = {  # of claims.csv, where no page needs it
