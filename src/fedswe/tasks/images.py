@@ -29,11 +29,6 @@ class ImageTask(ClassificationTask):
 
     dataset: ClassVar[Dataset]
 
-    def __init_subclass__(cls, dataset: str = "") -> None:
-        super().__init_subclass__()
-        if dataset:
-            cls.dataset, cls.title = DATASETS[dataset], DATASETS[dataset].title
-
     def load(self) -> DataSet:
         known = self.dataset
         images = load(known, known.folder(self.root))
@@ -65,31 +60,40 @@ def _pooled(pixels: Pixels, pool: int) -> Pixels:
 
 
 @dataclass(frozen=True)
-class Svhn(ImageTask, dataset="svhn"):
+class Svhn(ImageTask):
     """House numbers: official train and test files (not extra), crops, no flips."""
 
+    dataset: ClassVar[Dataset] = DATASETS["svhn"]
+    title: ClassVar[str] = dataset.title
     model: str = model_field("svhn_cnn")
     crop: Natural = 4
 
 
 @dataclass(frozen=True)
-class Cifar10(ImageTask, dataset="cifar10"):
+class Cifar10(ImageTask):
     """Small photographs, crops and flips."""
 
+    dataset: ClassVar[Dataset] = DATASETS["cifar10"]
+    title: ClassVar[str] = dataset.title
     model: str = model_field("cifar10_cnn")
     crop: Natural = 4
     flip: bool = True
 
 
 @dataclass(frozen=True)
-class Cinic10(ImageTask, dataset="cinic10"):
+class Cinic10(ImageTask):
     """CIFAR-10 extended with ImageNet; train and test (not valid), crops and flips, dropout in the network."""
 
+    dataset: ClassVar[Dataset] = DATASETS["cinic10"]
+    title: ClassVar[str] = dataset.title
     model: str = model_field("cinic10_cnn")
     crop: Natural = 4
     flip: bool = True
 
 
 @dataclass(frozen=True)
-class FashionMnist(ImageTask, dataset="fashion_mnist"):
+class FashionMnist(ImageTask):
     """Articles of clothing: a lighter real data set, for softmax, mlp and cnn."""
+
+    dataset: ClassVar[Dataset] = DATASETS["fashion_mnist"]
+    title: ClassVar[str] = dataset.title
