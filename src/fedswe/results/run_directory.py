@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,6 @@ import numpy.typing as npt
 import safetensors
 import torch
 
-import fedswe
 from fedswe.errors import FedsweError, require
 from fedswe.results.files import Claim, Lines, cannot_write, write_whole
 from fedswe.results.history import History, Tally
@@ -206,11 +205,18 @@ def provenance(recorded: Mapping[str, object] | None = None, threads: int = 0) -
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "commit": commit(),
         "python": platform.python_version(),
-        "packages": {"fedswe": fedswe.__version__, "torch": version("torch"), "numpy": version("numpy")},
+        "packages": {name: _version(name) for name in ("fedswe", "torch", "numpy")},
         **(recorded or {}),
         "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count(), **gpu},
         "threads": threads or torch.get_num_threads(),
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # it runs from its source, as where nothing may be installed
+        return "not installed"
 
 
 def commit() -> str:
