@@ -41,6 +41,8 @@ CASES = {
     "interval_weights, bounded": ("interval_weights", {"lr": 0.8, "power": 1.0, "cutoff": 6, "least": 0.9}),
     "interval_extrapolation": ("interval_extrapolation", {"lr": 0.8, "power": 0.7, "cutoff": 6, "longest": 3.0}),
     "interval_extrapolation, unbounded": ("interval_extrapolation", {"cutoff": 6, "least": 0.0}),
+    "keel": ("keel", {"lr": 0.8, "power": 0.7, "cutoff": 6, "longest": 3.0, "steady": 0.6, "recent": 2.0}),
+    "keel, plain mean": ("keel", {"cutoff": 6, "recent": 0.0}),
     "decayed_memory": ("decayed_memory", {"lr": 0.8, "decay": 0.8, "power": 0.7, "cutoff": 6}),
     "decayed_memory, this round only": ("decayed_memory", {"lr": 0.8, "decay": 0.0, "cutoff": 6}),
     "f3ast": ("f3ast", {"lr": 0.8, "beta": 0.05, "budget": 3, "initial_rate": 0.7}),
@@ -69,6 +71,10 @@ CASES = {
     "fedbuff constant": ("fedbuff", {"lr": 0.8, "buffer": 1, "weighting": "constant"}),
     "ace": ("ace", {"lr": 0.8}),
     "ca2fl": ("ca2fl", {"lr": 0.8}),
+    "area": ("area", {"lr": 0.8}),
+    "ghbm": ("ghbm", {"lr": 0.8, "beta": 0.7, "tau": 3}),
+    "ghbm, the last round only": ("ghbm", {"lr": 0.8, "beta": 0.5, "tau": 1}),
+    "local_ghbm": ("local_ghbm", {"lr": 0.8, "beta": 0.7}),
     "fedavg momentum": ("fedavg", {"lr": 0.3, "chain": (Momentum(0.5),)}),
     "fedavg_known adam": ("fedavg_known", {"lr": 0.05, "chain": (Adam(eps=1e-3, correct_bias=False),)}),
     "fedswe clip, adam": ("fedswe", {"lr": 0.05, "k": 2.0, "chain": (Clip(0.5), Adam(eps=1e-3))}),
@@ -78,6 +84,7 @@ CASES = {
     "amplified_scaffold momentum": ("amplified_scaffold", {"lr": 0.3, "period": 7, "chain": (Momentum(0.5),)}),
     "fedbuff momentum": ("fedbuff", {"lr": 0.3, "buffer": 6, "chain": (Momentum(0.5),)}),
     "focus clip": ("focus", {"lr": 0.8, "chain": (Clip(0.05),)}),
+    "ghbm clip": ("ghbm", {"lr": 0.8, "tau": 3, "chain": (Clip(0.05),)}),
 }
 
 

@@ -6,6 +6,8 @@ Tables are full, counters of absent clients advance every round, nothing is lazy
 Delta_i = end - start is a descent direction; A is the set of available clients, n their number; lr is the global rate.
 """
 
+import math
+
 import numpy as np
 
 
@@ -165,6 +167,25 @@ def interval_weights(x, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.
 
 def interval_extrapolation(x, mask, local, *, power=1.0, longest=10.0, least=1.0, **parameters):
     return interval_weights(x, mask, local, power=power, longest=longest, least=least, **parameters)
+
+
+def keel(x, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=10.0, steady=0.8, recent=1.0):
+    """The weighted mean of the progress, extrapolated, moves a point ahead of its average; clients train between."""
+    omega = _mean_intervals(mask, cutoff)
+    ahead, seen = x, []  # the points after each round with reports
+    for t, A in _rounds(mask):
+        if A:
+            weights = omega[t] ** power
+            moved = {i: local(i, x, t) - x for i in A}
+            total = sum(weights[i] for i in A)
+            mean = sum(weights[i] * moved[i] for i in A) / total
+            squares = sum(weights[i] * np.sum(moved[i] ** 2) for i in A) / total
+            ahead = ahead + lr * min(max(1.0, squares / (2 * np.sum(mean**2))), longest) * mean
+            seen.append(ahead)
+            # c_n = (r + 1) / (n + r) gives the j-th point the weight j (j + 1) ... (j + r - 1), in gamma functions
+            weight = [math.exp(math.lgamma(j + recent) - math.lgamma(j)) for j in range(1, len(seen) + 1)]
+            x = (1 - steady) * ahead + steady * np.average(seen, axis=0, weights=weight)
+        yield x
 
 
 def decayed_memory(x, mask, local, *, lr=1.0, decay=0.9, power=1.0, cutoff=50):
@@ -441,6 +462,50 @@ def ca2fl(x, mask, local, *, lr=1.0):
             for i in A:
                 h[i] = delta[i]
                 start[i] = x
+        yield x
+
+
+def area(x, mask, local, *, lr=1.0):
+    """AREA (Iakovidou and Kim 2025): the mean of a table of local models; the global rate belongs to the table."""
+    table = np.stack([x] * mask.shape[1])
+    for t, A in _rounds(mask):
+        for i in A:
+            table[i] = x + lr * (local(i, x, t) - x)
+        x = np.mean(table, axis=0)
+        yield x
+
+
+def ghbm(x, mask, local, *, steps, local_lr, lr=1.0, beta=0.9, tau=10):
+    """GHBM (Zaccone et al. 2025), with the local rate of the last round with reports."""
+    queue, rate = [x], None
+    for t, A in _rounds(mask):
+        ends = []
+        for i in A:
+            momentum = np.zeros_like(x) if len(queue) <= tau or rate is None else (queue[-tau - 1] - queue[-1]) / tau
+            ends.append(local(i, x, t, drift=beta / (steps * (rate or 1.0)) * momentum))
+        if len(A) > 0:
+            x = x + lr * (np.mean(ends, axis=0) - x)
+            rate = local_lr(t)
+        queue.append(x)
+        yield x
+
+
+def local_ghbm(x, mask, local, *, steps, local_lr, lr=1.0, beta=0.9):
+    """LocalGHBM (Zaccone et al. 2025), with the rounds between and the local rate of the client's last report."""
+    anchor = [None for _ in range(mask.shape[1])]
+    away = np.zeros(mask.shape[1])
+    for t, A in _rounds(mask):
+        away += 1
+        ends = []
+        for i in A:
+            drift = np.zeros_like(x)
+            if anchor[i] is not None:
+                received, rate = anchor[i]
+                drift = beta / (steps * rate) * (received - x) / away[i]
+            ends.append(local(i, x, t, drift=drift))
+            anchor[i], away[i] = (x, local_lr(t)), 0
+        if len(A) > 0:
+            x = x + lr * (np.mean(ends, axis=0) - x)
         yield x
 
 

@@ -17,8 +17,9 @@ from tests.laws.cases import CASES, X0, any_report, make
 ROUNDS = 15  # longer than a window
 
 
-# Where m is not in the server's state, and members may not leave all the same: what clients keep adds up to 0.
-BALANCED = ("mimic",)
+# Where m is not in the server's state, and members may not leave all the same: what clients keep adds up to 0,
+# or to m times the model.
+BALANCED = ("mimic", "area")
 PARAMETERS = {"fedswe": {"k": 1.0}, "fedswe_variant": {"k": 1.0}, "gfedavg": {"amplification": 2.0, "period": 6}}
 
 

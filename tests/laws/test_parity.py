@@ -47,6 +47,8 @@ def literal_trajectory(case):
         "scaffold": {"local_lr": local_lr, "steps": STEPS},
         "amplified_scaffold": {"local_lr": local_lr, "steps": STEPS},
         "focus": {"local_lr": local_lr, "steps": STEPS},
+        "ghbm": {"local_lr": local_lr, "steps": STEPS},
+        "local_ghbm": {"local_lr": local_lr, "steps": STEPS},
     }
     x = np.full(3, 0.3)
     return np.stack([x, *LITERAL[name](x, present, local, **parameters, **more.get(name, {}))])

@@ -95,6 +95,13 @@ def test_one_client_alone_is_not_extrapolated():
     assert_same(models("interval_extrapolation", alone, least=0.0), models("fedavg", alone))
 
 
+def test_keel_without_its_parts_is_another_rule():
+    extrapolated = models("interval_extrapolation", power=0.5, cutoff=6, least=0.0)
+    assert_same(models("keel", cutoff=6, steady=0.0), extrapolated)
+    assert_same(models("keel", power=0.0, longest=1.0, steady=0.0), models("fedavg"))
+    assert np.abs(models("keel", cutoff=6) - extrapolated).max() > 0.01
+
+
 def test_focus_with_one_local_step_averages_the_latest_gradients():
     assert_same(models("focus", SOMEBODY, steps=1), models("fedlaavg", SOMEBODY, steps=1))
 

@@ -1,6 +1,7 @@
 """The built-in algorithms, one per file; fedswe/registry.py gives them their names."""
 
 from fedswe.algorithms.ace import ACE as ACE
+from fedswe.algorithms.area import Area as Area
 from fedswe.algorithms.bounded_fedswe import BoundedFedSWE as BoundedFedSWE
 from fedswe.algorithms.ca2fl import CA2FL as CA2FL
 from fedswe.algorithms.debiased_fedavg import DebiasedFedAvg as DebiasedFedAvg
@@ -23,8 +24,11 @@ from fedswe.algorithms.fedswe_variant import FedSWEVariant as FedSWEVariant
 from fedswe.algorithms.fedvarp import FedVARP as FedVARP
 from fedswe.algorithms.focus import FOCUS as FOCUS
 from fedswe.algorithms.gfedavg import GFedAvg as GFedAvg
+from fedswe.algorithms.ghbm import GHBM as GHBM
+from fedswe.algorithms.ghbm import LocalGHBM as LocalGHBM
 from fedswe.algorithms.interval_extrapolation import IntervalExtrapolation as IntervalExtrapolation
 from fedswe.algorithms.interval_weights import IntervalWeights as IntervalWeights
+from fedswe.algorithms.keel import Keel as Keel
 from fedswe.algorithms.mifa import MIFA as MIFA
 from fedswe.algorithms.mimic import MimiC as MimiC
 from fedswe.algorithms.scaffold import AmplifiedScaffold as AmplifiedScaffold
