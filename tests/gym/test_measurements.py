@@ -1,7 +1,7 @@
 """What is kept of a run."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -14,13 +14,17 @@ from fedswe.grid.store import Cell
 from fedswe.gym.measurements import as_texts, from_texts, measure
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import SCALES, Setting
+from fedswe.gym.trial import Trial
 from fedswe.results.run_directory import RunDirectory
 from tests.gym.rows import row
+
+TRIAL = Trial(0.4, momentum=0.5)
 
 
 def measured(experiment, setting, place):
     """A run, and what is kept of it."""
     notes = {"rule": "fedavg", "settings": "abc", "setting": setting.name, "source": "", "arithmetic": "cpu fp32"}
+    notes |= asdict(TRIAL)
     result = run(experiment, out=place)
     return result, measure(Cell("x", experiment, notes), RunDirectory(place))
 
@@ -29,7 +33,7 @@ def measured(experiment, setting, place):
 def kept(tmp_path_factory):
     """A run of the smallest scale, and what is kept of it."""
     setting = Setting(SCALES["ci"], "digits", "sine")
-    experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server", "client_mean"))
+    experiment = setting.experiment(Rule("fedavg").table, TRIAL, 3, ("server", "client_mean"))
     return experiment, *measured(experiment, setting, tmp_path_factory.mktemp("gym") / "run")
 
 
@@ -73,7 +77,7 @@ def test_a_setting_with_a_clock_has_seconds_and_wasted_time(monkeypatch, tmp_pat
     evaluate = {"every": 2, "tail": 4, "tail_every": 1, "ema_decay": 0.97}
     scale = replace(SCALES["small"], tasks=SCALES["ci"].tasks, rounds=8, evaluate=evaluate)
     setting = Setting(scale, "digits", "flash-seconds")
-    experiment = setting.experiment(Rule("fedavg").table, 0.4, 3, ("server",))
+    experiment = setting.experiment(Rule("fedavg").table, TRIAL, 3, ("server",))
     with pytest.warns(UserWarning, match="estimates"):
         result, (found,) = measured(experiment, setting, tmp_path / "run")
     last = result.history.last
@@ -93,8 +97,9 @@ def test_a_table_from_before_there_were_clocks_is_read(kept):
         assert math.isnan(found.wasted)
 
 
-def test_a_small_rate_reads_back_exactly():
-    assert from_texts(as_texts([row(rate=0.000390625)]), "here")[0].rate == 0.000390625
+def test_a_trial_reads_back_exactly():
+    trial = Trial(0.000390625, 4.0, 0.5, 0.05, "constant")
+    assert from_texts(as_texts([row(trial=trial)]), "here")[0].trial == trial
 
 
 def test_a_table_reads_back_as_it_was_written(kept):

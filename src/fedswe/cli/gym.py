@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,7 +10,7 @@ import typer
 
 from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, comma_separated, precision_named
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.errors import needed, require, suggestion, warn
+from fedswe.errors import require, suggestion, warn
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
     from fedswe.gym.gym import Gym
@@ -62,7 +63,6 @@ def gym_command(
         SCALES[scale], settings, rules_named([*(chosen or known), *added]), out, device=device,
         precision=precision_named(precision, device), track=comma_separated(track),
     )  # fmt: skip
-    needed("pyarrow", "paper")  # before the runs, whose measurements it writes
     if not report:
         from fedswe.grid.runner import Executor
 
@@ -73,24 +73,29 @@ def gym_command(
 
 def _publish(gym: Gym, as_json: bool) -> None:
     """The page has all rules and settings that are measured, whatever part this command has run."""
+    if find_spec("pyarrow") is None:
+        console.print(f"results   {gym.store.path}/work; with `pip install 'fedswe[paper]'`, --report writes the page")
+        return
     from fedswe.gym.gym import whole_gym
-    from fedswe.gym.page import markdown, to_json
-    from fedswe.gym.standings import labels, ranked, results, standings
+    from fedswe.gym.page import draw_heatmap, markdown, to_json
+    from fedswe.gym.standings import results, standings
+    from fedswe.plotting import save
     from fedswe.results.files import write_whole
 
     gym.publish()
     whole = whole_gym(gym)
-    found = results(whole)
+    found, rules = results(whole), whole.rules
     require(found, f"{gym.store.path} has no measurements yet: run without --report")
     page = gym.out / f"LEADERBOARD-{gym.scale.name}.md"
-    write_whole(page, markdown(gym.scale, found, whole.rules, labels(gym)))
+    write_whole(page, markdown(gym.scale, found, rules))
+    size = 2.5 + 0.3 * len(found), 1.2 + 0.2 * len(rules)
+    save(lambda figure: draw_heatmap(figure, found, rules), size, gym.out / f"heatmap-{gym.scale.name}.svg")
     if as_json:
-        print_json(to_json(gym.scale, found, whole.rules))
+        print_json(to_json(gym.scale, found, rules))
         return
-    rows, complete = [], ranked(found)
-    for row in standings(complete, whole.rules).to_dict("records"):
-        worst, mean = (f"{row['worst'].mean:.2f}", f"{row['mean']:.2f}") if row["worst"] else ("", "")
+    rows = []
+    for row in standings(found, rules).to_dict("records"):
+        worst, mean = (row["worst"].text(2), row["mean"].text(2)) if row["worst"] else ("", "")
         rows.append((row["rule"].label, worst, row["in"], mean))
-    title = f"regret, points of test accuracy, {len(complete)} of {len(found)} settings"
-    print_table(title, ("rule", "worst", "in", "mean"), rows)
+    print_table(f"regret, points of test accuracy, {len(found)} settings", ("rule", "worst", "in", "mean"), rows)
     console.print(f"results   {page}, {gym.store.path}/measurements.parquet")

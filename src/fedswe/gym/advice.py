@@ -18,12 +18,17 @@ from fedswe.comparison.labels import parse_label
 from fedswe.experiment.experiment import output_label
 from fedswe.gym.rules import OUTPUTS
 from fedswe.gym.settings import GRADIENT_BOUND
+from fedswe.gym.trial import Trial
+from fedswe.registry import resolve
 
 Values = Mapping[str, Any]  # of a description
 
+ROUNDS = 500  # of a run, unless it says otherwise: a warm-up is a share of them
+
 # The numbers by which availabilities are compared, and the difference that counts as one.
 FEATURES: dict[str, tuple[Callable[[Values], float], float]] = {
-    "mean availability, logarithm": (lambda v: math.log(max(v["mean_availability"], 1e-4)), 0.7),
+    "reports a round, logarithm": (lambda v: math.log(max(v["mean_availability"] * v["clients"], 0.1)), 1.0),
+    "clients, logarithm": (lambda v: math.log(v["clients"]), 1.5),
     "Gini index over clients": (lambda v: v["gini"], 0.2),
     "autocorrelation after one round": (lambda v: v["autocorrelation"].get("1", 0.0), 0.25),
     "mean correlation of two clients": (lambda v: v["pairwise_correlation"], 0.1),
@@ -46,25 +51,26 @@ def distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:
 class Advice:
     rule: str
     rates: list[float]  # local rates to try
+    trial: Trial  # the most frequent one, without its rate
     served: str  # the served model to begin with
     nearest: str  # the availability of the gym that is most alike
     distance: float  # to it; above 3 it is not alike
     evidence: list[str]  # what was measured there
-    clients: int  # of the availability that is asked about; in the gym there are 100
-    few: bool  # whether so few report in a round that the sum of their weights, each at most 50, is below m
 
     def sentences(self) -> list[str]:
         name, parameters = parse_label(self.rule)
-        if self.few and name == "interval_extrapolation":  # its steps would be divided by m
-            parameters = [*parameters, "least=0"]
-        settings = shlex.join([f"algorithm.name={name}", *(f"algorithm.{parameter}" for parameter in parameters)])
+        settings = [f"algorithm.name={name}", *(f"algorithm.{parameter}" for parameter in parameters)]
+        settings += [f"algorithm.lr={self.trial.server_rate:g}", f"local.schedule={self.trial.schedule}"]
+        settings.append(f"algorithm.chain=[{','.join(self.trial.chain([], ROUNDS))}]")
         served = next((text for text in OUTPUTS if output_label(text) == self.served), self.served)
-        alike = "" if self.distance <= 3 else "; no setting is close, so take this with care"
-        size = "" if 50 <= self.clients <= 200 else f"; all was measured with 100 clients, not {self.clients}"
+        settings += [f"local.clip={GRADIENT_BOUND:g}", f"evaluate.model={served}"]
+        alike = "" if self.distance <= 3 else ": no setting that was measured is close, so take this with care"
+        changes = resolve("algorithm", name).members_change
         return [
-            f"start with {settings} local.clip={GRADIENT_BOUND:g} evaluate.model={served}, "
-            f"and local.lr one of {', '.join(f'{rate:g}' for rate in self.rates)} (see fedswe gym)",
-            f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}{alike}{size})",
+            f"start with {shlex.join(settings)}, "
+            f"and local.lr one of {', '.join(f'{rate:g}' for rate in self.rates)}, the smaller ones first",
+            f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}){alike}",
+            f"clients may {'join and leave while it runs' if changes else 'not join or leave while it runs'}",
             *self.evidence,
         ]
 
@@ -73,26 +79,25 @@ def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice:
     """By the measurements that come with the package, unless others are given."""
     known, own = summary or stored(), features(values)
     nearest = min(known["settings"], key=lambda setting: distance(own, setting["features"]))
-    rule, rates, served, evidence = known["recommended"], list[float](), Counter[str](), []
+    rule, trials, served, evidence = known["recommended"], list[Trial](), Counter[str](), []
     for setting in known["settings"]:
         if setting["availability"] != nearest["availability"]:
             continue
         rules = {entry["rule"]: entry for entry in setting["rules"]}
         found, best = rules[rule], setting["best"]
-        rates.append(found["rate"])
+        trials.append(Trial(**found["trial"]))
         served[found["output"]] += 1
         mean = {name: sum(rules[name]["test"]) / len(rules[name]["test"]) for name in (rule, best)}
         interval = "" if found["regret_half_width"] is None else f" ± {found['regret_half_width']:.1f}"
         behind = f"{found['regret']:.1f}{interval} points behind the best, {best} with {mean[best]:.1f} %"
         compared = "the best there" if best == rule else behind
         evidence.append(f"measured on {setting['task']}: {rule} {mean[rule]:.1f} %, {compared}")
+    rates = [trial.rate for trial in trials]
     low, high = min(rates) / 4, max(rates)  # a rate above the best one costs far more than one below it
     grid = [low * 2**i for i in range(round(math.log2(high / low)) + 1)]
+    trial = Counter(trial.at(rate=1.0) for trial in trials).most_common(1)[0][0]
     far = distance(own, nearest["features"])
-    few = values["mean_availability"] * 50 < 1
-    return Advice(
-        rule, grid, served.most_common(1)[0][0], nearest["availability"], far, evidence, values["clients"], few
-    )
+    return Advice(rule, grid, trial, served.most_common(1)[0][0], nearest["availability"], far, evidence)
 
 
 def stored() -> dict[str, Any]:

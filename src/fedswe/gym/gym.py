@@ -1,22 +1,21 @@
-"""Run a gym: the trials of every rule in every setting, as one grid, with the same tuning for every rule.
+"""Run a gym: the trials of every rule in every setting, as one grid, with the same search for every rule.
 
-All rules begin with the rates of the scale. While the best rate of any served model is the smallest or the largest
-that was tried, the next one (half, or twice) is tried too. Then rates beside the tried ones follow until the rule has
-had as many trials as every rule has at least. Each rate is run with every seed. Choices are made by the accuracy on
-held-out samples, averaged over the seeds; test samples play no part in them, but for one thing. A rate with which
-nothing was learned (not 10 points more than the initial model has on test samples) counts as one that diverged: among
-such rates the best is a matter of chance, and the search would stop there.
+Trials run with the seeds for tuning, and the choice among them is made by the accuracy on held-out samples, at the
+served model that is best there. The trial that is chosen then runs with the seeds by which rules are judged, and once
+more at twice its local rate, which tells how sensitive the rule is. Test samples play no part in a choice, but for one
+thing: a trial in which nothing was learned (not 10 points more than the initial model has on test samples) counts as
+one that diverged.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fedswe.comparison.compare import run_to_end
-from fedswe.comparison.labels import number_text
+from fedswe.comparison.labels import file_name
 from fedswe.core.local import Precision
 from fedswe.errors import FedsweError, warn
 from fedswe.grid.runner import Executor, Watch
@@ -24,11 +23,11 @@ from fedswe.grid.store import Cell
 from fedswe.gym.measurements import GymStore, Measured
 from fedswe.gym.rules import OUTPUTS, RULES, Rule
 from fedswe.gym.settings import Scale, Setting, settings_of
+from fedswe.gym.trial import Trial, best
 
-_STEP = 2.0  # between neighbouring rates
 _LEARNED = 0.1  # by so much a model must be better than the initial one
 
-Trials = Mapping[float, Sequence[Measured]]  # by rate: the rows of all seeds and served models
+Trials = Mapping[Trial, Sequence[Measured]]  # the rows of the seeds that ran, and of all served models
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,9 @@ class Gym:
 
     def run(self, workers: Executor, watch: Watch | None = None) -> None:
         """Run all trials that are missing; finished ones are kept when this is stopped."""
-        self.publish()  # what an interrupted command left
         self._refuse_other_arithmetic()
         while cells := self._next():
             run_to_end(cells, self.store, workers, watch)
-            self.publish()
 
     def publish(self) -> None:
         """Put all finished runs into the table of the scale."""
@@ -62,12 +59,13 @@ class Gym:
     def table(self, setting: Setting) -> dict[str, list[Measured]]:
         return self.store.table(setting.name, setting.digest(self.outputs))
 
-    def trials(self, setting: Setting, rule: Rule) -> Trials:
-        """The rates that have been run with every seed, with the rule as it is now."""
-        seeds, known = set(self.scale.seeds), self.table(setting).get(rule.label, [])
-        rows = [row for row in known if row.source == rule.source and row.seed in seeds]
-        found = {rate: [row for row in rows if row.rate == rate] for rate in sorted({row.rate for row in rows})}
-        return {rate: of for rate, of in found.items() if {row.seed for row in of} == seeds}
+    def tuning(self, setting: Setting, rule: Rule) -> Tuning:
+        """What has been run, with the rule as it is now."""
+        found: dict[Trial, list[Measured]] = {}
+        for row in self.table(setting).get(rule.label, []):
+            if row.source == rule.source:
+                found.setdefault(row.trial, []).append(row)
+        return Tuning(self.scale, found)
 
     @property
     def _arithmetic(self) -> str:
@@ -86,21 +84,20 @@ class Gym:
 
     def _next(self) -> list[Cell]:
         return [
-            self._cell(setting, rule, rate, seed)
+            self._cell(setting, rule, trial, seed)
             for setting in self.settings
             for rule in self.rules
-            for rate in next_rates(self.trials(setting, rule), self.scale)
-            for seed in self.scale.seeds
+            for trial, seed in self.tuning(setting, rule).next()
         ]
 
-    def _cell(self, setting: Setting, rule: Rule, rate: float, seed: int) -> Cell:
-        value = setting.experiment(rule.table, rate, seed, self.outputs)
+    def _cell(self, setting: Setting, rule: Rule, trial: Trial, seed: int) -> Cell:
+        value = setting.experiment(rule.table, trial, seed, self.outputs)
         local = replace(value.local, precision=self.precision)
         notes = {
             "setting": setting.name, "rule": rule.label, "settings": setting.digest(self.outputs),
-            "source": rule.source, "arithmetic": self._arithmetic,
+            "source": rule.source, "arithmetic": self._arithmetic, **asdict(trial),
         }  # fmt: skip
-        name = f"{setting.name}/{rule.file_name}-lr{number_text(rate)}-seed{seed}"
+        name = f"{setting.name}/{rule.file_name}-{file_name(trial.name)}-seed{seed}"
         return Cell(name, replace(value, device=self.device, track=list(self.track), local=local), notes)
 
 
@@ -123,54 +120,55 @@ def whole_gym(gym: Gym) -> Gym:
     return whole
 
 
-# the same tuning for every rule -----------------------------------------------------------------------------
-def next_rates(trials: Trials, scale: Scale) -> list[float]:
-    """The rates to try next; none when the rule is done."""
-    missing = [rate for rate in scale.rates if rate not in trials]
-    if missing:
-        return missing
-    low, high = min(trials), max(trials)
-    edges = at_edge(trials)
-    wanted = [rate for edge, rate in ((low, low / _STEP), (high, high * _STEP)) if edge in edges]
-    if wanted and len(trials) < scale.most_trials:
-        return [_rounded(rate) for rate in wanted][: scale.most_trials - len(trials)]
-    if len(trials) < scale.least_trials:
-        # Inside the grid already: the side whose edge is better, for all served models together.
-        found = _held_out(trials).values()
-        better = max((low, high), key=lambda rate: math.fsum(max(of_rate[rate], -1.0) for of_rate in found))
-        return [_rounded(low / _STEP if better == low else high * _STEP)]
-    return []
+@dataclass(frozen=True)
+class Tuning:
+    """What was run of a rule in a setting, and what follows from it."""
 
+    scale: Scale
+    rows: Trials
 
-def at_edge(trials: Trials) -> set[float]:
-    """The smallest and the largest rate, if it is the best for some served model.
+    def next(self) -> list[tuple[Trial, int]]:
+        """The trials to run next, each with a seed; none when the rule is done here."""
+        scale = self.scale
+        if wanted := scale.search.next(self.scores):
+            runs = [(trial, seed) for trial in wanted for seed in scale.tuning_seeds]
+        elif self.chosen is None:
+            runs = []
+        else:
+            trial, _ = self.chosen
+            runs = [(trial.times(2), seed) for seed in scale.tuning_seeds]
+            runs += [(trial, seed) for seed in scale.seeds]
+        return [(trial, seed) for trial, seed in runs if not self.of(trial, (seed,))]
 
-    Where every rate diverged, a smaller one is wanted.
-    """
-    best = {best_rate(trials, output) for output in _held_out(trials)}
-    return {min(trials) if rate is None else rate for rate in best} & {min(trials), max(trials)}
+    def of(self, trial: Trial, seeds: Sequence[int], output: str = "") -> list[Measured]:
+        """The rows of a trial with these seeds, at one served model or all; none if one of the seeds has not run."""
+        rows = [row for row in self.rows.get(trial, ()) if row.seed in seeds]
+        whole = {row.seed for row in rows} == set(seeds)
+        return [row for row in rows if output in ("", row.output)] if whole else []
 
+    @property
+    def scores(self) -> dict[Trial, float]:
+        """By trial that has run with all seeds for tuning: its score at its best served model."""
+        found = {trial: self._by_output(trial) for trial in self.rows}
+        return {trial: max(of.values()) for trial, of in found.items() if of}
 
-def best_rate(trials: Trials, output: str) -> float | None:
-    """The rate with the best held-out accuracy, smaller ones first; None if every one diverged."""
-    scores = _held_out(trials)[output]
-    best = max(scores, key=scores.__getitem__)
-    return best if scores[best] > -math.inf else None
+    @property
+    def chosen(self) -> tuple[Trial, str] | None:
+        """The best trial and its served model; None if every one diverged, or there is none."""
+        scores = self.scores
+        trial = best(scores, scores) if scores else None
+        if trial is None or scores[trial] == -math.inf:
+            return None
+        of = self._by_output(trial)
+        return trial, max(of, key=of.__getitem__)
 
+    def _by_output(self, trial: Trial) -> dict[str, float]:
+        """The mean held-out accuracy over the seeds for tuning; minus infinity if one diverged, or learned nothing.
 
-def _held_out(trials: Trials) -> dict[str, dict[float, float]]:
-    """By served model and rate: the mean over seeds; minus infinity if it diverged with any, or learned nothing.
-
-    fsum, because the sums of Python 3.11 and 3.12 differ in the last digit, and would decide ties differently.
-    """
-    found: dict[str, dict[float, list[float]]] = {}
-    for rate in sorted(trials):
-        for row in trials[rate]:
+        fsum, because the sums of Python 3.11 and 3.12 differ in the last digit, and would decide ties differently.
+        """
+        found: dict[str, list[float]] = {}
+        for row in self.of(trial, self.scale.tuning_seeds):
             lost = row.diverged or row.held_out < row.curve[0] + _LEARNED
-            found.setdefault(row.output, {}).setdefault(rate, []).append(-math.inf if lost else row.held_out)
-    return {output: {r: math.fsum(v) / len(v) for r, v in of.items()} for output, of in found.items()}
-
-
-def _rounded(rate: float) -> float:
-    """Without the rounding of repeated products: 0.025, not 0.025000000000000001."""
-    return float(f"{rate:.6g}")
+            found.setdefault(row.output, []).append(-math.inf if lost else row.held_out)
+        return {output: math.fsum(of) / len(of) for output, of in found.items()}

@@ -1,6 +1,6 @@
 """What is kept of a run: scores of each served model, also by client, and how they grew. The directory of a scale:
 
-measurements.parquet   a row per setting, rule, rate, seed and served model; all columns are texts
+measurements.parquet   a row per setting, rule, trial, seed and served model; all columns are texts
 work/SETTING/RUN.csv   those of one run, until they are put into the table
 work/SETTING/RUN/      the run directory while the run is going on
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from fedswe.errors import FedsweError, require
 from fedswe.grid.store import Cell, Store
 from fedswe.gym.client_facts import accuracy_by_client, client_facts
+from fedswe.gym.trial import Trial
 from fedswe.results.files import Claim, write_whole
 from fedswe.results.history import divergence
 from fedswe.results.run_directory import RunDirectory
@@ -27,6 +28,8 @@ from fedswe.results.table import append, select
 
 FILE = "measurements.parquet"
 _words = BeforeValidator(lambda value: value.split() if isinstance(value, str) else value)
+TRIAL = tuple(f.name for f in fields(Trial))
+KEY = ("setting", "rule", *TRIAL, "seed")  # of a run
 Counts = Annotated[tuple[int, ...], _words]
 Numbers = Annotated[tuple[float, ...], _words]
 
@@ -37,6 +40,10 @@ class Measured:
 
     rule: str
     rate: float
+    server_rate: float
+    momentum: float
+    warmup: float
+    schedule: str
     seed: int
     output: str
     held_out: float
@@ -49,11 +56,15 @@ class Measured:
     reports: int  # of all clients and rounds
     curve: Numbers  # test accuracy at the evaluations of the run
     rounds: Counts  # of these evaluations
-    settings: str  # digest of everything but rule, rate, seed and arithmetic
+    settings: str  # digest of everything but rule, trial, seed and arithmetic
     source: str  # digest of the files of a rule that is not built in; empty: it is
     arithmetic: str  # kind of device and precision: results depend on them by rounding
     seconds: Numbers = ()  # simulated, of the evaluations; none without a clock
     wasted: float = math.nan  # the share of the clients' time that was lost; NaN without a clock
+
+    @property
+    def trial(self) -> Trial:
+        return Trial(**{name: getattr(self, name) for name in TRIAL})
 
 
 def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
@@ -63,7 +74,7 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
     curve, last = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0], history.last
     timed = "simulated_seconds" in last
     common: dict[str, Any] = {name: str(cell.notes[name]) for name in ("rule", "settings", "source", "arithmetic")} | {
-        "rate": experiment.local.lr,
+        **{name: cell.notes[name] for name in TRIAL},
         "seed": experiment.seed,
         "reports": int(last["total_reported"]) if timed else found.reports(experiment.algorithm.seats()),
         "rounds": tuple(int(row["round"]) for row in curve),
@@ -86,7 +97,7 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
 
 # as text -------------------------------------------------------------------------------------------------
 def as_texts(rows: Iterable[Measured]) -> pd.DataFrame:
-    """Scores with five digits, the rate with all: it is a name."""
+    """Scores with five digits, the rate with all: it is a part of a name."""
     return pd.DataFrame([{k: repr(v) if k == "rate" else _text(v) for k, v in asdict(row).items()} for row in rows])
 
 
@@ -117,10 +128,10 @@ class GymStore(Store):
 
     def finished(self, cell: Cell) -> bool:
         """A rule of the user that has changed since is measured again."""
-        notes, run = cell.notes, (cell.experiment.local.lr, cell.experiment.seed, cell.notes["source"])
+        notes = cell.notes
+        run = (Trial(**{name: notes[name] for name in TRIAL}), cell.experiment.seed, notes["source"])
         return self._result(cell).is_file() or any(
-            (row.rate, row.seed, row.source) == run
-            for row in self.table(notes["setting"], notes["settings"]).get(notes["rule"], [])
+            (row.trial, row.seed, row.source) == run for row in self._published(notes["setting"]).get(notes["rule"], [])
         )
 
     def keep(self, cell: Cell) -> None:
@@ -129,18 +140,24 @@ class GymStore(Store):
         self.discard(cell)
 
     def table(self, setting: str, settings: str) -> dict[str, list[Measured]]:
-        """The published measurements of a setting by rule; refuses those of other settings than the digest's.
+        """The measurements of a setting by rule, published or not; refuses those of other settings than the digest's.
 
         Without a digest, which needs the trace of the setting, they must only agree with each other.
         """
-        file = self.path / FILE
-        found = _tables(file, file.stat().st_mtime_ns).get(setting, {}) if file.is_file() else {}
+        found = {rule: list(rows) for rule, rows in self._published(setting).items()}
+        for file in sorted((self.path / "work" / setting).glob("*.csv")):
+            for row in _rows_of(file):
+                found.setdefault(row.rule, []).append(row)
         digests = {row.settings for rows in found.values() for row in rows}
         require(
             len(digests) <= 1 and (not settings or digests <= {settings}),
-            f"{setting} in {file} was measured with other settings: delete the file, or choose another --out",
+            f"{setting} in {self.path / FILE} was measured with other settings: delete it, or choose another --out",
         )
         return found
+
+    def _published(self, setting: str) -> dict[str, list[Measured]]:
+        file = self.path / FILE
+        return _tables(file, file.stat().st_mtime_ns).get(setting, {}) if file.is_file() else {}
 
     def publish(self, setting: str, settings: str) -> None:
         """Put the measurements of all runs that have ended into the table."""
@@ -150,9 +167,9 @@ class GymStore(Store):
         claim = Claim(self.path / "work" / "table.lock", wait=True)
         try:
             files = sorted(folder.glob("*.csv"))
-            rows = pd.concat([pd.read_csv(file, dtype=str, keep_default_na=False) for file in files])
+            rows = pd.concat([_texts_of(file) for file in files])
             self.table(setting, settings)  # refuses those of other settings
-            append(self.path / FILE, rows.assign(setting=setting), ["setting", "rule", "rate", "seed"])
+            append(self.path / FILE, rows.assign(setting=setting), KEY)
             for file in files:
                 file.unlink()
         finally:
@@ -166,3 +183,13 @@ def _tables(file: Path, changed: int) -> dict[str, dict[str, list[Measured]]]:
     for setting, row in zip(texts["setting"], from_texts(texts, file), strict=True):
         found.setdefault(setting, {}).setdefault(row.rule, []).append(row)
     return found
+
+
+def _texts_of(file: Path) -> pd.DataFrame:
+    return pd.read_csv(file, dtype=str, keep_default_na=False)
+
+
+@lru_cache(maxsize=1 << 14)
+def _rows_of(file: Path) -> list[Measured]:
+    """Of one run, whose file is written once."""
+    return from_texts(_texts_of(file), file)

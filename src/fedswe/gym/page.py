@@ -1,50 +1,59 @@
-"""The leaderboard: a page in Markdown and the same numbers as JSON."""
+"""The leaderboard: a heat map, a page in Markdown, and the same numbers as JSON."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from fedswe.core.footprint import in_d
 from fedswe.gym.rules import FOOTPRINT_D, Rule
 from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
-from fedswe.gym.standings import SettingResult, ranked, reached, standings
+from fedswe.gym.standings import REFERENCE, SettingResult, reached, standings
 from fedswe.results.table import Interval, in_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _AIDED = " (knows p)"
 
 
-def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> str:
-    whole = ranked(found)
+def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]) -> str:
+    search = scale.search
     lines = [
         f"# Leaderboard, scale {scale.name}",
         "",
+        f"![regret of every rule in every setting](heatmap-{scale.name}.svg)",
+        "",
+        *_table(standings_table(standings(found, rules))),
+        "",
+        f"Regret: points of test accuracy behind the best rule of a setting that needs no true probabilities. ± of a "
+        f"single setting is half a 95 % confidence interval over the seeds {', '.join(map(str, scale.seeds))}; ± of a "
+        "mean, and how often a rule has the smallest mean regret, are by resampling these seeds with the best rule "
+        f"chosen anew each time. {len(found)} settings, {scale.rounds} rounds, every stochastic gradient bounded by "
+        f"{GRADIENT_BOUND:g}.",
+        "",
+        f"Tuning: every rule has the same search over the local rate (from {_list(search.rate)}), momentum "
+        f"({_list(search.momentum)}), the server's rate ({_list(search.server_rate)} times its own), a warm-up of it "
+        f"({_list(100 * value for value in search.warmup)} % of the rounds) and the schedule of the local rate "
+        f"({', '.join(search.schedule)}), {search.trials} trials, with the seeds {_list(scale.tuning_seeds)}. Trial "
+        f"and served model are those with the best accuracy on {HOLD_OUT:.0%} of the training samples, held out. "
+        '"twice the rate" has the points of that accuracy that are lost when the chosen local rate is doubled.',
+        "",
         f"Measured again by `fedswe gym --scale {scale.name}`; add a rule with "
         f"`fedswe gym add ./mine.py:Mine --scale {scale.name}`.",
-        "",
-        f"{scale.rounds} rounds, seeds {', '.join(map(str, scale.seeds))}, every stochastic gradient bounded by "
-        f"{GRADIENT_BOUND:g}. Every rule has at least {scale.least_trials} local rates, more until its best one lies "
-        f"inside. Rate and served model are chosen on {HOLD_OUT:.0%} of the training samples, held out. Numbers are "
-        "test accuracies in percent, averaged over the last rounds; ± is half a 95 % confidence interval over seeds. "
-        "Regret is the distance to the best rule of the setting that needs no true probabilities. Repeated traces: "
-        "FedScale's 45 hours are 270 rounds of ten minutes.",
-        "",
-        "## All settings" if len(whole) == len(found) else "## The settings that are completely measured",
-        "",
-        f"{len(whole)} of {len(found)}: {', '.join(result.setting.name for result in whole)}.",
-        "",
-        *_table(standings_table(standings(whole, rules))),
-        "",
-        "Worst regret with one served model for all of them:",
-        "",
-        *_table(_by_output(whole, rules, outputs)),
     ]
     for result in found:
         lines += ["", f"## {result.setting.name}", "", *_table(setting_table(result)), *_left_out(result)]
     return "\n".join(lines) + "\n"
+
+
+def _list(values: Any) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def standings_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -54,7 +63,9 @@ def standings_table(rows: pd.DataFrame) -> pd.DataFrame:
             "rule": _name(row["rule"]),
             "worst regret": row["worst"].text(2) if row["worst"] else "",
             "in": row["in"],
-            "mean regret": f"{row['mean']:.2f}" if row["worst"] else "",
+            "mean regret": row["mean"].text(2) if row["worst"] else "",
+            "smallest mean": f"{row['first']:.0%}" if row["worst"] else "",
+            f"ahead of {REFERENCE}": _text(row.get("ahead")),
             "kept at a client": in_d(row["rule"].footprint.client, FOOTPRINT_D),
             "sent to the server": in_d(row["rule"].footprint.up, FOOTPRINT_D),
         }
@@ -62,13 +73,8 @@ def standings_table(rows: pd.DataFrame) -> pd.DataFrame:
     ])  # fmt: skip
 
 
-def _by_output(found: Sequence[SettingResult], rules: Sequence[Rule], outputs: Sequence[str]) -> pd.DataFrame:
-    table = pd.DataFrame({"rule": [_name(rule) for rule in standings(found, rules)["rule"]]})
-    for output in outputs:
-        rows = standings(found, rules, output)
-        worst = {_name(rule): f"{w.mean:.2f}" if w else "" for rule, w in zip(rows["rule"], rows["worst"], strict=True)}
-        table[in_words(output)] = table["rule"].map(worst)
-    return table
+def _text(interval: object) -> str:
+    return interval.text(2) if isinstance(interval, Interval) else ""
 
 
 def setting_table(result: SettingResult) -> pd.DataFrame:
@@ -76,21 +82,18 @@ def setting_table(result: SettingResult) -> pd.DataFrame:
     target, rows = result.target, []
     timed = any(of[0].seconds for of in result.chosen["rows"])
     for e in result.chosen.sort_values("test", key=lambda tests: -tests.map(sum), kind="stable").to_dict("records"):
-        size = e["rule"].footprint
         row = {
             "rule": _name(e["rule"]),
             "test accuracy": Interval.of(e["test"]).text(1),
-            "regret": result.regret(e["test"]).text(1),
+            "regret": result.regret(e["label"]).text(1),
             "served model": in_words(e["output"]),
-            "rate": f"{e['rate']:g}{' (edge)' * e['edge']}",
-            "trials": str(e["trials"]),
+            "trial": e["trial"].name.replace("_", " "),
+            "twice the rate": f"{-e['cliff']:.1f}",
             "worst tenth": _percent(e["worst_tenth"]),
             "rarely available": _percent(e["rare"]),
             "never available": _percent(e["never"]),
             "correlation": "" if math.isnan(e["correlation"]) else f"{e['correlation']:.2f}",
             f"rounds to {100 * target:.0f} %": _time(reached(e["rows"], target, "rounds")),
-            "reports": f"{e['reports']:.0f}",
-            "vectors sent": f"{e['reports'] * ((size.down + size.up + size.reply) // FOOTPRINT_D):.0f}",
         }
         if timed:
             row["hours to it"] = _time(reached(e["rows"], target, "seconds") / 3600)
@@ -101,7 +104,7 @@ def setting_table(result: SettingResult) -> pd.DataFrame:
 
 def _left_out(result: SettingResult) -> list[str]:
     lost = [label for label in result.measured if label not in result.chosen.index]
-    labels = {"Diverged or learned nothing with every rate": lost, "Trials are missing": sorted(result.incomplete)}
+    labels = {"Diverged or learned nothing": lost, "Runs are missing": sorted(result.incomplete)}
     return [f"\n{what}: {', '.join(f'`{label}`' for label in of)}." for what, of in labels.items() if of]
 
 
@@ -124,15 +127,32 @@ def _percent(value: float) -> str:
     return "" if math.isnan(value) else f"{100 * value:.1f}"
 
 
+def draw_heatmap(figure: Figure, found: Sequence[SettingResult], rules: Sequence[Rule]) -> None:
+    """Regret by rule and setting, in the order of the standings; grey is failed or not measured."""
+    order = [rule.label for rule in standings(found, rules)["rule"]]
+    regret = np.array([[r.regret(label).mean if label in r.chosen.index else np.nan for r in found] for label in order])
+    axes = figure.subplots()
+    axes.set_facecolor("0.75")
+    axes.pcolormesh(regret, cmap="YlOrRd", vmin=0, vmax=10, edgecolors="white", linewidth=0.5)
+    for (y, x), value in np.ndenumerate(regret):
+        if not math.isnan(value):
+            colour = "white" if value > 6 else "black"
+            axes.text(x + 0.5, y + 0.5, f"{value:.1f}", ha="center", va="center", fontsize=5, color=colour)
+    axes.set_yticks(np.arange(len(order)) + 0.5, order)
+    axes.set_xticks(np.arange(len(found)) + 0.5, [r.setting.name for r in found], rotation=60, ha="right")
+    axes.invert_yaxis()
+
+
 def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]) -> dict[str, Any]:
     """The same numbers as plain values; NaN where there is none."""
     ranks = [
         {
             "rule": row["rule"].label, "worst_regret": round(row["worst"].mean, 4) if row["worst"] else math.nan,
-            "worst_setting": row["in"] if row["worst"] else None, "mean_regret": round(row["mean"], 4),
+            "worst_setting": row["in"] if row["worst"] else None,
+            "mean_regret": round(row["mean"].mean, 4) if row["worst"] else math.nan,
             "failed": row["failed"], "missing": row["missing"],
         }
-        for row in standings(ranked(found), rules).to_dict("records")
+        for row in standings(found, rules).to_dict("records")
     ]  # fmt: skip
     settings = [
         {
@@ -145,15 +165,10 @@ def to_json(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule])
 
 
 def entry_json(result: SettingResult, label: str) -> dict[str, Any]:
-    """A rule in a setting, at its own best served model."""
-    e, others = result.chosen.loc[label], result.entries[result.entries["label"] == label]
-    regret = result.regret(e["test"])
+    """A rule in a setting, at its chosen trial and served model."""
+    e, regret = result.chosen.loc[label], result.regret(label)
     return {
-        "rule": label, **e[["output", "rate", "edge", "trials"]],
-        "test": [round(value, 3) for value in e["test"]], "held_out": round(float(e["held_out"]), 3),
+        "rule": label, "output": e["output"], "trial": asdict(e["trial"]), "cliff": round(float(e["cliff"]), 3),
+        "test": [round(value, 3) for value in e["test"]],
         "regret": round(regret.mean, 4), "regret_half_width": round(regret.half, 4),
-        "by_output": {
-            output: [round(value, 3) for value in test]
-            for output, test in zip(others["output"], others["test"], strict=True)
-        },
     }  # fmt: skip

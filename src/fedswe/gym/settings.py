@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 from fedswe.errors import require, suggestion
 from fedswe.experiment.configuration import experiment
 from fedswe.experiment.experiment import Experiment
+from fedswe.gym.trial import Search, Trial
 
 ScaleName = Literal["ci", "small", "full"]
 Table = Mapping[str, Any]
@@ -34,12 +35,11 @@ class Scale:
     tasks: Mapping[str, Table]  # name to the section `task`
     availabilities: Mapping[str, Table]  # name to the lengths in rounds that depend on the scale
     rounds: int
-    local: Table  # the section `local`, without lr and clip
+    local: Table  # the section `local`, without what is tuned and clip
     evaluate: Table  # the section `evaluate`, without the served models
-    seeds: tuple[int, ...]
-    rates: tuple[float, ...]  # that every rule is tried with, before the grid is extended
-    least_trials: int  # rates that every rule is tried with at least
-    most_trials: int  # where the grid is not extended further
+    tuning_seeds: tuple[int, ...]  # of the runs by which trials are chosen
+    seeds: tuple[int, ...]  # of the runs by which rules are judged
+    search: Search
 
 
 _FILE = tomllib.loads(files("fedswe.gym").joinpath("settings.toml").read_text("utf-8"))
@@ -73,7 +73,7 @@ class Setting:
         return "clock" in _AVAILABILITIES[self.availability]
 
     def digest(self, outputs: tuple[str, ...]) -> str:
-        """Of everything that results depend on besides rule, rate, seed and arithmetic; of a trace, its content.
+        """Of everything that results depend on besides rule, trial, seed and arithmetic; of a trace, its content.
 
         Empty if the trace is not there: the digest cannot be known.
         """
@@ -85,7 +85,7 @@ class Setting:
         return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 
     def table(self, outputs: tuple[str, ...]) -> dict[str, Any]:
-        """The configuration without rule, rate and seed."""
+        """The configuration without rule, trial and seed."""
         scale, table = self.scale, dict[str, Any]()
         of_scale = {"task": scale.tasks[self.task], "local": scale.local, "evaluate": scale.evaluate}
         lengths = {"availability": scale.availabilities[self.availability], "evaluate": {"model": list(outputs)}}
@@ -96,11 +96,11 @@ class Setting:
             table["availability"]["file"] = str(self.trace)
         return {"rounds": scale.rounds, **table}
 
-    def experiment(self, rule: Table, rate: float, seed: int, outputs: tuple[str, ...]) -> Experiment:
+    def experiment(self, rule: Table, trial: Trial, seed: int, outputs: tuple[str, ...]) -> Experiment:
         """The run of a rule, which may also change the chain of the gradients."""
         table = self.table(outputs)
-        table["local"] = {**table["local"], **rule.get("local", {}), "lr": rate}
-        return experiment({**table, "algorithm": dict(rule["algorithm"]), "seed": seed})
+        table["local"] = {**table["local"], **rule.get("local", {})}
+        return experiment(trial.change({**table, "algorithm": dict(rule["algorithm"]), "seed": seed}))
 
 
 @cache

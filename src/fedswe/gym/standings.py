@@ -1,8 +1,9 @@
-"""Regret: by how much a rule stays behind the best one of a setting, when each has its own best rate and served model.
+"""Regret: by how much a rule stays behind the best one of a setting, when each has its own best trial and served model.
 
-The rate and the served model of a rule are those with the best accuracy on held-out samples. The best rule of a setting
-is then the one with the highest test accuracy: with many rules of equal merit this is partly luck, so that regrets are
-slightly too large. Intervals are of the differences seed by seed: all rules see the same clients, data and rounds.
+Both are chosen on held-out samples, with seeds by which no rule is judged. The best rule of a setting is the one with
+the highest test accuracy: with many rules of equal merit this is partly luck, so that regrets are slightly too large.
+Differences to a fixed rule do not depend on who else is measured. Intervals are of the differences seed by seed: all
+rules see the same clients, data and rounds.
 """
 
 from __future__ import annotations
@@ -16,31 +17,36 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fedswe.experiment.experiment import output_label
-from fedswe.gym.gym import Gym, Trials, best_rate, next_rates
+from fedswe.core import keys
+from fedswe.gym.gym import Gym, Tuning
 from fedswe.gym.measurements import Measured
 from fedswe.gym.rules import Rule
 from fedswe.gym.settings import Setting
 from fedswe.results.table import Interval
 
 TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
+REFERENCE = "fedavg"  # the rule that all are compared with
 _MEANS = ("worst_tenth", "rare", "never", "correlation", "reports", "wasted")
+_RESAMPLED = 2000  # times, for the intervals of the standings
 
 
-def entry(rule: Rule, trials: Trials, output: str) -> dict[str, Any] | None:
-    """A rule in a setting at one served model, with the rate that is best there; None if every rate failed.
+def entry(rule: Rule, tuning: Tuning) -> dict[str, Any] | None:
+    """A rule in a setting, at its chosen trial and served model; None if all trials failed, or a judged run diverged.
 
-    Accuracies are in percent; `test` has one per seed, and `rows` the measurements. `edge`: the rate is the smallest or
-    the largest tried, and a better one may lie outside.
+    Accuracies are in percent; `test` has one per seed, and `rows` the measurements. `cliff`: the points of held-out
+    accuracy that are lost at twice the local rate, by the seeds for tuning.
     """
-    rate = best_rate(trials, output)
-    if rate is None:
+    if tuning.chosen is None:
         return None
-    rows = [row for row in trials[rate] if row.output == output]
+    trial, output = tuning.chosen
+    rows = tuning.of(trial, tuning.scale.seeds, output)
+    if not rows or any(row.diverged for row in rows):
+        return None
+    scores = tuning.scores
+    twice = max(scores.get(trial.times(2), math.nan), 0.0)
     return {
-        "rule": rule, "label": rule.label, "output": output, "rate": rate,
-        "edge": rate in (min(trials), max(trials)), "trials": len(trials), "test": [100 * row.test for row in rows],
-        "held_out": 100 * float(np.mean([row.held_out for row in rows])), "rows": rows,
+        "rule": rule, "label": rule.label, "trial": trial, "output": output, "rows": rows,
+        "test": [100 * row.test for row in rows], "cliff": 100 * (scores[trial] - twice),
         **{name: _mean([getattr(row, name) for row in rows]) for name in _MEANS},
     }  # fmt: skip
 
@@ -68,15 +74,9 @@ def reached(rows: Sequence[Measured], accuracy: float, time: Literal["rounds", "
 @dataclass(frozen=True)
 class SettingResult:
     setting: Setting
-    measured: Sequence[str]  # labels of rules
-    entries: pd.DataFrame  # a row per rule and served model, where the rule has not failed
-    incomplete: frozenset[str] = frozenset()  # rules that have not had all their trials here
-
-    @cached_property
-    def chosen(self) -> pd.DataFrame:
-        """Every rule at its own best served model on held-out samples."""
-        best = self.entries.groupby("label", sort=False)["held_out"].idxmax()
-        return self.entries.loc[best].set_index("label", drop=False)
+    measured: Sequence[str]  # labels of rules that have had all their runs here
+    chosen: pd.DataFrame  # a row per rule that has not failed, by its label
+    incomplete: frozenset[str] = frozenset()  # rules that have begun, and have not had all their runs
 
     @cached_property
     def best(self) -> pd.Series[Any]:
@@ -85,8 +85,15 @@ class SettingResult:
         tests = self.chosen.loc[usable or self.chosen.index, "test"]
         return self.chosen.loc[tests.map(np.mean).idxmax()]
 
-    def regret(self, test: Sequence[float]) -> Interval:
-        return Interval.of([best - own for best, own in zip(self.best["test"], test, strict=True)])
+    def regret(self, label: str) -> Interval:
+        return self.behind(label, self.best["label"])
+
+    def behind(self, label: str, other: str) -> Interval:
+        """By how much a rule is behind another; NaN where the other failed."""
+        if other not in self.chosen.index:
+            return Interval(math.nan, math.nan)
+        own, theirs = self.chosen.loc[label, "test"], self.chosen.loc[other, "test"]
+        return Interval.of([b - a for a, b in zip(own, theirs, strict=True)])
 
     @property
     def target(self) -> float:
@@ -95,56 +102,66 @@ class SettingResult:
 
 
 def results(gym: Gym) -> list[SettingResult]:
-    """The settings in which something is measured."""
+    """The settings in which something is measured to the end."""
     found = []
     for setting in gym.settings:
-        trials = {rule: gym.trials(setting, rule) for rule in gym.rules}
-        measured = {rule: of for rule, of in trials.items() if of}
-        entries = [entry(rule, of, output) for rule, of in measured.items() for output in labels(gym)]
-        incomplete = frozenset(rule.label for rule, of in trials.items() if next_rates(of, gym.scale))
-        if any(entries):
-            table = pd.DataFrame(filter(None, entries))
-            found.append(SettingResult(setting, [rule.label for rule in measured], table, incomplete))
+        tunings = {rule: tuning for rule in gym.rules if (tuning := gym.tuning(setting, rule)).rows}
+        done = {rule: tuning for rule, tuning in tunings.items() if not tuning.next()}
+        entries = [of for rule, tuning in done.items() if (of := entry(rule, tuning))]
+        if entries:
+            table = pd.DataFrame(entries).set_index("label", drop=False)
+            left = frozenset(rule.label for rule in tunings.keys() - done.keys())
+            found.append(SettingResult(setting, [rule.label for rule in done], table, left))
     return found
 
 
-def ranked(found: Sequence[SettingResult]) -> list[SettingResult]:
-    """The settings that rules are ranked over: those in which all rules have had all their trials; all if none is."""
-    return [result for result in found if not result.incomplete] or list(found)
+def standings(found: Sequence[SettingResult], rules: Sequence[Rule]) -> pd.DataFrame:
+    """All rules, the smallest worst regret first; those that failed, or are not measured, in a setting come last.
 
-
-def labels(gym: Gym) -> list[str]:
-    """The names of the served models in the measurements."""
-    return [output_label(text) for text in gym.outputs]
-
-
-def standings(found: Sequence[SettingResult], rules: Sequence[Rule], output: str = "") -> pd.DataFrame:
-    """All rules, at their own best served model in each setting, or at one for all; the smallest worst regret first.
-
-    `worst` is that regret, with an interval, and `in` its setting. Both it and the mean are missing for a rule that
-    failed in a setting, or has not had all its trials there: then `in` says so. Such rules come last.
+    `worst` is the regret in the setting `in`, `mean` that over settings, `ahead` the mean difference to the reference,
+    and `first` the share of resampled seeds with which the rule has the smallest mean regret. The intervals of `mean`
+    and `ahead` and this share are by resampling the seeds, with the best rule of each setting chosen anew each time.
     """
-    tests, rows = [], []
-    for result in found:
-        of = result.entries[result.entries["output"] == output] if output else result.chosen
-        tests.append(dict(zip(of["label"], of["test"], strict=True)))
+    rows: list[dict[str, Any]] = []
+    whole = [r.label for r in rules if all(r.label in of.chosen.index for of in found)]
+    draws = _resampled(found, whole) if whole else pd.DataFrame()
+    usable = [rule.label for rule in rules if rule.label in whole and not rule.aided]
+    top = draws[usable].idxmin(axis=1) if usable and found else pd.Series(dtype=object)
     for rule in rules:
-        regrets, failed, missing = {}, [], []
-        for result, by_rule in zip(found, tests, strict=True):
-            name, test = result.setting.name, by_rule.get(rule.label)
-            if rule.label not in result.measured or rule.label in result.incomplete:
-                missing.append(name)
-            elif test is None:
-                failed.append(name)
-            if test is not None:
-                regrets[name] = result.regret(test)
-        row: dict[str, Any] = {"rule": rule, "worst": None, "mean": math.nan, "failed": failed, "missing": missing}
-        if failed or missing:
-            what, names = ("failed in", failed) if failed else ("not completely measured in", missing)
-            row["in"] = f"{what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        else:
+        label = rule.label
+        missing = [of.setting.name for of in found if label not in of.measured]
+        failed = [of.setting.name for of in found if label in of.measured and label not in of.chosen.index]
+        row: dict[str, Any] = {"rule": rule, "failed": failed, "missing": missing, "worst": None, "mean": None}
+        if label in whole and found:
+            regrets = {of.setting.name: of.regret(label) for of in found}
             row["in"] = max(regrets, key=lambda name: regrets[name].mean)
-            row |= {"worst": regrets[row["in"]], "mean": float(np.mean([of.mean for of in regrets.values()]))}
+            row |= {"worst": regrets[row["in"]], "mean": _interval(regrets.values(), draws[label])}
+            row["first"] = float((top == label).mean())
+            if REFERENCE in whole:
+                ahead = [of.behind(REFERENCE, label) for of in found]
+                row["ahead"] = _interval(ahead, draws[REFERENCE] - draws[label])
+        else:
+            what, names = ("failed in", failed) if failed else ("not measured in", missing)
+            row["in"] = f"{what} {', '.join(names[:1])}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
         rows.append(row)
-    rows.sort(key=lambda row: (row["worst"].mean, row["mean"]) if row["worst"] else (math.inf, len(row["missing"])))
+    rows.sort(
+        key=lambda row: (row["worst"].mean, row["mean"].mean) if row["worst"] else (math.inf, len(row["missing"]))
+    )
     return pd.DataFrame(rows)
+
+
+def _interval(values: Any, draws: pd.Series[float]) -> Interval:
+    low, high = np.quantile(draws, (0.025, 0.975))
+    return Interval(float(np.mean([value.mean for value in values])), float(high - low) / 2)
+
+
+def _resampled(found: Sequence[SettingResult], labels: Sequence[str]) -> pd.DataFrame:
+    """The mean regret of rules that are measured in all settings, for seeds drawn with replacement in each of them."""
+    total, generator = np.zeros((_RESAMPLED, len(labels))), keys.generator(0, "resampled seeds")
+    for of in found:
+        tests = np.array([of.chosen.loc[label, "test"] for label in labels]).reshape(len(labels), -1)
+        drawn = generator.integers(tests.shape[1], size=(_RESAMPLED, tests.shape[1]))
+        means = tests[:, drawn].mean(-1).T  # [resampled, rules]
+        usable = [not rule.aided for rule in of.chosen.loc[list(labels), "rule"]]
+        total += means[:, usable if any(usable) else slice(None)].max(1, keepdims=True) - means
+    return pd.DataFrame(total / max(len(found), 1), columns=list(labels))

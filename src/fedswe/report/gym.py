@@ -14,7 +14,7 @@ from fedswe.gym.measurements import FILE, Measured
 from fedswe.gym.page import setting_table, standings_table
 from fedswe.gym.rules import RULES, rules_named
 from fedswe.gym.settings import SCALES, settings_of
-from fedswe.gym.standings import ranked, results, standings
+from fedswe.gym.standings import results, standings
 from fedswe.report.page import Section, curves
 
 _TABLE = {"algorithm", "column", "ours_mean", "ours_std", "ours_seeds"}
@@ -23,7 +23,7 @@ _NUMBERS = dict.fromkeys(("x", "mean", "low", "high"), float)
 _ROWS = 400
 _NOTE = (
     "Regret: points of test accuracy behind the best rule of a setting that needs no true probabilities; ± is half a "
-    "95 % interval over seeds."
+    "95 % interval over seeds, of means by resampling them."
 )
 
 
@@ -45,9 +45,11 @@ def gym_sections(path: Path, imports: bool) -> tuple[list[str], list[Section]]:
     gym = whole_gym(gym) if imports else gym  # with the rules of the user's own that are in the tables
     found = results(gym)
     require(found, f"{path} has no complete measurements: run fedswe gym --scale {scale.name}")
-    rows = standings(ranked(found), gym.rules)
-    whole = f"{len(ranked(found))} completely measured of {len(found)} settings"
-    summary = f"Gym, scale {scale.name}: {len(rows)} rules, each with its own best rate and served model, in {whole}."
+    rows = standings(found, gym.rules)
+    summary = (
+        f"Gym, scale {scale.name}: {len(rows)} rules in {len(found)} settings, each with its own best trial and served "
+        "model."
+    )
     table = standings_table(rows)
     settings = {result.setting.name: setting_table(result) for result in found}
     order = [rule.label for rule in rows["rule"]]
