@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from fedswe.gym.measurements import FILE
+from fedswe.gym.measurements import FILE, KEY
 from fedswe.results.table import append, select
 from tests.cli.command import fedswe, process
 
@@ -38,12 +38,13 @@ def measured(tmp_path_factory):
 
 def test_a_gym_writes_tables_and_a_page(measured):
     rows = select(measured / "ci" / FILE, setting="digits-sine").to_dict("records")
-    runs = {(r["rate"], r["seed"]) for r in rows}
-    assert len(runs) >= 6
+    assert {int(r["seed"]) for r in rows} == {1, 3, 4}
+    assert len({(r["rate"], r["server_rate"], r["momentum"], r["warmup"]) for r in rows}) >= 6
     assert {r["rule"] for r in rows} == {"fedavg"}
     page = (measured / "LEADERBOARD-ci.md").read_text()
     assert "## digits-sine" in page
     assert "| `fedavg` | 0.00 ± 0.00 | digits-sine |" in page
+    assert "<svg" in (measured / "heatmap-ci.svg").read_text()
     assert not list((measured / "ci" / "work").rglob("*.csv"))
 
 
@@ -58,7 +59,7 @@ def test_finished_runs_are_not_repeated_and_an_own_rule_is_added(measured, monke
     assert {s["rule"] for s in values["standings"] if not s["missing"]} == {"fedavg", "./mine.py:Half"}
     assert before <= set(select(measured / "ci" / FILE).astype(object).itertuples(index=False))
     text = (measured / "LEADERBOARD-ci.md").read_text()
-    assert "| `fedau` |  | not completely measured in digits-sine |" in text
+    assert "| `fedau` |  | not measured in digits-sine |" in text
     assert "`./mine.py:Half`" in text
     (setting,) = values["settings"]
     best = max(setting["rules"], key=lambda r: sum(r["test"]))
@@ -91,10 +92,10 @@ def test_results_of_other_settings_are_refused(measured, monkeypatch, capsys, tm
     place = tmp_path / "ci"
     place.mkdir()
     rows = select(measured / "ci" / FILE, rule="fedavg").astype(object)
-    append(place / FILE, rows.assign(settings=rows["settings"] + "x"), ["rate", "seed"])
+    append(place / FILE, rows.assign(settings=rows["settings"] + "x"), KEY)
     code, _, err = fedswe(monkeypatch, capsys, *WORDS, "--rules", "fedavg", "--out", tmp_path)
     assert code == 2
-    assert "was measured with other settings: delete the file, or choose another --out" in err
+    assert "was measured with other settings: delete it, or choose another --out" in err
 
 
 @pytest.mark.filterwarnings("always::fedswe.errors.FedsweWarning")

@@ -109,17 +109,20 @@ def test_self_normalised_weights(name, parameters, weights, monkeypatch):
     assert last_period(name).mean() == pytest.approx(predicted, abs=0.03)
 
 
-@pytest.mark.parametrize("steady", [0.0, 0.8])
-def test_extrapolated_steps_of_a_period_add_up_to_zero(steady, monkeypatch):
-    """Keel ends where they do, which is not where the plain steps would, and an average does not move this point."""
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("keel", {"steady": 0.8}), ("keel", {"steady": 0.0}), ("interval_extrapolation", {"least": 0.0})],
+)
+def test_extrapolated_steps_of_a_period_add_up_to_zero(name, parameters, monkeypatch):
+    """Not where the plain steps do, and an average does not move this point."""
     x = np.linspace(U.min(), U.max(), 3001)[:, None]
     moves, steps = RATE * CURVATURE * (U - x), 0.0
     for part in PART:
         mean = moves @ part
         steps = steps + mean * np.clip(moves**2 @ part / np.maximum(2 * mean**2, 1e-300), 1, 3)
     (zero,) = np.flatnonzero(np.diff(np.sign(steps)))
-    monkeypatch.setitem(PARAMETERS, "keel", {"power": 0.0, "longest": 3.0, "steady": steady})
-    assert last_period("keel").mean() == pytest.approx(x[zero, 0], abs=0.02)
+    monkeypatch.setitem(PARAMETERS, name, {"power": 0.0, "longest": 3.0, **parameters})
+    assert last_period(name).mean() == pytest.approx(x[zero, 0], abs=0.02)
     assert abs(x[zero, 0] - minimum(SHARE)) > 0.1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedswe.algorithms import DecayedMemory, FedSWE, IntervalExtrapolation, IntervalWeights
+from fedswe.algorithms import DecayedMemory, FedSWE, IntervalExtrapolation, IntervalWeights, Keel
 from fedswe.analysis.report import Panel, Report, figure_of, frame, short
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability.schedule import Floats
@@ -23,7 +23,7 @@ _SMALL_STEP = 0.01  # if the task has no curvature to compute it from
 _COPIES = 8  # simulated traces of markov clients
 _LISTED = 4  # clients at either end, if there are many
 _ALL_LISTED = 10
-_SELF_NORMALISED = ("interval_weights", "decayed_memory", "interval_extrapolation")
+_SELF_NORMALISED = ("keel", "interval_weights", "decayed_memory", "interval_extrapolation")
 _EQUAL = 1e-9  # weights closer than this differ by rounding
 
 
@@ -132,13 +132,19 @@ def _self_normalised(
     if scenario.known != "probabilities" or any((t != t[0]).any() or not t[0].all() for t in tables):
         return {}
     own, p = scenario.experiment.algorithm, tables[0][0]
+    few = objective.quadratic and scenario.m <= ENUMERATED
+    keel = own if isinstance(own, Keel) else Keel()  # an average ends where what it averages does
     weights = own if type(own) is IntervalWeights else IntervalWeights()
     memory = own if isinstance(own, DecayedMemory) else DecayedMemory()
-    shares = {
+    shares = {}
+    if few:
+        found = extrapolated_shares(p, objective.centers, keel.power, 0.0, keel.longest)
+        shares[f"keel power={keel.power:g} longest={keel.longest:g}"] = found
+    shares |= {
         f"interval_weights power={weights.power:g}": interval_shares(p, weights.power, weights.least),
         f"decayed_memory decay={memory.decay:g}": memory_shares(p, memory.decay, memory.power),
     }
-    if objective.quadratic and scenario.m <= ENUMERATED:
+    if few:
         rule = own if isinstance(own, IntervalExtrapolation) else IntervalExtrapolation()
         found = extrapolated_shares(p, objective.centers, rule.power, rule.least, rule.longest)
         shares["interval_extrapolation"] = found

@@ -42,7 +42,7 @@ class Rule:
             require(chain, f"{self.label}: only local.chain may be changed; all other settings are those of the gym")
         name, parameters = parse_label(label)
         table = override({}, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters), *others])
-        experiment(table)  # refuses what is wrong with it
+        table["algorithm"].setdefault("lr", experiment(table).algorithm.lr)  # refuses what is wrong with the rule
         return table
 
     @cached_property

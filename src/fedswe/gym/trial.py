@@ -47,7 +47,7 @@ class Trial:
     def change(self, table: dict[str, Any]) -> dict[str, Any]:
         """A configuration with these values."""
         algorithm, local = dict(table["algorithm"]), dict(table["local"])
-        algorithm["lr"] = self.server_rate * algorithm.get("lr", 1.0)
+        algorithm["lr"] *= self.server_rate
         algorithm["chain"] = self.chain(algorithm.get("chain", []), table["rounds"])
         return {**table, "algorithm": algorithm, "local": {**local, "lr": self.rate, "schedule": self.schedule}}
 
