@@ -5,7 +5,8 @@
 A job is a line with a command of `fedswe` that has --device and --out, such as `reproduce main-table --seeds 7`;
 # begins a comment. They start in this order. Processes of one GPU take turns on it unless NVIDIA's MPS is there, which
 this starts. At the limit all are asked to stop and save: the same command continues them. All share OUT, and finished
-runs are not repeated. If the first three jobs that end have failed, nothing more is started.
+runs are not repeated. If the first three jobs that end have failed, nothing more is started. Where the
+machine may be taken back at any time, copy OUT away while it runs: the stored runs are whole at every moment.
 """
 
 from __future__ import annotations

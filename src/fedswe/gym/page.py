@@ -42,7 +42,8 @@ def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]
         f"({_list(100 * value for value in search.warmup)} % of the rounds) and the schedule of the local rate "
         f"({', '.join(search.schedule)}), {search.trials} trials, with the seeds {_list(scale.tuning_seeds)}. Trial "
         f"and served model are those with the best accuracy on {HOLD_OUT:.0%} of the training samples, held out. "
-        '"twice the rate" has the points of that accuracy that are lost when the chosen local rate is doubled.',
+        '"twice the rate" is what that accuracy changes by when the chosen local rate is doubled, in points: the mean '
+        "and the worst over settings.",
         "",
         f"Measured again by `fedswe gym --scale {scale.name}`; add a rule with "
         f"`fedswe gym add ./mine.py:Mine --scale {scale.name}`.",
@@ -66,6 +67,7 @@ def standings_table(rows: pd.DataFrame) -> pd.DataFrame:
             "mean regret": row["mean"].text(2) if row["worst"] else "",
             "smallest mean": f"{row['first']:.0%}" if row["worst"] else "",
             f"ahead of {REFERENCE}": _text(row.get("ahead")),
+            "twice the rate": f"{-np.mean(row['cliffs']):.1f} ({-max(row['cliffs']):.1f})" if row["worst"] else "",
             "kept at a client": in_d(row["rule"].footprint.client, FOOTPRINT_D),
             "sent to the server": in_d(row["rule"].footprint.up, FOOTPRINT_D),
         }

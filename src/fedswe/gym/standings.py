@@ -119,8 +119,9 @@ def standings(found: Sequence[SettingResult], rules: Sequence[Rule]) -> pd.DataF
     """All rules, the smallest worst regret first; those that failed, or are not measured, in a setting come last.
 
     `worst` is the regret in the setting `in`, `mean` that over settings, `ahead` the mean difference to the reference,
-    and `first` the share of resampled seeds with which the rule has the smallest mean regret. The intervals of `mean`
-    and `ahead` and this share are by resampling the seeds, with the best rule of each setting chosen anew each time.
+    `cliffs` are the points lost at twice the rate, by setting, and `first` is the share of resampled seeds with which
+    the rule has the smallest mean regret. The intervals of `mean` and `ahead`, and this share, are by resampling the
+    seeds, with the best rule of each setting chosen anew each time.
     """
     rows: list[dict[str, Any]] = []
     whole = [r.label for r in rules if all(r.label in of.chosen.index for of in found)]
@@ -137,6 +138,7 @@ def standings(found: Sequence[SettingResult], rules: Sequence[Rule]) -> pd.DataF
             row["in"] = max(regrets, key=lambda name: regrets[name].mean)
             row |= {"worst": regrets[row["in"]], "mean": _interval(regrets.values(), draws[label])}
             row["first"] = float((top == label).mean())
+            row["cliffs"] = [float(of.chosen.loc[label, "cliff"]) for of in found]
             if REFERENCE in whole:
                 ahead = [of.behind(REFERENCE, label) for of in found]
                 row["ahead"] = _interval(ahead, draws[REFERENCE] - draws[label])
