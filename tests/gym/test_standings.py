@@ -109,12 +109,5 @@ def test_intervals_of_means_are_by_resampled_seeds():
 
 def test_rounds_to_a_target():
     rows = [row(curve=(0.1, 0.5, 0.6), rounds=(0, 10, 20)), row(seed=4, curve=(0.1, 0.2, 0.6), rounds=(0, 10, 20))]
-    assert reached(rows, 0.5, "rounds") == 15
-    assert reached(rows, 0.7, "rounds") == math.inf
-    assert math.isnan(reached(rows, 0.5, "seconds"))
-
-
-def test_seconds_to_a_target():
-    rows = [row(curve=(0.1, 0.5), rounds=(0, 10), seconds=(0.0, 70.0))]
-    assert reached(rows, 0.5, "seconds") == 70
-    assert reached(rows, 0.7, "seconds") == math.inf
+    assert reached(rows, 0.5) == 15
+    assert reached(rows, 0.7) == math.inf

@@ -52,15 +52,11 @@ class Measured:
     worst_tenth: float  # the tenth of the clients with the lowest accuracy
     rare: float  # the tenth of the clients that were available least, without those that never were
     never: float  # clients that were never available; NaN: there are none
-    correlation: float  # of availability and accuracy over clients; NaN where either is the same for all
-    reports: int  # of all clients and rounds
     curve: Numbers  # test accuracy at the evaluations of the run
     rounds: Counts  # of these evaluations
     settings: str  # digest of everything but rule, trial, seed and arithmetic
     source: str  # digest of the files of a rule that is not built in; empty: it is
     arithmetic: str  # kind of device and precision: results depend on them by rounding
-    seconds: Numbers = ()  # simulated, of the evaluations; none without a clock
-    wasted: float = math.nan  # the share of the clients' time that was lost; NaN without a clock
 
     @property
     def trial(self) -> Trial:
@@ -71,17 +67,12 @@ def measure(cell: Cell, directory: RunDirectory) -> list[Measured]:
     """The served models of a run that has ended."""
     experiment = cell.experiment
     history, models, found = directory.history(), directory.models(), client_facts(experiment)
-    curve, last = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0], history.last
-    timed = "simulated_seconds" in last
+    curve = [row for row in history.rows if row["round"] % experiment.evaluate.every == 0]
     common: dict[str, Any] = {name: str(cell.notes[name]) for name in ("rule", "settings", "source", "arithmetic")} | {
         **{name: cell.notes[name] for name in TRIAL},
         "seed": experiment.seed,
-        "reports": int(last["total_reported"]) if timed else found.reports(experiment.algorithm.seats()),
         "rounds": tuple(int(row["round"]) for row in curve),
     }
-    if timed:
-        common["seconds"] = tuple(row["simulated_seconds"] for row in curve)
-        common["wasted"] = last["wasted_seconds"] / last["work_seconds"] if last["work_seconds"] else math.nan
     rows = []
     for output, x in models.vectors.items():
         held_out, test = (

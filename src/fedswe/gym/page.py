@@ -82,9 +82,9 @@ def _text(interval: object) -> str:
 def setting_table(result: SettingResult) -> pd.DataFrame:
     """The rules of a setting as texts, the best first."""
     target, rows = result.target, []
-    timed = any(of[0].seconds for of in result.chosen["rows"])
     for e in result.chosen.sort_values("test", key=lambda tests: -tests.map(sum), kind="stable").to_dict("records"):
-        row = {
+        rounds = reached(e["rows"], target)
+        rows.append({
             "rule": _name(e["rule"]),
             "test accuracy": Interval.of(e["test"]).text(1),
             "regret": result.regret(e["label"]).text(1),
@@ -94,13 +94,8 @@ def setting_table(result: SettingResult) -> pd.DataFrame:
             "worst tenth": _percent(e["worst_tenth"]),
             "rarely available": _percent(e["rare"]),
             "never available": _percent(e["never"]),
-            "correlation": "" if math.isnan(e["correlation"]) else f"{e['correlation']:.2f}",
-            f"rounds to {100 * target:.0f} %": _time(reached(e["rows"], target, "rounds")),
-        }
-        if timed:
-            row["hours to it"] = _time(reached(e["rows"], target, "seconds") / 3600)
-            row["time wasted"] = _percent(e["wasted"])
-        rows.append(row)
+            f"rounds to {100 * target:.0f} %": f"{rounds:.0f}" if math.isfinite(rounds) else "not reached",
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -115,10 +110,6 @@ def _table(cells: pd.DataFrame) -> list[str]:
     shown = cells.assign(rule=rules)
     first, *others = (f"| {' | '.join(row)} |" for row in (shown.columns, *shown.itertuples(index=False)))
     return [first, "|---" * len(shown.columns) + "|", *others]
-
-
-def _time(value: float) -> str:
-    return f"{value:.0f}" if math.isfinite(value) else "not reached"
 
 
 def _name(rule: Rule) -> str:

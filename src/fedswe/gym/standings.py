@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from fedswe.results.table import Interval
 
 TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
 REFERENCE = "fedavg"  # the rule that all are compared with
-_MEANS = ("worst_tenth", "rare", "never", "correlation", "reports", "wasted")
+_MEANS = ("worst_tenth", "rare", "never")
 _RESAMPLED = 2000  # times, for the intervals of the standings
 
 
@@ -57,16 +57,10 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def reached(rows: Sequence[Measured], accuracy: float, time: Literal["rounds", "seconds"]) -> float:
-    """The mean over seeds of the time of the first evaluation with this test accuracy.
-
-    Infinity if one seed never has it; NaN in simulated seconds without a clock.
-    """
-    if not getattr(rows[0], time):
-        return math.nan
+def reached(rows: Sequence[Measured], accuracy: float) -> float:
+    """The mean over seeds of the first evaluated round with this test accuracy; infinity if one never has it."""
     firsts = [
-        next((t for t, value in zip(getattr(row, time), row.curve, strict=True) if value >= accuracy), math.inf)
-        for row in rows
+        next((t for t, value in zip(row.rounds, row.curve, strict=True) if value >= accuracy), math.inf) for row in rows
     ]
     return float(np.mean(firsts))
 
