@@ -85,3 +85,6 @@ class Keel(Algorithm):
         share = (self.recent + 1) / (rounds + self.recent).clamp(min=1) if count else 0.0
         average = s.average + share * (s.x - s.average)
         return Server(s.x + self.steady * (average - s.x), s.x, average, rounds), Nothing()
+
+    def moved_to(self, s: Server, x: Vector) -> Server:
+        return Server(x, s.ahead + (x - s.x), s.average + (x - s.x), s.rounds)

@@ -18,7 +18,7 @@ called ``x`` is a model.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from fedswe.core.records import Model, Nothing, Scalar, Vector, parts, zeros
@@ -118,6 +118,10 @@ class Algorithm(Value, ABC):
     def finish(self, s: Any, count: int, at: ServerView) -> tuple[Any, Any]:
         """The server's state and the reply to the clients that reported, once the new model is in s.x."""
         return s, Nothing()
+
+    def moved_to(self, s: Any, x: Vector) -> Any:
+        """The server's state after something outside of the rule has put another model in the place of its own."""
+        return replace(s, x=x)
 
     # at an available client ----------------------------------------------------------------------------
     def client_init(self, x0: Vector) -> Any:

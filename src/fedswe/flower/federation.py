@@ -148,7 +148,8 @@ class Federation:
 
     def replace_model(self, x: Vector) -> None:
         """Go on from another model than the one that was merged: a wrapper has changed it."""
-        self._models[self.t], self.server = x, replace(self.server, state=replace(self.server.state, x=x))
+        self._models[self.t] = x
+        self.server = replace(self.server, state=self.algorithm.moved_to(self.server.state, x))
         for name, member in self.members.items():
             if member.holds == self.t:
                 self._records[name] = replace(self._records[name], x=x)
