@@ -121,17 +121,6 @@ def test_focus_with_one_local_step_averages_the_latest_gradients():
     assert_same(models("focus", SOMEBODY, steps=1), models("fedlaavg", SOMEBODY, steps=1))
 
 
-def test_keel_goes_on_from_a_model_that_replaced_its_own():
-    rule, x0 = ALGORITHMS["keel"](), torch.zeros(3, dtype=torch.float64)
-    state = rule.server_init(x0)
-    for x in (x0 + 1, x0 + 3):  # ahead, before the average
-        state, _ = rule.finish(replace(state, x=x), 1, ServerView(t=0, m=5, local_lr=1.0))
-    moved = rule.moved_to(state, x0 + 7)
-    later, _ = rule.finish(replace(moved, x=moved.ahead), 0, ServerView(t=0, m=5, local_lr=1.0))
-    torch.testing.assert_close(later.x, x0 + 7)
-    torch.testing.assert_close(later.ahead - later.average, state.ahead - state.average)
-
-
 def test_focus_with_one_local_step_is_the_published_one():
     """The published loop: the server's y collects differences of gradients, and a step is eta y."""
     x, y, g_prev = np.full(3, 0.3), np.zeros(3), np.zeros((M, 3))
