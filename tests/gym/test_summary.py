@@ -26,7 +26,7 @@ GYM = Path(__file__).parents[2] / "experiments" / "gym"
 KEPT = ("rule", "output", "trial", "test", "regret", "regret_half_width")
 ROUNDS = 1000  # as many as a log of a week has: in fewer, clients that come rarely look like some that never come
 
-DIGITS = 7  # settings on the digits without recorded devices that are measured
+DIGITS = 8  # settings on the digits without recorded devices that are measured
 RECOMMENDED = "keel"  # see docs/which-rule.md
 
 

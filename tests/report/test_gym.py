@@ -9,7 +9,7 @@ import pytest
 
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.gym.gym import Gym
-from fedswe.gym.measurements import FILE, as_texts
+from fedswe.gym.measurements import FILE, KEY, as_texts
 from fedswe.gym.rules import rules_named
 from fedswe.gym.settings import SCALES, settings_of
 from fedswe.gym.standings import results, standings
@@ -18,9 +18,8 @@ from fedswe.report.page import to_html
 from fedswe.results.table import append, select
 from fedswe_paper.command import write_reports
 from fedswe_paper.selection import Selection
-from tests.gym.rows import row
+from tests.gym.rows import all_runs
 
-KEY = ["setting", "rule", "rate", "seed"]
 STORED = Path(__file__).parents[2] / "experiments" / "results"
 
 
@@ -30,18 +29,14 @@ def gym(tmp_path):
     scale = SCALES["ci"]
     found = Gym(scale, settings_of(scale), rules_named(["fedavg", "fedau", "fedswe:k=10"]), tmp_path)
     (tmp_path / "ci").mkdir()
-    rates = [rate * 10**i for i in range(3) for rate in scale.rates][: scale.most_trials]
     for i, setting in enumerate(found.settings):
         rows = [
-            row(
-                rule=rule.label, rate=rate, seed=seed, output=output, settings=setting.digest(found.outputs),
-                held_out=0.5 - abs(j - 1) / 10, test=0.5 + i / 10 + k / 20 + seed / 1000, curve=(0.1, 0.5),
-                rounds=(0, 10),
-            )
+            one
             for k, rule in enumerate(found.rules)
-            for j, rate in enumerate(sorted(set(rates)))
-            for seed in scale.seeds
-            for output in ("server", "client_mean", "ema", "ema_client_mean")
+            for one in all_runs(
+                scale, lambda trial: 0.5 - abs(trial.rate - 0.2), rule=rule.label, test=0.5 + i / 10 + k / 20,
+                settings=setting.digest(found.outputs), curve=(0.1, 0.5),
+            )
         ]  # fmt: skip
         append(tmp_path / "ci" / FILE, as_texts(rows).assign(setting=setting.name), KEY)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +9,7 @@ import typer
 
 from fedswe.cli.arguments import Device, Jobs, Json, On, PrecisionName, Track, comma_separated, precision_named
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
-from fedswe.errors import require, suggestion, warn
+from fedswe.errors import needed, require, suggestion, warn
 
 if TYPE_CHECKING:  # imported when they are used: the help must not import torch
     from fedswe.gym.gym import Gym
@@ -63,6 +62,7 @@ def gym_command(
         SCALES[scale], settings, rules_named([*(chosen or known), *added]), out, device=device,
         precision=precision_named(precision, device), track=comma_separated(track),
     )  # fmt: skip
+    needed("pyarrow", "paper")  # before the runs, whose measurements it writes
     if not report:
         from fedswe.grid.runner import Executor
 
@@ -73,9 +73,6 @@ def gym_command(
 
 def _publish(gym: Gym, as_json: bool) -> None:
     """The page has all rules and settings that are measured, whatever part this command has run."""
-    if find_spec("pyarrow") is None:
-        console.print(f"results   {gym.store.path}/work; with `pip install 'fedswe[paper]'`, --report writes the page")
-        return
     from fedswe.gym.gym import whole_gym
     from fedswe.gym.page import draw_heatmap, markdown, to_json
     from fedswe.gym.standings import results, standings

@@ -46,10 +46,11 @@ class ClientFacts:
     available: Floats  # [rounds, m]
 
     def summary(self, accuracy: Floats | None) -> dict[str, float]:
-        """worst_tenth, rare, never; NaN of a model that diverged."""
-        if accuracy is None:
-            return dict.fromkeys(("worst_tenth", "rare", "never"), math.nan)
+        """worst_tenth, rare, never, correlation; NaN of a model that diverged."""
         share = self.available.mean(0)
+        if accuracy is None:
+            return dict.fromkeys(("worst_tenth", "rare", "never", "correlation"), math.nan)
+        varied = share.std() > 0 and accuracy.std() > 0
         few = max(len(share) // _TENTH, 1)
         seen = np.flatnonzero(share > 0)
         rare = seen[np.argsort(share[seen], kind="stable")[:few]]
@@ -57,6 +58,7 @@ class ClientFacts:
             "worst_tenth": float(np.sort(accuracy)[:few].mean()),
             "rare": float(accuracy[rare].mean()) if len(rare) else math.nan,
             "never": float(accuracy[share == 0].mean()) if (share == 0).any() else math.nan,
+            "correlation": float(np.corrcoef(share, accuracy)[0, 1]) if varied else math.nan,
         }
 
 

@@ -52,6 +52,7 @@ class Measured:
     worst_tenth: float  # the tenth of the clients with the lowest accuracy
     rare: float  # the tenth of the clients that were available least, without those that never were
     never: float  # clients that were never available; NaN: there are none
+    correlation: float  # of availability and accuracy over clients; NaN where either is the same for all
     curve: Numbers  # test accuracy at the evaluations of the run
     rounds: Counts  # of these evaluations
     settings: str  # digest of everything but rule, trial, seed and arithmetic
