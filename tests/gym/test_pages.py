@@ -21,7 +21,7 @@ def rows(page):
 def test_the_table_of_regrets():
     measured = [{name: row[name] for name in SHOWN} for row in rows(LEADERBOARD)]
     assert rows(GUIDE) == measured
-    assert measured[0]["rule"] == f"`{stored()['recommended']}`"
+    assert f"`{stored()['recommended']}`" in [row["rule"] for row in measured]
 
 
 def test_numbers_in_sentences():
