@@ -68,8 +68,8 @@ def test_the_words_of_the_advice_can_be_given_to_a_shell():
     several = [entry("keel", [90.0], momentum=0.5, schedule="constant"), entry("keel", [80.0], rate=0.1)]
     several.append(entry("keel", [70.0], rate=0.4, momentum=0.5, schedule="constant"))
     tasks = [setting(f"task{i}", "sine", values(), of, best="keel") for i, of in enumerate(several)]
-    first, _, joins, *_ = advise(values(), {"recommended": "keel", "settings": tasks}).sentences()
-    words = first.removeprefix("start with ").partition(", and ")[0]
+    first, _, _, joins, *_ = advise(values(), {"recommended": "keel", "settings": tasks}).sentences()
+    words = first.removeprefix("start with fedswe run ")
     assert "'algorithm.chain=[momentum:0.5,warmup:50]'" in words  # zsh takes brackets for a pattern
     made = load(None, shlex.split(words))
     assert made.algorithm == ALGORITHMS["keel"](chain=(Momentum(0.5), Warmup(50)))

@@ -19,15 +19,15 @@ SCALE = replace(SCALES["ci"], tuning_seeds=(1, 2), seeds=(3, 4), search=replace(
 def searched(score, search=SEARCH):
     """All trials of a search, in the order they are wanted, and their scores."""
     scores = {}
-    while wanted := search.next(scores):
+    while wanted := search.walk(scores)[1]:
         assert not set(wanted) & scores.keys()
         scores |= {trial: score(trial) for trial in wanted}
     return scores
 
 
 def test_the_rates_of_the_scale_come_first():
-    assert SEARCH.next({}) == [Trial(0.1), Trial(0.2), Trial(0.4)]
-    assert SEARCH.next({Trial(0.2): 0.5}) == [Trial(0.1), Trial(0.4)]
+    assert SEARCH.walk({}) == (set(), [Trial(0.1), Trial(0.2), Trial(0.4)])
+    assert SEARCH.walk({Trial(0.2): 0.5}) == ({Trial(0.2)}, [Trial(0.1), Trial(0.4)])
 
 
 @pytest.mark.parametrize(("wanted", "rates"), [(0.2, 0), (0.4, 1), (0.8, 2), (6.4, 2), (0.1, 1), (0.025, 2)])
@@ -122,6 +122,9 @@ def test_after_the_search_the_chosen_trial_is_judged_and_its_rate_doubled():
     for t, seed in wanted:
         found.rows.setdefault(t, []).append(row(trial=t, seed=seed))
     assert found.next() == []
+    outside = trial.times(64)
+    found.rows[outside] = [row(trial=outside, seed=seed, held_out=1.0) for seed in (1, 2)]
+    assert found.chosen == (trial, "server")  # only trials of the search are chosen
 
 
 def test_the_served_model_and_the_trial_are_chosen_together():

@@ -23,7 +23,7 @@ from fedswe.registry import resolve
 
 Values = Mapping[str, Any]  # of a description
 
-ROUNDS = 500  # of a run, unless it says otherwise: a warm-up is a share of them
+ROUNDS = 500  # of a run, unless it says otherwise: a warm-up in the advice is a share of them
 
 # The numbers by which availabilities are compared, and the difference that counts as one.
 FEATURES: dict[str, tuple[Callable[[Values], float], float]] = {
@@ -67,8 +67,8 @@ class Advice:
         alike = "" if self.distance <= 3 else ": no setting that was measured is close, so take this with care"
         changes = resolve("algorithm", name).members_change
         return [
-            f"start with {shlex.join(settings)}, "
-            f"and local.lr one of {', '.join(f'{rate:g}' for rate in self.rates)}, the smaller ones first",
+            f"start with fedswe run {shlex.join(settings)} local.lr={self.rates[0]:g}",
+            f"local rates to try, the smaller ones first: {', '.join(f'{rate:g}' for rate in self.rates)}",
             f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}){alike}",
             f"clients may {'join and leave while it runs' if changes else 'not join or leave while it runs'}",
             *self.evidence,

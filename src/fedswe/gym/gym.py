@@ -97,7 +97,8 @@ class Gym:
             "setting": setting.name, "rule": rule.label, "settings": setting.digest(self.outputs),
             "source": rule.source, "arithmetic": self._arithmetic, **asdict(trial),
         }  # fmt: skip
-        name = f"{setting.name}/{rule.file_name}-{file_name(trial.name)}-seed{seed}"
+        own = f"-{rule.source}" if rule.source else ""  # of a file that may change
+        name = f"{setting.name}/{rule.file_name}{own}-{file_name(trial.name)}-seed{seed}"
         return Cell(name, replace(value, device=self.device, track=list(self.track), local=local), notes)
 
 
@@ -130,7 +131,8 @@ class Tuning:
     def next(self) -> list[tuple[Trial, int]]:
         """The trials to run next, each with a seed; none when the rule is done here."""
         scale = self.scale
-        if wanted := scale.search.next(self.scores):
+        _, wanted = scale.search.walk(self.scores)
+        if wanted:
             runs = [(trial, seed) for trial in wanted for seed in scale.tuning_seeds]
         elif self.chosen is None:
             runs = []
@@ -142,7 +144,7 @@ class Tuning:
 
     def of(self, trial: Trial, seeds: Sequence[int], output: str = "") -> list[Measured]:
         """The rows of a trial with these seeds, at one served model or all; none if one of the seeds has not run."""
-        rows = [row for row in self.rows.get(trial, ()) if row.seed in seeds]
+        rows = sorted((row for row in self.rows.get(trial, ()) if row.seed in seeds), key=lambda row: row.seed)
         whole = {row.seed for row in rows} == set(seeds)
         return [row for row in rows if output in ("", row.output)] if whole else []
 
@@ -154,10 +156,10 @@ class Tuning:
 
     @property
     def chosen(self) -> tuple[Trial, str] | None:
-        """The best trial and its served model; None if every one diverged, or there is none."""
+        """The best trial of the search, and its served model; None if every one diverged, or there is none."""
         scores = self.scores
-        trial = best(scores, scores) if scores else None
-        if trial is None or scores[trial] == -math.inf:
+        trials, _ = self.scale.search.walk(scores)
+        if not trials or scores[trial := best(trials, scores)] == -math.inf:
             return None
         of = self._by_output(trial)
         return trial, max(of, key=of.__getitem__)

@@ -43,7 +43,7 @@ def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]
         f"({', '.join(search.schedule)}), {search.trials} trials, with the seeds {_list(scale.tuning_seeds)}. Trial "
         f"and served model are those with the best accuracy on {HOLD_OUT:.0%} of the training samples, held out. "
         '"twice the rate" is what that accuracy changes by when the chosen local rate is doubled, in points: the mean '
-        "and the worst over settings.",
+        "and the worst over settings; a rule that fails with one of the seeds then has no accuracy left.",
         "",
         f"Measured again by `fedswe gym --scale {scale.name}`; add a rule with "
         f"`fedswe gym add ./mine.py:Mine --scale {scale.name}`.",

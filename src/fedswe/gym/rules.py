@@ -14,8 +14,9 @@ from typing import Any
 from fedswe import registry
 from fedswe.comparison.labels import file_name, parse_label
 from fedswe.core.footprint import Footprint, footprint
-from fedswe.errors import require
+from fedswe.errors import FedsweError, require
 from fedswe.experiment.configuration import experiment, override, sources
+from fedswe.gym.trial import Trial
 
 _FILE = tomllib.loads(files("fedswe.gym").joinpath("rules.toml").read_text("utf-8"))
 OUTPUTS: tuple[str, ...] = tuple(_FILE["outputs"])  # the served models that every rule may choose among
@@ -67,5 +68,9 @@ def rules_named(labels: Sequence[str]) -> list[Rule]:
     for rule in rules:
         require(labels.count(rule.label) == 1, f"{rule.label} is named twice, or is a rule of the scale already")
         require(names.count(rule.file_name) == 1, f"{rule.label!r} has the file name of another rule: rename it")
-        rule.table  # noqa: B018  refuses what is wrong with it, before anything runs
+        table = {"local": {}, "rounds": 10, **rule.table}  # refuses what is wrong with it, before anything runs
+        try:
+            experiment(Trial(1.0, momentum=0.5).change(table))
+        except FedsweError as error:
+            raise FedsweError(f"{rule.label} cannot be tuned like the other rules: {error}") from None
     return rules

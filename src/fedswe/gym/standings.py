@@ -155,9 +155,9 @@ def _resampled(found: Sequence[SettingResult], labels: Sequence[str]) -> pd.Data
     """The mean regret of rules that are measured in all settings, for seeds drawn with replacement in each of them."""
     total, generator = np.zeros((_RESAMPLED, len(labels))), keys.generator(0, "resampled seeds")
     for of in found:
-        tests = np.array([of.chosen.loc[label, "test"] for label in labels]).reshape(len(labels), -1)
+        everyone = [label for label, rule in of.chosen["rule"].items() if not rule.aided] or list(of.chosen.index)
+        tests = np.array([of.chosen.loc[label, "test"] for label in [*labels, *everyone]])
         drawn = generator.integers(tests.shape[1], size=(_RESAMPLED, tests.shape[1]))
         means = tests[:, drawn].mean(-1).T  # [resampled, rules]
-        usable = [not rule.aided for rule in of.chosen.loc[list(labels), "rule"]]
-        total += means[:, usable if any(usable) else slice(None)].max(1, keepdims=True) - means
+        total += means[:, len(labels) :].max(1, keepdims=True) - means[:, : len(labels)]
     return pd.DataFrame(total / max(len(found), 1), columns=list(labels))

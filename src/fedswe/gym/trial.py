@@ -1,8 +1,8 @@
 """What is tuned, for every rule alike, and the search for it.
 
 A trial is a local rate, a server rate, momentum, a warm-up and a schedule. The search goes through these coordinates
-once, in the order of `Search`, and keeps the best value of each; the local rate comes first, and again last, as long
-as trials are left. While the best rate is the smallest or the largest tried, the next one is tried too.
+once, in the order of `Search`, and keeps the best value of each; the local rate comes first, and again last, if
+trials are left. While the best rate is the smallest or the largest tried, the next one is tried too.
 """
 
 from __future__ import annotations
@@ -63,36 +63,34 @@ class Search:
     schedule: tuple[str, ...]
     trials: int
 
-    def next(self, scores: Mapping[Trial, float]) -> list[Trial]:
-        """The trials to run next, by the scores of those that were run; none when the search has ended."""
+    def walk(self, scores: Mapping[Trial, float]) -> tuple[set[Trial], list[Trial]]:
+        """The trials of the search that were run, by the scores of all that were, and those to run next.
+
+        There are none to run when the search has ended.
+        """
         start = Trial(self.rate[len(self.rate) // 2])
-        wanted = [start.at(rate=rate) for rate in self.rate]
-        if missing := [trial for trial in wanted if trial not in scores]:
-            return missing
-        while (edge := self._beyond(wanted, scores)) and len(wanted) < len(self.rate) + _FURTHER:
-            if edge not in scores:
-                return [edge]
-            wanted.append(edge)
-        seen = set(wanted)
+        seen = {start.at(rate=rate) for rate in self.rate}
+        while (edge := self._beyond(seen, scores)) and len(seen) < len(self.rate) + _FURTHER:
+            if not seen <= scores.keys():
+                break
+            seen.add(edge)
         for name in ("momentum", "server_rate", "warmup", "schedule"):
+            if not seen <= scores.keys():
+                break
             base = best(seen, scores)
-            wanted = [base.at(**{name: value}) for value in getattr(self, name)]
-            if missing := [trial for trial in wanted if trial not in scores]:
-                return missing
-            seen |= set(wanted)
-        while len(seen) < self.trials:
+            seen |= {base.at(**{name: value}) for value in getattr(self, name)}
+        while seen <= scores.keys() and len(seen) < self.trials:
             base = best(seen, scores)
             beside = next((t for t in (base.times(1 / _STEP), base.times(_STEP)) if t not in seen), None)
             if beside is None:
                 break
-            if beside not in scores:
-                return [beside]
             seen.add(beside)
-        return []
+        missing = sorted(seen - scores.keys(), key=lambda trial: (trial.rate, trial.name))
+        return seen - set(missing), missing
 
-    def _beyond(self, tried: Sequence[Trial], scores: Mapping[Trial, float]) -> Trial | None:
+    def _beyond(self, tried: Iterable[Trial], scores: Mapping[Trial, float]) -> Trial | None:
         """The next rate, where the best one is the smallest or the largest."""
-        low, high = min(tried, key=lambda t: t.rate), max(tried, key=lambda t: t.rate)
+        low, *_, high = sorted(tried, key=lambda trial: trial.rate)
         return {low: low.times(1 / _STEP), high: high.times(_STEP)}.get(best(tried, scores))
 
 
