@@ -169,7 +169,7 @@ def interval_extrapolation(x, mask, local, *, power=1.0, longest=10.0, least=1.0
     return interval_weights(x, mask, local, power=power, longest=longest, least=least, **parameters)
 
 
-def keel(x, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=10.0, steady=0.8, recent=1.0):
+def keel(x, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=10.0, steady=0.7, recent=3.0):
     """The weighted mean of the progress, extrapolated, moves a point ahead of its average; clients train between."""
     omega = _mean_intervals(mask, cutoff)
     ahead, seen = x, []  # the points after each round with reports
