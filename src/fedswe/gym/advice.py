@@ -10,7 +10,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -95,7 +95,7 @@ def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice:
     rates = [trial.rate for trial in trials]
     low, high = min(rates) / 4, max(rates)  # a rate above the best one costs far more than one below it
     grid = [low * 2**i for i in range(round(math.log2(high / low)) + 1)]
-    trial = Counter(trial.at(rate=1.0) for trial in trials).most_common(1)[0][0]
+    trial = Counter(replace(trial, rate=1.0) for trial in trials).most_common(1)[0][0]
     far = distance(own, nearest["features"])
     return Advice(rule, grid, trial, served.most_common(1)[0][0], nearest["availability"], far, evidence)
 

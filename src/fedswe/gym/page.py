@@ -94,6 +94,7 @@ def setting_table(result: SettingResult) -> pd.DataFrame:
             "worst tenth": _percent(e["worst_tenth"]),
             "rarely available": _percent(e["rare"]),
             "never available": _percent(e["never"]),
+            "correlation": "" if math.isnan(e["correlation"]) else f"{e['correlation']:.2f}",
             f"rounds to {100 * target:.0f} %": f"{rounds:.0f}" if math.isfinite(rounds) else "not reached",
         })  # fmt: skip
     return pd.DataFrame(rows)

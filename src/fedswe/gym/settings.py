@@ -67,11 +67,6 @@ class Setting:
         file = _AVAILABILITIES[self.availability]["availability"].get("file", "")
         return trace_folder() / file if file else None
 
-    @property
-    def timed(self) -> bool:
-        """Whether it is in simulated time, with rounds of different length."""
-        return "clock" in _AVAILABILITIES[self.availability]
-
     def digest(self, outputs: tuple[str, ...]) -> str:
         """Of everything that results depend on besides rule, trial, seed and arithmetic; of a trace, its content.
 

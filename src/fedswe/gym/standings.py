@@ -26,7 +26,7 @@ from fedswe.results.table import Interval
 
 TARGET = 0.9  # of the best accuracy of a setting: the target of rounds_to_target
 REFERENCE = "fedavg"  # the rule that all are compared with
-_MEANS = ("worst_tenth", "rare", "never")
+_MEANS = ("worst_tenth", "rare", "never", "correlation")
 _RESAMPLED = 2000  # times, for the intervals of the standings
 
 

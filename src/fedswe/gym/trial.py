@@ -31,9 +31,6 @@ class Trial:
         words = [f"{f.name} {getattr(self, f.name)}" for f in others]
         return ", ".join([f"rate {self.rate:g}", *words]).replace(".0,", ",").removesuffix(".0")
 
-    def at(self, **values: Any) -> Trial:
-        return replace(self, **values)
-
     def times(self, factor: float) -> Trial:
         """At another local rate, without the rounding of repeated products: 0.025, not 0.025000000000000001."""
         return replace(self, rate=float(f"{self.rate * factor:.6g}"))
@@ -69,7 +66,7 @@ class Search:
         There are none to run when the search has ended.
         """
         start = Trial(self.rate[len(self.rate) // 2])
-        seen = {start.at(rate=rate) for rate in self.rate}
+        seen = {replace(start, rate=rate) for rate in self.rate}
         while (edge := self._beyond(seen, scores)) and len(seen) < len(self.rate) + _FURTHER:
             if not seen <= scores.keys():
                 break
@@ -78,7 +75,7 @@ class Search:
             if not seen <= scores.keys():
                 break
             base = best(seen, scores)
-            seen |= {base.at(**{name: value}) for value in getattr(self, name)}
+            seen |= {replace(base, **{name: value}) for value in getattr(self, name)}
         while seen <= scores.keys() and len(seen) < self.trials:
             base = best(seen, scores)
             beside = next((t for t in (base.times(1 / _STEP), base.times(_STEP)) if t not in seen), None)
