@@ -6,6 +6,8 @@ import gc
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
@@ -46,6 +48,7 @@ def setup(app: Sphinx) -> None:
     # Millions of nodes stay until the end: to look through them for garbage again and again takes seconds.
     gc.set_threshold(50_000, 20)
     app.connect("config-inited", generate)
+    app.connect("doctree-read", open_pages, priority=400)  # before downloads are collected
     app.add_html_math_renderer("mathml", (mathml.visit_inline, None), (mathml.visit_block, None))
 
 
@@ -60,3 +63,12 @@ def generate(app: Sphinx, config: Config) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:  # else nothing need be built again
             path.write_text(text, encoding="utf-8")
+
+
+def open_pages(app: Sphinx, tree: nodes.document) -> None:
+    """A link to a page in docs/static opens it; Sphinx would offer a copy for download."""
+    for link in list(tree.findall(addnodes.download_reference)):
+        folder, _, name = link["reftarget"].rpartition("/")
+        if folder.endswith("static") and name.endswith(".html"):
+            up = "../" * app.env.docname.count("/")
+            link.replace_self(nodes.reference("", "", *link.children, refuri=f"{up}_static/{name}"))

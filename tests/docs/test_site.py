@@ -28,6 +28,7 @@ def test_the_site(tmp_path):
     it_has_a_page_for_every_algorithm(site)
     its_first_page_leads_to_the_root(site)
     pages_load_nothing_from_the_network(site)
+    links_to_the_page_on_two_clients_open_it(site)
     assert (site / "search.html").is_file()
 
 
@@ -51,3 +52,12 @@ def pages_load_nothing_from_the_network(site):
         loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]+)"', text)
         loaded += re.findall(r'<link[^>]*rel="(?:stylesheet|preload|icon)"[^>]*href="([^"]+)"', text)
         assert [address for address in loaded if re.match(r"(?:https?:)?//", address)] == [], page
+
+
+def links_to_the_page_on_two_clients_open_it(site):
+    for page in (site / "docs" / "index.html", site / "docs" / "how-it-works.html"):
+        (link, target), *_ = re.findall(r'(<a[^>]*href="([^"]*two-clients.html)"[^>]*>)', page.read_text())
+        assert "download" not in link
+        opened = (page.parent / target).resolve()
+        for address in re.findall(r'href="([^"]+)"', opened.read_text()):
+            assert (opened.parent / address).is_file()
