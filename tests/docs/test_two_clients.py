@@ -22,7 +22,7 @@ def simulated(chromium, rounds, what, **changes):
     return chromium.open(PAGE).page.evaluate(call, [{**DEFAULTS, **changes}, rounds])
 
 
-@pytest.mark.parametrize("changes", [{}, {"turns": True, "b": 0.5, "k": 0}, {"a": 0.05, "b": 0.05, "apart": 40}])
+@pytest.mark.parametrize("changes", [{}, {"turns": True, "b": 0.5, "k": 0}, {"a": 0.05, "b": 0.05, "apart": 60}])
 def test_it_computes_what_the_engine_does(chromium, changes):
     run, k = simulated(chromium, 500, "run", **changes), changes.get("k", 2)
     task = Quadratic(centers=[[0.0], [float(run["apart"])]]).build(problems.setting())
