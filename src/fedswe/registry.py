@@ -48,9 +48,10 @@ KINDS = {
         "fedswe=FedSWE fedawe=FedAWE fedavg=FedAvg fedavg_all=FedAvgAll fedavg_known=FedAvgKnown gfedavg=GFedAvg "
         "fedau=FedAU f3ast=F3AST mifa=MIFA fedvarp=FedVARP scaffold=Scaffold amplified_scaffold=AmplifiedScaffold "
         "fedpbc=FedPBC fedswe_variant=FedSWEVariant bounded_fedswe=BoundedFedSWE decayed_memory=DecayedMemory "
-        "interval_weights=IntervalWeights interval_extrapolation=IntervalExtrapolation keel=Keel echo=Echo "
-        "debiased_fedavg=DebiasedFedAvg fedstale=FedStale fedstale_known=FedStaleKnown fedlaavg=FedLaAvg mimic=MimiC "
-        "focus=FOCUS fedasync=FedAsync fedbuff=FedBuff ace=ACE ca2fl=CA2FL area=Area ghbm=GHBM local_ghbm=LocalGHBM",
+        "fedexp=FedExP interval_weights=IntervalWeights interval_extrapolation=IntervalExtrapolation keel=Keel "
+        "echo=Echo debiased_fedavg=DebiasedFedAvg fedstale=FedStale fedstale_known=FedStaleKnown fedlaavg=FedLaAvg "
+        "mimic=MimiC focus=FOCUS fedasync=FedAsync fedbuff=FedBuff ace=ACE ca2fl=CA2FL area=Area ghbm=GHBM "
+        "local_ghbm=LocalGHBM",
     ),
     "availability": Kind(
         "fedswe.availability.model:Availability",

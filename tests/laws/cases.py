@@ -39,6 +39,7 @@ CASES = {
     "fedau": ("fedau", {"lr": 0.8, "cutoff": 6}),
     "interval_weights": ("interval_weights", {"lr": 0.8, "power": 0.7, "cutoff": 6}),
     "interval_weights, bounded": ("interval_weights", {"lr": 0.8, "power": 1.0, "cutoff": 6, "least": 0.9}),
+    "fedexp": ("fedexp", {"lr": 0.8, "longest": 3.0}),
     "interval_extrapolation": ("interval_extrapolation", {"lr": 0.8, "power": 0.7, "cutoff": 6, "longest": 3.0}),
     "interval_extrapolation, unbounded": ("interval_extrapolation", {"cutoff": 6, "least": 0.0}),
     "keel": ("keel", {"lr": 0.8, "power": 0.7, "cutoff": 6, "longest": 3.0, "steady": 0.6, "recent": 2.0}),

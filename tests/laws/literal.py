@@ -165,6 +165,10 @@ def interval_weights(x, mask, local, *, lr=1.0, power=0.5, cutoff=50, longest=1.
         yield x
 
 
+def fedexp(x, mask, local, *, longest=10.0, **parameters):
+    return interval_weights(x, mask, local, power=0.0, longest=longest, **parameters)
+
+
 def interval_extrapolation(x, mask, local, *, power=1.0, longest=10.0, least=1.0, **parameters):
     return interval_weights(x, mask, local, power=power, longest=longest, least=least, **parameters)
 

@@ -14,6 +14,7 @@ from fedswe.algorithms.fedavg import FedAvg as FedAvg
 from fedswe.algorithms.fedavg import FedAvgAll as FedAvgAll
 from fedswe.algorithms.fedavg import FedAvgKnown as FedAvgKnown
 from fedswe.algorithms.fedbuff import FedBuff as FedBuff
+from fedswe.algorithms.fedexp import FedExP as FedExP
 from fedswe.algorithms.fedlaavg import FedLaAvg as FedLaAvg
 from fedswe.algorithms.fedpbc import FedPBC as FedPBC
 from fedswe.algorithms.fedstale import FedStale as FedStale
