@@ -158,7 +158,7 @@ def site(tmp_path):
 
 
 def test_a_published_package(folder, site):
-    code, out, err = fedswe(folder, "list", path=[site])
+    code, out, err = fedswe(folder, "list", "algorithm", path=[site])
     assert (code, err) == (0, "")
     assert "from an installed package" in out
     assert "cannot be used" in out  # the broken one

@@ -161,7 +161,7 @@ def test_one_seed_has_no_spread(tmp_path, monkeypatch, capsys):
     words = ["--algorithms", "fedswe, fedavg", "--seeds", "3", "--jobs", 1, "--out", tmp_path / "a"]
     code, text, _ = fedswe(monkeypatch, capsys, "compare", *QUICK, *words)
     assert (code, "±" in text) == (0, False)
-    assert "mean for seed 3 of the last 6 of 6 rounds" in text
+    assert "mean over seed 3 of the last 6 of 6 rounds" in text
     rows = list(csv.DictReader((tmp_path / "a" / "compare_summary.csv").read_text().splitlines()))
     assert {row["test_accuracy_std"] for row in rows} == {"nan"}
 
@@ -169,13 +169,13 @@ def test_one_seed_has_no_spread(tmp_path, monkeypatch, capsys):
 def test_a_wide_table_names_every_algorithm_in_full(tmp_path, monkeypatch, capsys):
     """With four models it does not fit in 80 columns; fedswe:k=1… could be any of the two."""
     chosen = "fedswe:k=10:clip=0.5,fedswe:k=100:progress_over=active"
-    words = ["--algorithms", chosen, "--seeds", "3,4", "--tune", "0.1,1", "--jobs", 1, "--out", tmp_path / "a"]
+    words = ["--algorithms", chosen, "--seeds", "3,4,5", "--tune", "0.1,1", "--jobs", 1, "--out", tmp_path / "a"]
     models = "evaluate.model=['server','client_mean','augmented_mean','ema']"
     code, text, _ = fedswe(monkeypatch, capsys, "compare", *QUICK, models, *words)
     assert code == 0
     for label in chosen.split(","):
         (line,) = [line for line in text.splitlines() if line.startswith(f"│ {label} ")]
-        assert re.fullmatch(r"│ \S+ +(│ +\d+\.\d ± \d+\.\d │ +(0.1|1) ){4}│", line)
+        assert re.fullmatch(r"│ \S+ +(│ +(\* )?\d+\.\d ± \d+\.\d │ +(0.1|1) ){4}│", line)
 
 
 def test_a_table_in_an_ascii_log(tmp_path):

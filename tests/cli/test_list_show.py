@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fedswe.cli.list_show import FAMILIES
 from fedswe.core.footprint import Shape, _counted
 from fedswe.registry import KINDS, find, names
 from tests.algorithms import ALGORITHMS
@@ -13,10 +14,14 @@ EVERY = [name for kind in KINDS for name in names(kind)]
 
 
 def test_list_names_everything(monkeypatch, capsys):
-    code, text, _ = fedswe(monkeypatch, capsys, "list")
+    code, text, _ = fedswe(monkeypatch, capsys, "list", "all")
     assert code == 0
     assert all(name in text for name in EVERY)
     assert "trains while unavailable" in text
+
+
+def test_every_algorithm_has_one_family():
+    assert sorted(" ".join(FAMILIES.values()).replace("*", "").split()) == sorted(ALGORITHMS)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -4,7 +4,7 @@ import pytest
 
 from fedswe import FedsweError
 from fedswe.algorithms import FedAvg, FedSWE
-from fedswe.comparison.labels import file_name, label_of, number_text, parse_label, run_name, split_labels
+from fedswe.comparison.labels import file_name, in_sweep, label_of, number_text, parse_label, run_name, split_labels
 from fedswe.core.transforms import Clip, Momentum
 
 
@@ -45,6 +45,13 @@ def test_the_label_of_an_instance_names_what_is_not_default(algorithm, label):
     assert label_of("algorithm", algorithm) == label
     name, parameters = parse_label(label)
     assert (name, ":".join([name, *parameters])) == (label.partition(":")[0], label)
+
+
+def test_in_a_sweep_the_default_is_named():
+    labels = ["fedswe", "fedswe:k=0", "fedswe:k=10"]
+    assert [in_sweep(label, FedSWE(k=7.0), labels) for label in labels] == ["fedswe:k=7", *labels[1:]]
+    for others in (["fedswe:k=7"], ["fedswe:k=0:lr=2"], ["fedavg:lr=2"], ["fedswe:chain=[clip:5]"]):
+        assert in_sweep("fedswe", FedSWE(k=7.0), ["fedswe", *others]) == "fedswe"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ MASKED = [
     (re.compile(r"http://127\.0\.0\.1:\d+/?"), "ADDRESS"),  # another port where the usual one is taken
     (re.compile(r"\bruns/\d{3}-"), "runs/NUMBER-"),  # a reader may have run something before
 ]
-_PROGRESS = re.compile(r"rounds \d+/\d+ .*")  # how many of these lines there are depends on the time
+# How many lines of progress there are depends on the time.
+_PROGRESS = re.compile(r"(rounds \d+/\d+|(tuning, )?run \d+ of \d+)( .*|$)")
 _BORDER = re.compile(r"[┏┓┗┛┡┩├┤└┘┌┐╭╮╰╯━─╇┯┷┳┻┴┬┼ ]+")
 
 

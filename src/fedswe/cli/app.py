@@ -23,6 +23,11 @@ GROUPS = {
     "theory": "The paper's quantities for your clients: connectivity, staleness, bias. See docs/theory.md.",
     "flower": "Look at the store of a federation in Flower, and change it. See docs/flower.md.",
 }
+_EXAMPLES = (
+    "fedswe run rounds=50                      a first run, on handwritten digits\n\n"
+    "fedswe compare --algorithms fedavg,keel   two rules on the same clients\n\n"
+    "fedswe availability your-log.csv          your devices: how biased, which rule"
+)
 COMMANDS = {  # by panel of the help: the name of a command, and its function in a module of fedswe.cli
     "Start": {
         "run": "run:run_command",
@@ -82,7 +87,7 @@ def _usage(error: click.ClickException) -> str:
 def commands() -> click.Command:
     """The command `fedswe` with all its commands, none of them imported."""
     # The value that a command returns is dropped: it must not become the exit code.
-    app = typer.Typer(cls=LazyGroup, no_args_is_help=True, result_callback=lambda *_, **__: None)
+    app = typer.Typer(cls=LazyGroup, no_args_is_help=True, epilog=_EXAMPLES, result_callback=lambda *_, **__: None)
     app.callback(help="Federated learning when clients come and go: FedSWE and its peers.")(lambda: None)
     root = cast(LazyGroup, typer.main.get_command(app))
     click.version_option(__version__, message="fedswe %(version)s", help="Print the version and exit.")(root)

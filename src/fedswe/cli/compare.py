@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -19,8 +20,6 @@ from fedswe.errors import FedsweError, warn
 from fedswe.registry import names
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fedswe.comparison.compare import Comparison
 
 
@@ -45,7 +44,7 @@ def compare_command(
 ) -> None:
     """Run several algorithms on the same clients and the same availability, and print a table."""
     from fedswe.comparison.compare import compare
-    from fedswe.comparison.labels import labelled, split_labels
+    from fedswe.comparison.labels import in_sweep, labelled, split_labels
     from fedswe.experiment.configuration import read
     from fedswe.figures import draw_comparison
     from fedswe.report import write_report
@@ -55,12 +54,20 @@ def compare_command(
     table = read(file, overrides)
     _refuse_ignored(overrides, table, labels)
     experiments = {label: labelled(table, label) for label in labels}
+    experiments = {in_sweep(label, value.algorithm, labels): value for label, value in experiments.items()}
     rates, chosen_seeds = numbers(tune, "--tune"), whole_numbers(seeds, "--seeds")
+    each = max(value.rounds for value in experiments.values()) if experiments else 1
+    tuning = each * len(experiments) * len(rates)
+
+    def shown(done: int, total: int) -> None:  # in runs, by their rounds: several are trained at once
+        number = min(done // each + 1, total // each)
+        watch(done, total, words=f"{'tuning, ' * (done < tuning)}run {number} of {total // each}")
+
     with directory(out, "compare") as place, _continuable(place, out):
-        with RoundProgress(quiet=as_json) as watch:
+        with warnings.catch_warnings(record=True) as caught, RoundProgress(quiet=as_json) as watch:
             result = compare(
                 experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
-                jobs=jobs, on=on, watch=watch,
+                jobs=jobs, on=on, watch=shown,
             )  # fmt: skip
         drawn = result.headline is not None and find_spec("matplotlib") is not None
         if drawn:
@@ -71,14 +78,17 @@ def compare_command(
                 report = write_report([place])
             except FedsweError as error:  # a comparison does not fail for it
                 warn(f"there is no report: {error}")
+        if not as_json:
+            _print(result, rates, tune_by)
+        for of in caught:  # below the table
+            warnings.showwarning(of.message, of.category, of.filename, of.lineno)
         if as_json:
             reached = {} if target is None else {"target": target, "to_target": result.to_target(target)}
             print_json({**result.to_json(), **reached, "directory": str(place)})
             return
-        _print(result, rates, tune_by)
         if target is not None and result.headline is not None:
             _print_target(result, target)
-        missing = "no figures" if result.headline is None else "no figures: they need fedswe[plot]"
+        missing = "no figures" + ": they need fedswe[plot]" * (result.headline is not None)
         figures = "compare.png, compare_final.png (and .svg)" if drawn else missing
         console.print(f"results   {place}/compare.csv, compare_summary.csv, {figures}, runs/")
         if report is not None:
@@ -115,54 +125,50 @@ def _continuable(place: Path, out: Path | None) -> Iterator[None]:
 
 
 def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
-    from fedswe.results.table import TAIL, in_words
+    """The table, sorted by the first model; the best of each model, and those level with it, are marked."""
+    from fedswe.comparison.measured_run import measured_runs, of_score, runs_table
+    from fedswe.report.runs import Scores
+    from fedswe.results.table import TAIL, diverged_text, in_words
 
-    score = result.headline
-    if score is None:
+    if result.headline is None:
         console.print("this task has no scores: nothing to compare but the models in runs/")
         return
-    percent = score == "test_accuracy"
-    columns = ["algorithm"]
-    for model in result.models:
-        columns += [in_words(model), *(["local lr"] if rates else [])]
-    finals, rows = {model: (result.best(model), result.by_seed(model)) for model in result.models}, []
-    for label in dict.fromkeys(label for label, _ in result.chosen):
+    rows = of_score(runs_table(measured_runs([result])), result.headline)
+    seeds, several = result.seeds, len(result.seeds) > 2
+    models = {model: Scores(rows[rows["model"] == model]) for model in result.models}
+    first, rate = models[result.models[0]], ["local lr"] * bool(rates)
+    columns, table = ["algorithm", *(word for model in models for word in (in_words(model), *rate))], []
+    for label in dict.fromkeys([*first.places, *first.finals]):
         cells = [Text(label)]
-        for model, (best, by_seed) in finals.items():
-            cells.append(Text(_score(by_seed[label], percent), "bold" if label == best else ""))
-            cells += [Text(f"{result.chosen[label, model]:g}", "dim")] if rates else []
-        rows.append(cells)
-    print_table(f"{in_words(score)}{', %' if percent else ''}", columns, rows, numbers=True)
-    ended = sorted(int(run.last["round"]) for (_, _, seed), run in result.histories.items() if seed in result.seeds)
+        for model, scores in models.items():
+            finals, near = scores.finals[label], scores.places.get(label) in ("best", "level" * several)
+            deviation = f" ± {scores.written(finals.std())}" if several else ""
+            text = diverged_text(finals) or "* " * near + scores.written(finals.mean()) + deviation
+            cells.append(Text(text, "bold" if near else ""))
+            cells += [Text(f"{result.chosen[label, model]:g}", "dim")] * bool(rates)
+        table.append(cells)
+    print_table(f"{in_words(first.score)}{', %' * first.score.endswith('accuracy')}", columns, table, numbers=True)
+    ended = sorted(int(run.last["round"]) for (_, _, seed), run in result.histories.items() if seed in seeds)
     rounds = " to ".join(dict.fromkeys(map(str, (ended[0], ended[-1]))))  # simulated time may end some runs early
     console.print(
-        ("mean ± std over seeds" if len(result.seeds) > 1 else "mean for seed")
-        + f" {', '.join(map(str, result.seeds))} of the last {min(TAIL, ended[-1])} of {rounds} rounds"
+        ("* the best, and those that these seeds cannot tell from it; mean ± std" if several else "* the best; mean")
+        + f" over seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        + f" of the last {min(TAIL, ended[-1])} of {rounds} rounds"
         + (f"; local rate chosen from {', '.join(f'{r:g}' for r in rates)}" if rates else "")
         + (f" by {tune_by or 'training loss'} on another seed" if rates else "")
     )
-
-
-def _score(finals: pd.Series[float], percent: bool) -> str:
-    from fedswe.results.table import diverged_text
-
-    if text := diverged_text(finals):
-        return text
-    mean, std = finals.mean(), finals.std()
-    parts = (f"{100 * mean:.1f}", f"{100 * std:.1f}") if percent else (f"{mean:.4g}", f"{std:.2g}")
-    return " ± ".join(parts if len(finals) > 1 else parts[:1])
+    if first.places:
+        console.print(first.sentences()[0])
 
 
 def _print_target(result: Comparison, target: float) -> None:
-    found = result.to_target(target)
-    timed = any(row["simulated_seconds"] for row in found)
-    rows = [
-        (row["algorithm"], row["model"].replace("_", " "), _mean(row["rounds"], ".1f"))
-        + ((_mean(row["simulated_seconds"], ".0f"),) if timed else ())
-        for row in found
-    ]
-    columns = ("algorithm", "model", "rounds", *(["simulated seconds"] if timed else []))
-    print_table(f"until {str(result.headline).replace('_', ' ')} {target:g}, mean over seeds", columns, rows)
+    from fedswe.results.table import in_words
+
+    found, forms = result.to_target(target), {"rounds": ".1f", "simulated_seconds": ".0f"}
+    shown = [column for column in forms if any(row[column] for row in found)]
+    rows = [(row["algorithm"], in_words(row["model"]), *(_mean(row[c], forms[c]) for c in shown)) for row in found]
+    title = f"until {in_words(str(result.headline))} {target:g}, mean over seeds"
+    print_table(title, ("algorithm", "model", *map(in_words, shown)), rows)
 
 
 def _mean(values: list[float | None], form: str) -> str:

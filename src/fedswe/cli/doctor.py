@@ -26,8 +26,10 @@ def doctor_command(as_json: Json = False) -> None:
     else:
         for check in checks:
             line = f"{check['status']:<8}{check['name']:<33}{check['found']}"
-            console.print(line + (f" -> {check['fix']}" if check["fix"] else ""))
-        console.print(f"{broken} broken: follow the arrows" if broken else "nothing that is needed is broken")
+            style = {"note": "yellow", "broken": "red"}.get(check["status"])
+            console.print(line + (f"\n        -> {check['fix']}" if check["fix"] else ""), style=style)
+        last = f"Not ready, {broken} broken: do what the arrows say." if broken else "Ready to run."
+        console.print(last, style="bold red" if broken else "bold green")
     raise typer.Exit(bool(broken))
 
 

@@ -95,4 +95,6 @@ def _publish(gym: Gym, as_json: bool) -> None:
         worst, mean = (row["worst"].text(2), row["mean"].text(2)) if row["worst"] else ("", "")
         rows.append((row["rule"].label, worst, row["in"], mean))
     print_table(f"regret, points of test accuracy, {len(found)} settings", ("rule", "worst", "in", "mean"), rows)
+    if any(place.startswith("failed") for _, _, place, _ in rows):
+        console.print("failed: each trial diverged or learned nothing, or the best one diverged with another seed")
     console.print(f"results   {page}, {gym.store.path}/measurements.parquet")

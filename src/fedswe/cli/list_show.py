@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any
 
+import click
 import typer
 
 from fedswe import registry
@@ -17,6 +18,13 @@ from fedswe.comparison.labels import label_of
 from fedswe.errors import FedsweError, first_line, located
 from fedswe.registry import KINDS, kind_of
 
+FAMILIES = {  # * is recommended
+    "plain averages": "fedavg fedavg_all fedavg_known gfedavg fedexp ghbm local_ghbm",
+    "interval weights": "fedau f3ast debiased_fedavg echo interval_weights interval_extrapolation keel*",
+    "client models": "fedswe fedawe fedswe_variant bounded_fedswe fedpbc area",
+    "memories": "mifa fedvarp fedstale fedstale_known fedlaavg decayed_memory mimic scaffold amplified_scaffold focus",
+    "asynchronous": "fedasync fedbuff ace ca2fl",
+}
 _COUNTED = ("kept at the server", "kept at each client", "down before the work", "up", "reply after the merge")
 
 
@@ -26,14 +34,23 @@ def _complete(incomplete: str) -> list[tuple[str, str]]:
     ]
 
 
-def list_command(as_json: Json = False) -> None:
-    """List algorithms, availability models, clocks, tasks, transforms, outputs and history columns."""
-    titles = {kind: registry.titles(kind) for kind in KINDS}
+def list_command(
+    kind: Annotated[str, typer.Argument(click_type=click.Choice(["", *KINDS, "all"]), metavar="[KIND]")] = "",
+    as_json: Json = False,
+) -> None:
+    """List the algorithms by family; or the parts of a kind, or all, with a line about each."""
+    titles = {known: registry.titles(known) for known in KINDS if kind in (known, "all") or (as_json and not kind)}
     if as_json:
         print_json(titles)
         return
-    for kind, named in titles.items():
-        print_table(kind, ("name", "title"), named.items())
+    for known, named in titles.items():
+        print_table(known, ("name", "title"), named.items())
+    if not kind:
+        listed = " ".join(FAMILIES.values()).replace("*", "").split()
+        families = FAMILIES | {"others": " ".join(n for n in registry.names("algorithm") if n not in listed)}
+        rows = [(family, names.replace(" ", ", ")) for family, names in families.items() if names]
+        print_table("algorithms (*: recommended, see docs/which-rule.md)", ("family", "names"), rows)
+        console.print(f"a line about each: fedswe list KIND, where KIND is {', '.join(KINDS)} or all")
     console.print("fedswe show NAME explains one of them")
 
 

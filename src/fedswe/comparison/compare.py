@@ -29,7 +29,7 @@ from fedswe.grid.runner import Executor, Watch, run_cells
 from fedswe.grid.store import Cell, RunStore, Store
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History, written
-from fedswe.results.table import TAIL, by_seed, common_scores, final_scores, headline, long, more_is_better, ranking
+from fedswe.results.table import TAIL, common_scores, final_scores, headline, long, more_is_better
 from fedswe.tracking import check_trackers
 
 Run = tuple[str, float, int]  # label, local rate, seed
@@ -307,16 +307,6 @@ class Comparison:
     def headline(self) -> str | None:
         """The score to read first, of those that all have."""
         return headline(self.scores)
-
-    def by_seed(self, model: str) -> pd.DataFrame:
-        """The final headline scores, a row per seed and a column per algorithm; infinite where a run diverged."""
-        finals = self.finals
-        return by_seed(finals[(finals["model"] == model) & (finals["score"] == self.headline)], "algorithm")
-
-    def best(self, model: str) -> str | None:
-        """The label with the best headline score; None where nothing says whether more or less is better."""
-        more = more_is_better(self.headline or "")
-        return None if more is None else next(iter(ranking(self.by_seed(model), more)), None)
 
     def to_target(self, target: float) -> list[dict[str, Any]]:
         """For each algorithm and model and each seed, the round after which the headline score first reached a target.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from fedswe.errors import require
@@ -34,6 +35,14 @@ def labelled(table: dict[str, Any], label: str) -> Experiment:
     """The experiment of one algorithm; parameters in the table apply to the algorithm that the table names."""
     name, parameters = parse_label(label)
     return experiment(override(table, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)]))
+
+
+def in_sweep(label: str, algorithm: Any, labels: Sequence[str]) -> str:
+    """In a sweep over one number, its default is named too: fedswe beside fedswe:k=10 is called fedswe:k=100."""
+    keys = {part.partition("=")[0] for name, parts in map(parse_label, labels) if name == label for part in parts}
+    number = getattr(algorithm, "".join(keys), None)  # several keys are the name of none
+    full = f"{label}:{''.join(keys)}={number_text(number)}" if isinstance(number, int | float) else label
+    return label if full in labels else full
 
 
 def label_of(kind: str, part: Any) -> str:
