@@ -298,6 +298,7 @@ def rates_report(
     `initial_gap` of a task."""
     experiment, window = scenario.experiment, scenario.window(period)
     steps, rounds, m = experiment.local.steps, experiment.rounds, scenario.m
+    require(steps, "the bounds are for clients that take as many steps as each other: use local.steps")
     delta, largest = window_delta(scenario.table, window), float(scenario.table.max())
     mixed = mixing_table(scenario, ks, window, draws, 0.95)
     choice = rates.corollary_rates(rounds=rounds, steps=steps, smoothness=of_task["smoothness"], delta=delta, clients=m)

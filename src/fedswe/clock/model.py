@@ -19,7 +19,7 @@ from fedswe.errors import require
 class Work:
     """What every client does in a round."""
 
-    steps: int  # of local training
+    steps: int | Integers  # of local training; with local.epochs of each client
     down: int  # bytes to a client before its work
     up: int  # bytes of its report
     reply: int  # bytes of the server's answer to its last report, which come with its next job

@@ -160,7 +160,7 @@ class Timed(Timeline):
         work, speeds = self._work, self._speeds
         received = work.down + np.where(replied[clients], float(work.reply), 0.0)
         loaded = opened + _seconds(received, speeds.download[clients])
-        trained = loaded + work.steps * speeds.step_seconds[clients]
+        trained = loaded + (work.steps * speeds.step_seconds)[clients]
         return received, loaded, trained, trained + _seconds(work.up, speeds.upload[clients])
 
     def _open(self, now: float) -> None:

@@ -40,7 +40,7 @@ class Done:
     """What local training returns: the last iterate, the number of steps and the rate they were taken with."""
 
     end: Vector
-    steps: int
+    steps: int | Scalar  # with local.epochs each client has its own: [n, 1] in a stack
     lr: float
 
 

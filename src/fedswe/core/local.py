@@ -1,4 +1,4 @@
-"""Local training as a value: steps, batches, the rate and its schedule, and the chain of each stochastic gradient."""
+"""Local training as a value: steps or epochs, batches, the rate and its schedule, the chain of each gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Precision = Literal["fp32", "tf32", "bf16"]  # of the arithmetic in training
 class Local(Value):
     """How a client trains in one round: s steps of SGD along the chain's direction."""
 
-    steps: Annotated[int, Field(ge=1, le=10**6)] = 10  # s, local steps per round
+    # s, local steps per round; 10 unless epochs are given
+    steps: Annotated[int, Field(ge=1, le=10**6)] = None  # type: ignore[assignment]
     batch_size: Annotated[int, Field(ge=1, le=10**9)] = 32  # samples per step
     lr: Positive = 0.1  # eta_0, the rate of round 0
     schedule: Literal["inverse_sqrt", "constant", "cosine", "step"] = "inverse_sqrt"  # eta_l(t), see docs/configuration
@@ -28,8 +29,12 @@ class Local(Value):
     decay_rounds: Natural = 0  # cosine: rounds of the decay, 0 = those of the experiment; step: rounds per step
     decay: Share = 0.1  # step: factor of the rate after every decay_rounds rounds
     precision: Precision = "fp32"  # of the arithmetic in training; weights stay in dtype
+    epochs: Annotated[int, Field(ge=1, le=10**4)] | None = None  # passes over a client's samples, in place of steps
 
     def __post_init__(self) -> None:
+        require(not (self.steps and self.epochs), "give steps or epochs (passes over a client's samples), not both")
+        if not self.steps and not self.epochs:
+            object.__setattr__(self, "steps", 10)
         complete = self.schedule != "step" or self.decay_rounds
         require(complete, "schedule=step needs decay_rounds: after how many rounds the rate is multiplied by decay")
 

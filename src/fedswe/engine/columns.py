@@ -82,6 +82,8 @@ class Auxiliary(Column):
             "record.columns: the auxiliary sequence needs a constant local rate: set local.schedule=constant",
         )
 
+        require(local.steps, "record.columns: the auxiliary sequence needs local.steps: epochs differ among clients")
+
     def values(self, engine: Engine) -> dict[str, float]:
         k = virtual_clients(engine.algorithm)
         models, server = _float64(engine.client_models()), _float64(engine.server_model())

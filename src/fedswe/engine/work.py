@@ -14,7 +14,7 @@ import torch
 from fedswe.core import transforms
 from fedswe.core.algorithm import Done, Job
 from fedswe.core.local import Local
-from fedswe.core.records import Vector, to_device
+from fedswe.core.records import Vector, take, to_device
 from fedswe.core.transforms import Transform
 from fedswe.tasks.problem import Problem
 
@@ -30,15 +30,26 @@ def phase_end(
     drift: Vector | None,
     lr: float | torch.Tensor,
     chain: Sequence[Transform] = (),
+    steps: Ids | None = None,
 ) -> Vector:
-    """Where local training ends, one step per batch: x - lr (chain(gradient) + drift); for a stack, lr is [n, 1]."""
-    start, states = x, transforms.begin(chain, x)
-    for batch in batches:
+    """Where local training ends, one step per batch: x - lr (chain(gradient) + drift); for a stack, lr is [n, 1].
+
+    In a stack with `steps`, falling, of each row, a row leaves it after its last step.
+    """
+    start, states, left = x, transforms.begin(chain, x), list[Vector]()
+    for step, batch in enumerate(batches):
+        if steps is not None and isinstance(lr, torch.Tensor):
+            rows = slice(int((steps > step).sum()))
+            if not rows.stop:
+                break
+            left.append(x[rows.stop :])
+            x, start, lr, batch = x[rows], start[rows], lr[rows], batch[rows]
+            drift, states = None if drift is None else drift[rows], tuple(take(state, rows) for state in states)
         v, states = transforms.apply(chain, gradient(x, batch), states, x, start)
         if drift is not None:  # after the chain: a control variate is not a stochastic gradient
             v = v + drift
         x = torch.addcmul(x, v, lr, value=-1) if isinstance(lr, torch.Tensor) else x - lr * v
-    return x
+    return torch.cat([x, *reversed(left)]) if left else x
 
 
 @dataclass(frozen=True)
@@ -52,18 +63,27 @@ class Work:
     local: Local
 
     @cached_property
+    def steps(self) -> Any:
+        """How many steps its clients take: one number, or with local.epochs one for each."""
+        return self.problem.steps(self.clients, self.local)
+
+    @cached_property
     def batches(self) -> Any:
         """What its clients draw, drawn once."""
-        return self.problem.draw(torch.as_tensor(self.clients), self.t, self.local.steps, self.local.batch_size)
+        return self.problem.draw(torch.as_tensor(self.clients), self.t, self.steps, self.local.batch_size)
 
     def done(self, end: Vector) -> Done:
-        return Done(end, self.local.steps, self.local.lr_at(self.t))
+        steps = self.steps
+        if not isinstance(steps, int):
+            steps = to_device(steps, end.device).to(end.dtype).reshape(*end.shape[:-1], 1)
+        return Done(end, steps, self.local.lr_at(self.t))
 
     @property
     def family(self) -> object:
         """Works of one family differ in data order, start, rate and drift only: they are trained as one stack."""
         local = self.local
-        return self.problem.family(), local.steps, local.batch_size, local.precision, local.transforms
+        steps = local.steps, local.epochs
+        return self.problem.family(), steps, local.batch_size, local.precision, local.transforms
 
 
 def train_one(work: Work) -> Done:
@@ -111,6 +131,8 @@ class Stack:
 
     def train(self) -> Vector:
         """The end models [N, d]: any problem, any chain, any device, in pieces that fit the cache."""
+        if self.local.epochs:
+            return self._train_epochs()
         batches, ends = self.draw(), []
         for at in range(0, len(self.start), self.rows):
             part = slice(at, at + self.rows)
@@ -118,6 +140,18 @@ class Stack:
             mine = batches if self.rows >= len(self.start) else batches[part]
             ends.append(phase_end(self.gradient, self.start[part], mine, drift, self.lr[part], self.chain))
         return torch.cat(ends) if len(ends) > 1 else ends[0]
+
+    def _train_epochs(self) -> Vector:
+        """Those with the most steps first, so that those who still train are the first rows."""
+        steps = np.concatenate([work.steps for work in self.works])
+        order, ends, batches = np.argsort(-steps, kind="stable"), torch.empty_like(self.start), self.draw()
+        for at in range(0, len(order), self.rows):
+            rows = to_device(order[at : at + self.rows], self.start.device)
+            mine, drift = steps[order[at : at + self.rows]], None if self.drift is None else self.drift[rows]
+            ends[rows] = phase_end(
+                self.gradient, self.start[rows], batches[rows], drift, self.lr[rows], self.chain, mine
+            )
+        return ends
 
     def split(self, ends: Vector) -> list[Done]:
         """The end models [N, d] by work."""

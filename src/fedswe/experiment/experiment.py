@@ -155,15 +155,16 @@ def assemble(experiment: Experiment) -> Engine:
     experiment.clock.check(schedule, experiment.rounds)
     engine = {"batched": BatchedEngine, "loop": LoopEngine}[experiment.engine]
     local = experiment.local.over(experiment.rounds)
-    timeline = experiment.clock.timeline(schedule, partial(_work, experiment, problem.start), experiment.seed)
+    timeline = experiment.clock.timeline(schedule, partial(_work, experiment, problem), experiment.seed)
     return engine(experiment.algorithm, problem, schedule, local, experiment.seed, timeline)
 
 
-def _work(experiment: Experiment, start: torch.Tensor) -> Work:
+def _work(experiment: Experiment, problem: Problem) -> Work:
     """What every client does in a round."""
+    start = problem.start
     sent = footprint(experiment.algorithm, start.numel())
     down, up, reply = (start.element_size() * count for count in (sent.down, sent.up, sent.reply))
-    return Work(experiment.local.steps, down, up, reply)
+    return Work(problem.steps(np.arange(problem.m), experiment.local), down, up, reply)
 
 
 def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
@@ -174,6 +175,7 @@ def populate(experiment: Experiment) -> tuple[Problem, Schedule]:
     legacy = np.random.RandomState(experiment.seed) if wants_legacy else None
     setting = Setting(experiment.seed, getattr(torch, experiment.dtype), device_named(experiment.device), legacy)
     problem = experiment.task.build(setting)
+    problem.steps(np.arange(1), experiment.local)  # refuses epochs where there are no samples
     who = Population(problem.m, problem.drawn, problem.realised, legacy, problem.sizes)
     return problem, experiment.availability.schedule(who, experiment.seed)
 

@@ -88,19 +88,20 @@ class Batch:
 
 
 class Batches(Batch):
-    """The batches of a round, kept together: [n, steps, B], weight [n, B], dropout [n, steps]."""
+    """The batches of a round, kept together: [n, steps, B], dropout [n, steps]; weight [n, B], or [n, steps, B] where
+    the batches of a client differ in size."""
 
     @staticmethod
     def joined(drawn: list[Batches]) -> Batches:
         """The draws of several runs one after another, narrow batches padded with weight 0."""
-        width = max(b.index.shape[2] for b in drawn)
+        steps, width = (max(b.index.shape[axis] for b in drawn) for axis in (1, 2))
 
         def pad(x: torch.Tensor) -> torch.Tensor:
-            return F.pad(x, (0, width - x.shape[-1]))
+            return F.pad(x, (0, width - x.shape[-1], *([0, steps - x.shape[1]] if x.ndim == 3 else [])))
 
         augments = [vars(b.augment).values() for b in drawn if b.augment is not None]
         changes = [torch.cat([pad(x) for x in parts]) for parts in zip(*augments, strict=True)]
-        dropout = [b.dropout for b in drawn if b.dropout is not None]
+        dropout = [F.pad(b.dropout, (0, steps - b.dropout.shape[1])) for b in drawn if b.dropout is not None]
         return Batches(
             torch.cat([pad(b.index) for b in drawn]),
             torch.cat([pad(b.weight) for b in drawn]),
@@ -111,7 +112,8 @@ class Batches(Batch):
     def __iter__(self) -> Iterator[Batch]:
         for step in range(self.index.shape[1]):
             at = (slice(None), step)
-            yield Batch(self.index[at], self.weight, _at(self.augment, at), _at(self.dropout, at))
+            weight = self.weight if self.weight.ndim == 2 else self.weight[at]
+            yield Batch(self.index[at], weight, _at(self.augment, at), _at(self.dropout, at))
 
 
 def _at(part: Any, index: Any) -> Any:

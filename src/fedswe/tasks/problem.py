@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.schedule import Floats
-from fedswe.core.local import Precision
+from fedswe.core.local import Local, Precision
 from fedswe.core.value import Value
 from fedswe.errors import require
 
@@ -43,6 +43,11 @@ class Problem(ABC):
     drawn: Floats | None = None  # label shares as drawn and as realised; None without labels
     realised: Floats | None = None
     sizes: npt.NDArray[np.int64] | None = None  # number of samples of each client; None where it is not known
+
+    def steps(self, clients: npt.NDArray[np.int64], local: Local) -> Any:
+        """How many local steps these clients take in a round: one number, or with local.epochs one for each."""
+        require(not local.epochs, "local.epochs needs a task whose clients have samples: use local.steps")
+        return local.steps
 
     @abstractmethod
     def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Iterable[Any]:

@@ -15,7 +15,7 @@ from torch import nn
 from torch.func import grad, vmap
 
 from fedswe.core import keys
-from fedswe.core.local import Precision
+from fedswe.core.local import Local, Precision
 from fedswe.core.records import Vector, to_device
 from fedswe.errors import require, warn
 from fedswe.tasks.batches import Augmentation, Batch, Batches
@@ -27,6 +27,7 @@ from fedswe.tasks.problem import Problem, Setting
 
 _UNCHANGED = Augmentation()
 _SMALL_SHUFFLE = 2**16  # numbers to sort, below which it does not matter how
+Ids = npt.NDArray[np.int64]
 Logits = Callable[[Vector, torch.Tensor], torch.Tensor]  # of a model [d] on inputs [n, ...]
 
 
@@ -51,18 +52,23 @@ class SupervisedProblem(Problem):
         self._convolves = any(isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d) for part in network.module.modules())
 
     # batches -------------------------------------------------------------------------------------------
-    def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Batches:
+    def steps(self, clients: Ids, local: Local) -> Any:
+        return local.epochs * -(-self.samples.sizes(clients) // local.batch_size) if local.epochs else local.steps
+
+    def draw(self, clients: torch.Tensor, t: int, steps: int | Ids, batch_size: int) -> Batches:
         """Batches without replacement: each client shuffles its samples and takes them batch by batch; when less than
         a batch is left, it shuffles again. A client with less than a batch uses all its samples in every step.
+
+        With steps for each client, which are whole passes (local.epochs), what is left is one more, smaller batch.
 
         The shuffle is keyed by client, round and pass, so an absent client needs no state. (The released code
         continues one pass from round to round.)
         """
-        sizes = self.samples.sizes(clients.numpy())
+        sizes, whole = self.samples.sizes(clients.numpy()), not isinstance(steps, int)
         width = int(min(sizes.max(), batch_size))
         least = self.network.least_samples
         require(batch_size >= least, f"the model needs batches of {least} samples or more: raise local.batch_size")
-        self.refuse_small(clients.numpy())
+        self.refuse_small(clients.numpy(), batch_size if whole else 0)
         here = self.start.device
 
         def named(stream: str) -> torch.Tensor:
@@ -70,12 +76,15 @@ class SupervisedProblem(Problem):
 
         size = to_device(sizes, here)
         batch = size.clamp(max=batch_size)  # [n]
-        per_pass = size // batch
-        step = torch.arange(steps, device=here)
+        most = int(np.max(steps))
+        per_pass = -(-size // batch) if whole else size // batch
+        step = torch.arange(most, device=here)
         offset = (step % per_pass[:, None]) * batch[:, None]  # [n, steps]
         column = torch.arange(width, device=here)
-        inside = column < batch[:, None]  # [n, B]
-        position = torch.where(inside[:, None], offset[:, :, None] + column, 0)  # [n, steps, B]
+        # Samples in each batch, [n, steps] or, where all are equal, [n, 1].
+        wide = (size[:, None] - offset).minimum(batch[:, None]) if whole else batch[:, None]
+        inside = column < wide[:, :, None]
+        position = torch.where(inside, offset[:, :, None] + column, 0)  # [n, steps, B]
         if sizes.max() > batch_size:
             names, shuffled = named("batches"), torch.empty_like(position)
             for rows in _of_similar_size(sizes):
@@ -83,7 +92,9 @@ class SupervisedProblem(Problem):
                 longer = sizes[rows][sizes[rows] > batch_size]
                 if not len(longer):
                     continue
-                passes = -(-steps // int((longer // batch_size).min()))
+                passes = -(-most // int((longer // batch_size).min()))
+                if whole:  # the same number for all
+                    passes = int(np.max(steps // -(-sizes // batch_size)))
                 order = _shuffled(names[rows], size[rows], passes, int(longer.max()))  # [rows, passes, n_max]
                 which = (step // per_pass[rows, None]).clamp(max=passes - 1)
                 row = torch.arange(len(order), device=here)[:, None, None]
@@ -92,15 +103,16 @@ class SupervisedProblem(Problem):
             # so that its result does not depend on the other clients of the stack.
             position = torch.where((size > batch_size)[:, None, None], shuffled, position)
         index = self.samples.index(to_device(clients, here)[:, None, None], position)
-        weight = inside.to(self.start.dtype) / batch[:, None]
-        changes = self._augmentation.draw(named("augmentation"), steps, width) if self._augmentation else None
-        dropout = keys.grid(named("dropout"), 1, steps)[:, 0] if self.network.drops else None
-        return Batches(index, weight, changes, dropout)
+        weight = inside.to(self.start.dtype) / wide[:, :, None]
+        changes = self._augmentation.draw(named("augmentation"), most, width) if self._augmentation else None
+        dropout = keys.grid(named("dropout"), 1, most)[:, 0] if self.network.drops else None
+        return Batches(index, weight if whole else weight[:, 0], changes, dropout)
 
-    def refuse_small(self, clients: npt.NDArray[np.integer]) -> None:
-        """Refuse clients with fewer samples than the model needs in a batch."""
+    def refuse_small(self, clients: npt.NDArray[np.integer], batch_size: int = 0) -> None:
+        """Refuse clients with fewer samples than the model needs in a batch; `batch_size`, if the last is smaller."""
         sizes, least = self.samples.sizes(clients), self.network.least_samples
-        smallest = f"client {clients[sizes.argmin()]} has {sizes.min()} sample"
+        sizes = (sizes - 1) % batch_size + 1 if batch_size else sizes
+        smallest = f"client {clients[sizes.argmin()]} has {sizes.min()} sample{' in its last batch' * bool(batch_size)}"
         needs = f"the model needs batches of {least} or more (BatchNorm): leave the client out, or use GroupNorm"
         require(sizes.min() >= least, f"{smallest}, {needs}")
 
