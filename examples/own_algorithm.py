@@ -37,4 +37,4 @@ class Damped(Algorithm):
 
     def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
         # At the server: the model becomes base + lr (step / over); with no report it stays.
-        return Update(s, base=s.x, step=total.x if count else None, over=max(count, 1) * (1 + self.damping * at.t))
+        return Update(s, base=s.x, step=total.x if count else None, over=(count or 1) * (1 + self.damping * at.t))

@@ -51,7 +51,7 @@ class ACE(Cached):
         "Imbalance Bias in Asynchronous Federated Learning. arXiv 2511.19066, 2025."
     )
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Model, count: float, at: ServerView) -> Update:
         if count == 0:
             return Update(s, s.x)
         mean = s.mean + total.x / at.m

@@ -50,5 +50,5 @@ class Area(Algorithm):
         local = job.start + self.lr * (done.end - job.start)
         return Client(sent=local), Model(local - c.sent)
 
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Model, total: Model, count: float, at: ServerView) -> Update:
         return Update(s, s.x + total.x / at.m if count else s.x)

@@ -71,7 +71,7 @@ class BoundedFedSWE(FedSWEVariant):
             return after, CountedModel(sent.x, above)
         return after, CountedSplit(sent.start, sent.progress, above)
 
-    def merge(self, s: Any, total: Any, count: int, at: ServerView) -> Update:
+    def merge(self, s: Any, total: Any, count: float, at: ServerView) -> Update:
         if count:
             more = self.bound_rate * (total.above / count - (1 - self.quantile))
             s = replace(s, bound=(s.bound * more.exp()).clamp(min=1.0))

@@ -33,7 +33,7 @@ class CA2FL(Cached):
         "Update Calibration. ICLR 2024."
     )
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Model, count: float, at: ServerView) -> Update:
         if count == 0:
             return Update(s, s.x)
         return Update(Server(s.x, s.mean + total.x / at.m), s.x, s.mean + total.x / count)

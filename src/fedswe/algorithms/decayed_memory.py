@@ -75,7 +75,7 @@ class DecayedMemory(Algorithm):
         change = Change(update - left * c.update, weight - left * c.weight)
         return replace(after, update=update, weight=weight), change
 
-    def merge(self, s: Server, total: Change, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Change, count: float, at: ServerView) -> Update:
         update, weight = self.decay * s.update + total.update, self.decay * s.weight + total.weight
         after = Server(s.x, update, weight)
         return Update(after, s.x, update / weight if count else None)

@@ -45,7 +45,7 @@ class FedAsync(StalenessWeighted):
         weight = self.alpha * self.weight(c, d)
         return c, Mixed(weight * done.end, weight)
 
-    def merge(self, s: VersionedModel, total: Mixed, count: int, at: ServerView) -> Update:
+    def merge(self, s: VersionedModel, total: Mixed, count: float, at: ServerView) -> Update:
         if count == 0:
             return Update(s, s.x)
         return Update(VersionedModel(s.x, s.version + 1), s.x, total.x - total.weight * s.x, over=count)

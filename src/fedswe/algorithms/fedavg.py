@@ -21,10 +21,10 @@ class Averaging(Algorithm):
     def report(self, c: Any, d: Any, job: Job, done: Done, at: ClientView) -> tuple[Any, Model]:
         return c, Model(done.end - job.start)
 
-    def merge(self, s: Any, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Any, total: Model, count: float, at: ServerView) -> Update:
         return Update(s, s.x, total.x if count else None, over=self.divisor(count, at))
 
-    def divisor(self, count: int, at: ServerView) -> int:
+    def divisor(self, count: float, at: ServerView) -> float:
         return at.m
 
 
@@ -47,11 +47,11 @@ class FedAvg(Averaging):
     title: ClassVar[str] = "FedAvg over active clients"
     citation: ClassVar[str] = (
         "McMahan, Moore, Ramage, Hampson, Aguera y Arcas. Communication-Efficient Learning of Deep Networks "
-        "from Decentralized Data. AISTATS 2017. (Unweighted by data size, as in the FedSWE paper.)"
+        "from Decentralized Data. AISTATS 2017. (By data size with task.weights = samples.)"
     )
 
-    def divisor(self, count: int, at: ServerView) -> int:
-        return max(count, 1)
+    def divisor(self, count: float, at: ServerView) -> float:
+        return count or 1
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class FedBuff(StalenessWeighted):
         "Aggregation. AISTATS 2022."
     )
 
+    @property
+    def takes_weights(self) -> bool:
+        return False  # the buffer counts reports
+
     def server_init(self, x0: Vector) -> Server:
         none = x0.new_zeros((*x0.shape[:-1], 1))
         return Server(x0, version=none, held=x0.new_zeros(x0.shape), number=none)
@@ -50,7 +54,7 @@ class FedBuff(StalenessWeighted):
     ) -> tuple[VersionedModel, Model]:
         return c, Model(self.weight(c, d) * (done.end - job.start))
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Model, count: float, at: ServerView) -> Update:
         held, number = s.held + total.x, s.number + count
         # A number of Python, for which a GPU must finish: a chain is applied only in rounds with a step.
         if count == 0 or not bool(number >= self.buffer):

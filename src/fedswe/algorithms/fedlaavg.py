@@ -44,7 +44,7 @@ class FedLaAvg(LatestUpdates):
         update = (done.end - job.start) / done.lr
         return Client(update, last=at.t), Model(update - c.update)
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Model, count: float, at: ServerView) -> Update:
         mean = s.mean + total.x / at.m
         return Update(Server(s.x, mean), s.x, mean * at.local_lr)
 

@@ -41,5 +41,5 @@ class FedPBC(LocalModels):
         trained = Model(job.start + self.lr * (done.end - job.start))
         return trained, trained
 
-    def merge(self, s: Model, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Model, total: Model, count: float, at: ServerView) -> Update:
         return Update(s, total.x / count if count else s.x)

@@ -44,7 +44,7 @@ class Stale(LatestUpdates):
         update = done.end - job.start
         return replace(after, h=update), Innovation(weight * (update - self.beta * c.h), update - c.h)
 
-    def merge(self, s: Server, total: Innovation, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Innovation, count: float, at: ServerView) -> Update:
         if count == 0:
             return Update(s, s.x)
         v = self.beta * s.mean + total.weighted / at.m

@@ -57,7 +57,7 @@ class FedSWE(LocalModels):
             return after, Split(job.start, progress)
         return after, Model(job.start + self.lr * progress)
 
-    def merge(self, s: Model, total: Model | Split, count: int, at: ServerView) -> Update:
+    def merge(self, s: Model, total: Model | Split, count: float, at: ServerView) -> Update:
         weight = count + self.k
         if weight == 0:
             return Update(s, s.x)  # k = 0 and no report: 0/0, the server keeps its model
@@ -71,7 +71,7 @@ class FedSWE(LocalModels):
         """Whether start and progress are sent apart."""
         return bool(self.transforms)
 
-    def mean_progress(self, total: Vector, count: int) -> Vector:
+    def mean_progress(self, total: Vector, count: float) -> Vector:
         return total / (count + self.k)
 
 

@@ -57,8 +57,8 @@ class FedVARP(LatestUpdates):
         y = done.end - job.start
         return Client(y), Model(y - c.y)
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Model, count: float, at: ServerView) -> Update:
         if count == 0 and self.empty == "skip":
             return Update(s, s.x)
-        v = s.mean + total.x / max(count, 1)
+        v = s.mean + total.x / (count or 1)
         return Update(Server(s.x, s.mean + total.x / at.m), s.x, v)

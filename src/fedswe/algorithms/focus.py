@@ -33,8 +33,8 @@ class FOCUS(Algorithm):
 
     Deviations: the published g_i is the gradient of the last local step, and that step is not taken; what an algorithm
     sees here is the end of the local training, so g_i is the mean over the s steps. For s = 1 both are the same. The
-    published y is the sum of the g_i: use lr = m/s for its step; here lr = 1 has the scale of FedAvg. Where clients take
-    different numbers of steps (local.epochs), s g_i is s_i g_i, and clients with many steps weigh more at the fixed point.
+    published y is the sum of the g_i: use lr = m/s for its step; here lr = 1 has the scale of FedAvg. With local
+    epochs s g_i is s_i g_i, so that clients with many steps weigh more at the fixed point.
     """
 
     needs_plain_sgd: ClassVar[bool] = True
@@ -57,7 +57,7 @@ class FOCUS(Algorithm):
         g = mean_gradient(job, done)
         return Client(g), Model(done.steps * (g - c.g))
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Model, count: float, at: ServerView) -> Update:
         if count == 0:
             return Update(s, s.x)
         y = s.y + total.x / at.m

@@ -39,7 +39,7 @@ class GFedAvg(FedAvg):
     def server_init(self, x0: Vector) -> Server:
         return Server(x0, anchor=x0)
 
-    def finish(self, s: Server, count: int, at: ServerView) -> tuple[Server, Nothing]:
+    def finish(self, s: Server, count: float, at: ServerView) -> tuple[Server, Nothing]:
         if (at.t + 1) % self.period:
             return s, Nothing()
         x = s.anchor + self.amplification * (s.x - s.anchor)

@@ -83,10 +83,10 @@ class GHBM(Algorithm):
     def report(self, c: Any, d: Broadcast, job: Job, done: Done, at: ClientView) -> tuple[Any, Report]:
         return c, Report(done.end - job.start, pace_of(done, done.end))
 
-    def merge(self, s: Any, total: Report, count: int, at: ServerView) -> Update:
+    def merge(self, s: Any, total: Report, count: float, at: ServerView) -> Update:
         x, pace, *past = parts(s).values()
         after = type(s)(x, total.pace / count if count else pace, x, *past[:-1])
-        return Update(after, x, total.progress if count else None, over=max(count, 1))
+        return Update(after, x, total.progress if count else None, over=count or 1)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class IntervalExtrapolation(IntervalWeights):
         length = (done.end - job.start).norm(dim=-1, keepdim=True)
         return after, WeightedSquare(sent.progress, sent.weight, sent.weight * length**2)
 
-    def merge(self, s: Model, total: Any, count: int, at: ServerView) -> Update:
+    def merge(self, s: Model, total: Any, count: float, at: ServerView) -> Update:
         update = super().merge(s, total, count, at)
         if update.step is None:
             return update

@@ -53,5 +53,5 @@ class IntervalWeights(Algorithm):
         weight = omega**self.power
         return after, Weighted(weight * (done.end - job.start), weight)
 
-    def merge(self, s: Model, total: Weighted, count: int, at: ServerView) -> Update:
+    def merge(self, s: Model, total: Weighted, count: float, at: ServerView) -> Update:
         return Update(s, s.x, total.progress / total.weight.clamp(min=self.least * at.m) if count else None)

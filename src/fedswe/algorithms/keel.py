@@ -72,7 +72,7 @@ class Keel(Algorithm):
         weight, progress = omega**self.power, done.end - job.start
         return after, Weighted(weight * progress, weight * progress.norm(dim=-1, keepdim=True) ** 2, weight)
 
-    def merge(self, s: Server, total: Weighted, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Weighted, count: float, at: ServerView) -> Update:
         if not count:
             return Update(s, s.ahead)
         tiny = 1e-30  # where no client moved
@@ -80,7 +80,7 @@ class Keel(Algorithm):
         eta = total.square / total.weight / (2 * mean.norm(dim=-1, keepdim=True) ** 2).clamp(min=tiny)
         return Update(s, s.ahead, eta.clamp(1.0, self.longest) * mean)
 
-    def finish(self, s: Server, count: int, at: ServerView) -> tuple[Server, Nothing]:
+    def finish(self, s: Server, count: float, at: ServerView) -> tuple[Server, Nothing]:
         rounds = s.rounds + (count > 0)
         share = (self.recent + 1) / (rounds + self.recent).clamp(min=1) if count else 0.0
         average = s.average + share * (s.x - s.average)

@@ -19,7 +19,7 @@ class LocalModels(Algorithm):
     def plan(self, c: Any, d: Any, at: ClientView) -> Job:
         return Job(c.x)
 
-    def finish(self, s: Any, count: int, at: ServerView) -> tuple[Any, Any]:
+    def finish(self, s: Any, count: float, at: ServerView) -> tuple[Any, Any]:
         return s, Model(s.x)
 
     def settle(self, c: Any, r: Any, at: ClientView) -> Any:

@@ -49,6 +49,10 @@ class MIFA(Algorithm):
         "NeurIPS 2021."
     )
 
+    @property
+    def takes_weights(self) -> bool:
+        return self.start == "zero"  # to wait is to count clients
+
     def server_init(self, x0: Vector) -> Server:
         return Server(x0, mean=x0.new_zeros(x0.shape), seen=x0.new_zeros((*x0.shape[:-1], 1)))
 
@@ -61,7 +65,7 @@ class MIFA(Algorithm):
             update = update / done.lr
         return Client(update, seen=c.seen.new_ones(c.seen.shape)), Change(update - c.update, first=1 - c.seen)
 
-    def merge(self, s: Server, total: Change, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Change, count: float, at: ServerView) -> Update:
         mean, seen = s.mean + total.update / at.m, s.seen + total.first
         step = mean * at.local_lr if self.store == "delta_over_lr" else mean
         if self.start == "wait":

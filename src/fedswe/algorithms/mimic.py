@@ -53,13 +53,13 @@ class MimiC(Algorithm):
         update = done.end - job.start
         return Client(update), Model(update + c.c)
 
-    def merge(self, s: Server, total: Model, count: int, at: ServerView) -> Update:
+    def merge(self, s: Server, total: Model, count: float, at: ServerView) -> Update:
         if count == 0:
             return Update(s, s.x)
         v = total.x / count
         return Update(Server(s.x, v), s.x, v)
 
-    def finish(self, s: Server, count: int, at: ServerView) -> tuple[Server, Mean]:
+    def finish(self, s: Server, count: float, at: ServerView) -> tuple[Server, Mean]:
         return s, Mean(s.v)
 
     def settle(self, c: Client, r: Mean, at: ClientView) -> Client:

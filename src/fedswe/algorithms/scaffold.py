@@ -63,9 +63,9 @@ class Scaffold(Algorithm):
         new = mean_gradient(job, done)
         return Control(new), Broadcast(x=done.end - job.start, c=new - c.c)
 
-    def merge(self, s: Broadcast, total: Broadcast, count: int, at: ServerView) -> Update:
+    def merge(self, s: Broadcast, total: Broadcast, count: float, at: ServerView) -> Update:
         after = Broadcast(s.x, s.c + total.c / at.m)
-        return Update(after, s.x, total.x if count else None, over=max(count, 1))
+        return Update(after, s.x, total.x if count else None, over=count or 1)
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ class AmplifiedScaffold(Algorithm):
         after = WindowControl(c.c, mean, visits, c.window)
         return after, Broadcast(x=done.end - job.start, c=mean - c.mean)
 
-    def merge(self, s: WindowServer, total: Broadcast, count: int, at: ServerView) -> Update:
+    def merge(self, s: WindowServer, total: Broadcast, count: float, at: ServerView) -> Update:
         after = replace(s, pending=s.pending + total.c / at.m)
-        return Update(after, s.x, total.x if count else None, over=max(count, 1))
+        return Update(after, s.x, total.x if count else None, over=count or 1)
 
-    def finish(self, s: WindowServer, count: int, at: ServerView) -> tuple[WindowServer, Nothing]:
+    def finish(self, s: WindowServer, count: float, at: ServerView) -> tuple[WindowServer, Nothing]:
         if (at.t + 1) % self.period:
             return s, Nothing()
         x = s.anchor + self.amplification * (s.x - s.anchor)

@@ -49,7 +49,7 @@ class StalenessWeighted(LocalModels):
     def downlink(self, s: Any, at: ServerView) -> Version:
         return Version(s.version)
 
-    def finish(self, s: Any, count: int, at: ServerView) -> tuple[Any, VersionedModel]:
+    def finish(self, s: Any, count: float, at: ServerView) -> tuple[Any, VersionedModel]:
         return s, VersionedModel(s.x, s.version)
 
     def settle(self, c: VersionedModel, r: VersionedModel, at: ClientView) -> VersionedModel:

@@ -190,7 +190,9 @@ def _notes(
 ) -> list[str]:
     fedavg, fedswe = servers[0], servers[-1]
     i, m = fedavg["most_overweighted"], scenario.m
+    weighed = scenario.problem is not None and scenario.problem.weights is not None
     notes = [
+        *["task.weights is not taken into account: all clients count the same here"] * weighed,
         f"fedavg gives client {i} {m * fedavg['weights'][i]:.2f} times its fair weight; "
         f"{fedswe['algorithm']} gives it {m * fedswe['weights'][i]:.2f} times",
         "exact in expectation for quadratics of equal curvature; in one round a client goes the fraction "

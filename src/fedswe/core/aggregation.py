@@ -44,7 +44,7 @@ def begin(algorithm: Algorithm, x0: Vector) -> Server:
     return Server(algorithm.server_init(x0), transforms.begin(algorithm.transforms, x0))
 
 
-def aggregate(algorithm: Algorithm, server: Server, total: Any, count: int, at: ServerView) -> tuple[Server, Any]:
+def aggregate(algorithm: Algorithm, server: Server, total: Any, count: float, at: ServerView) -> tuple[Server, Any]:
     """The server after the round, and the reply to the clients that reported."""
     update = algorithm.merge(server.state, total, count, at)
     x, chain = update.base, server.chain

@@ -112,10 +112,13 @@ class Algorithm(Value, ABC):
         return Model(s.x)
 
     @abstractmethod
-    def merge(self, s: Any, total: Any, count: int, at: ServerView) -> Update:
-        """What the server makes of the sum of the reports; called in every round, also with count 0."""
+    def merge(self, s: Any, total: Any, count: float, at: ServerView) -> Update:
+        """What the server makes of the sum of the reports; called in every round, also with count 0.
 
-    def finish(self, s: Any, count: int, at: ServerView) -> tuple[Any, Any]:
+        With client weights, the count is the sum of the weights of those that report, and may be below 1.
+        """
+
+    def finish(self, s: Any, count: float, at: ServerView) -> tuple[Any, Any]:
         """The server's state and the reply to the clients that reported, once the new model is in s.x."""
         return s, Nothing()
 
@@ -137,6 +140,13 @@ class Algorithm(Value, ABC):
     def settle(self, c: Any, r: Any, at: ClientView) -> Any:
         """The client's state once the reply has arrived ("postponed multicast")."""
         return c
+
+    # weights -------------------------------------------------------------------------------------------
+    @property
+    def takes_weights(self) -> bool:
+        """Whether a client of weight w may count as w clients: `merge` must give the same when total, count and m are
+        multiplied by one number, and a copy must behave as its original. A rule outside the package has to say so."""
+        return type(self).__module__.startswith("fedswe.") and not self.seats()  # copies would bid for seats apart
 
     # selection -----------------------------------------------------------------------------------------
     def seats(self) -> int:

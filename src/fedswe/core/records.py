@@ -55,6 +55,11 @@ def add(a: R, b: R) -> R:
     return replace(a, **{n: v + getattr(b, n) for n, v in parts(a).items()})  # type: ignore[type-var]
 
 
+def times(record: R, factor: float | Scalar) -> R:
+    """A report that counts so many times; in a stack, a factor for each client."""
+    return replace(record, **{n: factor * v for n, v in parts(record).items()})  # type: ignore[type-var]
+
+
 def zeros(record: R) -> R:
     """The sum of no reports: the neutral element of ``add``."""
     return replace(record, **{n: v.new_zeros(v.shape) for n, v in parts(record).items()})  # type: ignore[type-var]

@@ -50,6 +50,11 @@ class Engine(ABC):
         require_probabilities(schedule, algorithm)
         self.algorithm, self.problem, self.schedule, self.local = algorithm, problem, schedule, local
         self.seed, self.m, self.t = seed, problem.m, 0
+        self.weights, name = problem.weights, type(algorithm).__name__  # None: each client counts as one
+        counts = "it selects or counts single clients, or does not define takes_weights"
+        require(
+            self.weights is None or algorithm.takes_weights, f"{name} takes no task.weights ({counts}): leave them out"
+        )
         self.timeline = timeline or Untimed(schedule)
         self.server = aggregation.begin(algorithm, problem.start)
         self.last: Ids = np.full(self.m, -1)  # tau_i: for statistics and ties, whatever the algorithm keeps
@@ -65,6 +70,10 @@ class Engine(ABC):
         available = self.timeline.available(self.t)
         selected = self._seated(np.flatnonzero(available))
         return int(available.sum()), self.timeline.reporting(self.t, selected, self.last >= 0)
+
+    def _count(self, ids: Ids) -> float:
+        """As how many clients these count."""
+        return len(ids) if self.weights is None else float(self.weights[ids].sum())
 
     def _advance(self, available: int, chosen: Ids) -> Attendance:
         echoes = self.t - self.last[chosen]

@@ -11,7 +11,7 @@ import torch
 
 from fedswe.core.aggregation import aggregate
 from fedswe.core.algorithm import ClientView, Done, received
-from fedswe.core.records import Vector, parts, take, to_device, total
+from fedswe.core.records import Vector, parts, take, times, to_device, total
 from fedswe.engine import solvers
 from fedswe.engine.base import Attendance, Engine
 from fedswe.engine.shared_rows import SharedRows
@@ -34,7 +34,7 @@ class BatchedEngine(Engine):
         wide = {n: v for n, v in fields.items() if v.shape[-1] == x0.shape[-1]}
         # The scalars of all clients, [m, 1]; vectors share rows.
         self.scalars = {n: v.expand(self.m, 1).clone() for n, v in fields.items() if n not in wide}
-        self.rows = SharedRows(self.m, {**wide, _RECEIVED: x0})
+        self.rows = SharedRows(self.m, {**wide, _RECEIVED: x0}, self.weights)
 
     def step(self) -> Attendance:
         return step_together([self])[0]
@@ -57,8 +57,10 @@ class BatchedEngine(Engine):
             rows = to_device(chosen, done.end.device)
             after, reports = take(after, rows), take(reports, rows)
             before, at = after, ClientView(at.t, at.p[rows])
+        if self.weights is not None:
+            reports = times(reports, to_device(self.weights[chosen, None], done.end.device).to(done.end.dtype))
         summed = total(reports, len(chosen)) if len(chosen) else self._empty
-        self.server, reply = aggregate(algorithm, self.server, summed, len(chosen), server_view)
+        self.server, reply = aggregate(algorithm, self.server, summed, self._count(chosen), server_view)
         if len(chosen):
             self._write(chosen, before, algorithm.settle(after, reply, at))
             self.rows.write(_RECEIVED, chosen, received(down, reply))

@@ -55,8 +55,9 @@ class Consensus(Column):
     def values(self, engine: Engine) -> dict[str, float]:
         k, m = virtual_clients(engine.algorithm), engine.m
         models, server = engine.client_models().double(), engine.server_model().double()
-        mean = models.mean(0)
-        clients = float((models - mean).square().sum()) / m
+        weights = 1.0 if engine.weights is None else models.new_tensor(engine.weights)[:, None]
+        mean = (weights * models).mean(0)
+        clients = float((weights * (models - mean).square()).sum()) / m
         # k copies of the server's model move the mean by k/M of their distance (parallel axes).
         moved = float((mean - server).square().sum()) * m * k / (m + k) ** 2
         return {"consensus_clients": clients, "consensus_augmented": clients * m / (m + k) + moved}
@@ -88,10 +89,13 @@ class Auxiliary(Column):
         k = virtual_clients(engine.algorithm)
         models, server = _float64(engine.client_models()), _float64(engine.server_model())
         z, total = auxiliary(engine, models), engine.m + k
-        mean = (z.sum(axis=0) + k * server) / total
+        weights = np.ones((engine.m, 1)) if engine.weights is None else engine.weights[:, None]
+        mean = ((weights * z).sum(axis=0) + k * server) / total
         return {
-            "approximation_error": float(((models - z) ** 2).sum() / total),  # virtual clients have z_i = x_i
-            "consensus_auxiliary": float((((z - mean) ** 2).sum() + k * ((server - mean) ** 2).sum()) / total),
+            "approximation_error": float((weights * (models - z) ** 2).sum() / total),  # virtual clients have z_i = x_i
+            "consensus_auxiliary": float(
+                ((weights * (z - mean) ** 2).sum() + k * ((server - mean) ** 2).sum()) / total
+            ),
         }
 
 

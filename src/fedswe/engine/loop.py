@@ -11,7 +11,7 @@ import torch
 
 from fedswe.core.aggregation import aggregate
 from fedswe.core.algorithm import ClientView, received
-from fedswe.core.records import Vector, add, parts
+from fedswe.core.records import Vector, add, parts, times
 from fedswe.engine.base import Attendance, Engine
 from fedswe.engine.work import Ids, Work, train_one
 
@@ -37,8 +37,8 @@ class LoopEngine(Engine):
             done = train_one(Work(self.problem, job, np.array([i]), self.t, self.local))
             self.clients[i], report = algorithm.report(self.clients[i], down, job, done, at)
             if i in reporting:
-                total = add(total, report)
-        self.server, reply = aggregate(algorithm, self.server, total, len(chosen), server_view)
+                total = add(total, report if self.weights is None else times(report, float(self.weights[i])))
+        self.server, reply = aggregate(algorithm, self.server, total, self._count(chosen), server_view)
         for i in chosen:
             self.clients[i] = algorithm.settle(self.clients[i], reply, self._at_client(i))
             self.models[i] = received(down, reply)
@@ -55,7 +55,8 @@ class LoopEngine(Engine):
         return replace(records[0], **{n: torch.stack([getattr(r, n) for r in records]) for n in names})
 
     def client_mean(self) -> Vector:
-        return torch.stack(self.models).mean(0)
+        models = torch.stack(self.models)
+        return models.mean(0) if self.weights is None else torch.as_tensor(self.weights).to(models) @ models / self.m
 
     def client_models(self) -> Vector:
         return torch.stack(self.models)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from fedswe.availability.schedule import Floats
 from fedswe.core.records import Vector, to_device
 from fedswe.engine.work import Ids
 
@@ -22,7 +23,9 @@ class SharedRows:
     given the very same tensor one after the other.
     """
 
-    def __init__(self, m: int, start: Mapping[str, Vector]) -> None:
+    def __init__(self, m: int, start: Mapping[str, Vector], weights: Floats | None = None) -> None:
+        """`weights` of the clients in means."""
+        self._weights = weights
         one = next(iter(start.values()))
         self.slots: dict[str, Ids] = {}
         self.uses = np.zeros(1, dtype=np.int64)
@@ -77,7 +80,7 @@ class SharedRows:
     def mean(self, name: str) -> Vector:
         """The mean over all clients of one column, from its distinct rows."""
         if name not in self._means:
-            counts = np.bincount(self.slots[name])
+            counts = np.bincount(self.slots[name], self._weights)
             used = np.flatnonzero(counts)
             weights = torch.as_tensor(counts[used] / counts.sum()).to(self.table)
             self._means[name] = weights @ self.table[torch.as_tensor(used, device=self.table.device)]

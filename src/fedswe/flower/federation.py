@@ -16,7 +16,7 @@ import torch
 
 from fedswe.core.aggregation import Server, aggregate, begin
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, empty_report, received
-from fedswe.core.records import Vector, add, parts
+from fedswe.core.records import Vector, add, parts, times
 from fedswe.engine.outputs import Output, ServerModel
 
 Tensors = dict[str, torch.Tensor]
@@ -121,8 +121,10 @@ class Federation:
         bid = {n: float(self.algorithm.bid(self.record(n), self._view(self.members[n]))) for n in names}
         return sorted(names, key=lambda name: (name in failed, bid[name], ties[name]))[:seats]
 
-    def merge(self, ends: Mapping[str, Callable[[], Done]], local_lr: float = 1.0) -> Merged:
-        """Merge the ends of these clients' training; they are read one at a time."""
+    def merge(
+        self, ends: Mapping[str, Callable[[], Done]], local_lr: float = 1.0, weights: Mapping[str, float] | None = None
+    ) -> Merged:
+        """Merge the ends of these clients' training; read one at a time. `weights`: of each, if they differ."""
         rule, at = self.algorithm, self._at_server(local_lr)
         down, records = rule.downlink(self.server.state, at), {}
         total = empty_report(rule, self.server.model)
@@ -130,9 +132,9 @@ class Federation:
             record, view = self.record(name), self._view(self.members[name])
             job = rule.plan(record, down, view)
             records[name], report = rule.report(record, down, job, ends[name](), view)
-            total = add(total, report)
+            total = add(total, times(report, weights[name]) if weights else report)
             del report  # vectors are large: not two of them while the next is made
-        server, reply = aggregate(rule, self.server, total, len(ends), at)
+        server, reply = aggregate(rule, self.server, total, sum(weights.values()) if weights else len(ends), at)
         for name, record in records.items():
             records[name] = rule.settle(record, reply, self._view(self.members[name]))
         return Merged(server, records, received(down, reply) if ends else None)

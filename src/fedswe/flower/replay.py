@@ -35,7 +35,7 @@ def replay(path: str | Path) -> tuple[int, int, str]:
                 return t, reports, f"round {t + 1}: its reports are not those that were merged"
             lr = statistics.median_low(lr for _, lr, _ in sent.values()) if sent else 1.0
             ends = {name: partial(Done, end, steps, rate) for name, (steps, rate, end) in sent.items()}
-            federation.advance(federation.merge(ends, lr))
+            federation.advance(federation.merge(ends, lr, row.get("weights")))
             federation.forget()
             reports += len(sent)
             if digest(federation) != row["digest"]:

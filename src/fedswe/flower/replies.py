@@ -55,6 +55,7 @@ class End:
     steps: int
     lr: float
     move: float  # the distance from its start
+    examples: float  # its weight, as it says
 
     def done(self) -> Done:
         return Done(self.layout.vector(self.views), self.steps, self.lr)
@@ -66,12 +67,16 @@ def checked(
     layout: Layout,
     federation: Federation,
     limit: MoveLimit | None,
+    key: str = "",
 ) -> dict[str, End]:
-    """The ends that can be used, in the order of the members; what is wrong with the others is added to `failed`."""
+    """The ends that can be used, in the order of the members; what is wrong with the others is added to `failed`.
+
+    `key`: of the metric by which clients are weighted; empty: all count the same.
+    """
     ends: dict[str, End] = {}
     for name in sorted(contents, key=lambda name: federation.members[name].number):
         try:
-            ends[name] = _end(contents[name], name, layout, federation)
+            ends[name] = _end(contents[name], name, layout, federation, key)
         except Exception as error:  # whatever a client sends
             failed[name] = one_line(error if isinstance(error, FedsweError) else f"unreadable ({first_line(error)})")
     if limit is None or not ends:
@@ -86,7 +91,7 @@ def checked(
     return ends
 
 
-def _end(content: RecordDict, name: str, layout: Layout, federation: Federation) -> End:
+def _end(content: RecordDict, name: str, layout: Layout, federation: Federation, key: str) -> End:
     records = list(content.array_records.values())
     require(len(records) == 1, f"{len(records)} records of arrays in the reply, expected is one")
     told: Any = {"steps": 1, "lr": 1.0}
@@ -99,7 +104,16 @@ def _end(content: RecordDict, name: str, layout: Layout, federation: Federation)
     views = layout.views(records[0])
     move = layout.move(views, federation.job(name).start)
     require(math.isfinite(move), "its numbers are not finite")
-    return End(layout, views, steps, lr, move)
+    examples = _examples(content, key) if key else 1.0
+    require(examples, f"its metrics have no {key} above 0, by which clients are weighted")
+    return End(layout, views, steps, lr, move, examples)
+
+
+def _examples(content: RecordDict, key: str) -> float:
+    """The weight that a client says; 0 if it cannot be used."""
+    records: list[Mapping[str, Any]] = list(content.metric_records.values())
+    weight = records[0].get(key) if len(records) == 1 else None
+    return weight if isinstance(weight, int | float) and 0 < weight < 2.0**53 else 0
 
 
 def metrics(
@@ -121,10 +135,9 @@ def metrics(
 
 def _kind(content: RecordDict, key: str) -> tuple[tuple[str, int], ...] | None:
     """Names and lengths of the metrics of a client; None if they cannot be used."""
-    records: list[Mapping[str, Any]] = list(content.metric_records.values())
-    weight = records[0].get(key) if len(records) == 1 else None
-    if not isinstance(weight, int | float) or not 0 < weight < 2.0**53:
+    if not _examples(content, key):
         return None
+    records: list[Mapping[str, Any]] = list(content.metric_records.values())
     numbers = np.hstack(list(records[0].values()))
     if len(numbers) > _NUMBERS or not np.isfinite(numbers).all():
         return None

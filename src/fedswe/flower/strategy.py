@@ -68,6 +68,7 @@ class Strategy(FedAvg):
         names: bool = False,
         availability: Any = None,
         seed: int = 0,
+        mean_examples: float = 0,
         **flower: Any,
     ) -> None:
         """`flower` are the parameters of Flower's FedAvg, with their names and meaning.
@@ -82,6 +83,8 @@ class Strategy(FedAvg):
         names: ask every new node for its name, which its ClientApp needs fedswe.flower.mod for.
         availability: a model, a mask or a log of devices that lets only some nodes take part, for simulations.
         seed: of the draws of availability and of fraction_train.
+        mean_examples: weigh clients by their num-examples (weighted_by_key), as Flower's FedAvg does, over this number,
+            which is to be their mean over all clients: the weights then have mean 1. For fedavg any number will do.
         """
         super().__init__(**flower)
         require(self.fraction_train > 0, "fraction_train must be above 0: nothing would be trained")
@@ -97,7 +100,12 @@ class Strategy(FedAvg):
             self.availability = instance("availability", availability, "availability")
         elif availability is not None and not isinstance(availability, Availability):
             self.availability = Mask.from_array(availability)
-        self._wrapped = True
+        self._wrapped, self.mean_examples = True, mean_examples
+        require(mean_examples >= 0, "mean_examples must be 0 (no weights) or more")
+        weighable = self.rule.takes_weights and self.rule.members_change  # no contributions with earlier weights
+        why = "it counts or selects single clients, or its state holds contributions of all clients"
+        name = type(self.rule).__name__
+        require(not mean_examples or weighable, f"{name} takes no weights here ({why}): leave out mean_examples")
 
     def summary(self) -> None:
         """Log the configuration."""
@@ -184,6 +192,8 @@ class Strategy(FedAvg):
         start = self._layout.vector(self._layout.views(arrays))
         require(bool(start.isfinite().all()), "initial_arrays: a number is not finite")
         federation = self._federation = Federation(self.rule, start, self.members, self._output, store)
+        known = not self.mean_examples or not federation.needs_received
+        require(known, f"serve={self.serve} needs the weights of absent clients: serve the server model or its average")
         self._nodes = Nodes(federation, self.min_available_nodes, self.names, self.availability, self.seed)
         self._limit = MoveLimit(kept=self.rule.home == "server")
         self._made: dict[int, tuple[Vector, ArrayRecord]] = {}
@@ -196,6 +206,7 @@ class Strategy(FedAvg):
     def _continue(self, store: Store, federation: Federation) -> None:
         facts: dict[str, Any] = {"rule": label_of("algorithm", self.rule), "serve": self.serve}
         facts |= {"keep_reports": self.keep_reports, "members": 0 if self.rule.members_change else self.members}
+        facts["mean_examples"] = self.mean_examples
         facts["arrays"] = [[name, dtype, list(shape)] for name, dtype, shape in self._layout.arrays]
         there = store.facts()
         if "rule" not in there:
@@ -203,8 +214,8 @@ class Strategy(FedAvg):
             store.begin({**facts, "fedswe": version("fedswe"), "flwr": version("flwr"), "fixed": fixed}, federation)
             return
         for name, value in facts.items():
-            shown = "" if name == "arrays" else f": {there[name]} there, {value} here"
-            require(there[name] == value, f"{self.store} has other {name}{shown}: use another store")
+            shown = "" if name == "arrays" else f": {there.get(name, 0)} there, {value} here"
+            require(there.get(name, 0) == value, f"{self.store} has other {name}{shown}: use another store")
         self._layout = self._layout.with_fixed({name: b64decode(data) for name, data in there["fixed"].items()})
         rows = store.rounds()
         federation.load(len(rows))
@@ -253,11 +264,15 @@ class Strategy(FedAvg):
         federation, asked, merged = self._federation, self._asked, None
         self._asked, self._made = {}, {}
         contents, failed = matched(replies, asked)
-        ends = checked(contents, failed, self._layout, federation, self._limit if self.limit_moves else None)
+        limit, key = self._limit if self.limit_moves else None, self.weighted_by_key if self.mean_examples else ""
+        ends = checked(contents, failed, self._layout, federation, limit, key)
+        weights: dict[str, float] = {}
         needed = self.min_reports if self.availability is None else min(self.min_reports, len(asked))
         while merged is None and len(ends) >= needed:
             lr = statistics.median_low(end.lr for end in ends.values()) if ends else 1.0
-            merged = federation.merge({name: end.done for name, end in ends.items()}, lr)
+            if self.mean_examples:
+                weights = {name: end.examples / self.mean_examples for name, end in ends.items()}
+            merged = federation.merge({name: end.done for name, end in ends.items()}, lr, weights)
             if not merged.is_finite():
                 require(ends, "the model is not finite without any report: lower the rates and start anew")
                 farthest, merged = max(ends, key=lambda name: ends[name].move), None
@@ -282,6 +297,7 @@ class Strategy(FedAvg):
             absent = federation.members.keys() - federation.removed - set(self._nodes.available)
             entry = {"seconds": time.monotonic() - self._began, "m": federation.m, "digest": digest(federation)}
             entry |= {"train": dict(found or {}), "merged": moves, "failed": failed}
+            entry |= {"weights": weights} if weights else {}
             entry |= {"removed": sorted(federation.removed), "absent": sorted(absent)}
             kept = {name: end.done for name, end in ends.items()} if self.keep_reports else {}
             self._store.commit(federation, entry, kept)

@@ -18,7 +18,7 @@ from fedswe.errors import mistakes_as, require, suggestion
 from fedswe.plugins import called
 from fedswe.tasks.data_set import MOST_CLASSES, Array, DataSet, samples
 from fedswe.tasks.partition import Partition, divide, held_out
-from fedswe.tasks.problem import Problem, Setting, Task
+from fedswe.tasks.problem import Problem, Setting, Task, Weights
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 MODELS = ("softmax", "mlp", "cnn", "svhn_cnn", "cifar10_cnn", "cinic10_cnn")  # NETWORKS, without importing torch
@@ -45,6 +45,7 @@ class ClassificationTask(Task):
     flip: bool = False  # train on images mirrored at random
     augment: Literal["image", "batch"] = "image"  # one crop and flip per image, or per batch of a step (released code)
     border: Literal["mean", "black"] = "mean"  # colour of the padding: 0 after normalisation, or 0 before it
+    weights: Weights = None  # of the clients: "samples", or a list of numbers; default: all count the same
 
     def __post_init__(self) -> None:
         known = self.model in MODELS or ":" in self.model
@@ -78,6 +79,7 @@ class ClassificationTask(Task):
             everything = pooled.data.x_train, pooled.data.y_train
             check(network, problem.objective, problem.start, everything, lambda sample: self.model)
         problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
+        problem.weigh(self.weights)
         return problem
 
     def _module(self, shape: tuple[int, ...], classes: int) -> object:

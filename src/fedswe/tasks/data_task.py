@@ -16,7 +16,7 @@ from fedswe.core.value import Count, Positive
 from fedswe.errors import require
 from fedswe.tasks.data_set import Array, Arrays, DataSet, resident, samples
 from fedswe.tasks.partition import Groups, Indices, Partition, Parts, clients_by_group, divide
-from fedswe.tasks.problem import Problem, Setting, Task
+from fedswe.tasks.problem import Problem, Setting, Task, Weights
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,6 +37,7 @@ def from_data(
     shards: int = 2,
     groups: Groups | None = None,
     train_scores: bool = True,
+    weights: Any = None,
 ) -> DataTask:
     """A task from your model and your data.
 
@@ -50,6 +51,7 @@ def from_data(
     loss       cross_entropy, mse, l1, huber, bce, a torch loss, or a function that gives one number per sample
     metrics    names (accuracy, mae, rmse, r2), or functions of outputs and targets by name
     groups     the name of each client's group, or a mapping from client ids to them: scores are also given by group
+    weights    of the clients: "samples", or a number for each; by default all count the same
     train_scores  whether models are scored on all training samples too; False saves loading all of them
 
     Inputs that are integers stay integers (tokens); floats get the number format of the run.
@@ -87,7 +89,7 @@ def from_data(
     content.groups, content.train_scores = clients_by_group(groups, ids), train_scores
     identity = digest({**vars(content), "objective": (loss, metrics), "data": content.data and vars(content.data)})
     content = in_memory.hold(identity, content)  # kept in a variable: the task finds it there
-    task = DataTask(identity, len(ids), "given" if given else partition, alpha, shards)
+    task = DataTask(identity, len(ids), "given" if given else partition, alpha, shards, weights)
     task.build(Setting(0, torch.float32, torch.device("cpu")))  # once, so that a mistake shows where the task is made
     return task
 
@@ -129,6 +131,7 @@ class DataTask(Task):
     partition: Partition | Literal["given"] = "given"  # how one data set is divided; given: clients have their samples
     alpha: Positive = 0.1  # concentration of the partitions dirichlet, two_groups and uneven
     shards: Count = 2  # pieces for each client, with partition = "shards"
+    weights: Weights = None  # of the clients: "samples", or a list of numbers; default: all count the same
 
     title: ClassVar[str] = "your own model and data, from Python (fedswe.tasks.from_data)"
 
@@ -157,7 +160,9 @@ class DataTask(Task):
                 self.clients, content.load, content.test, setting, content.groups, content.train_scores
             )
             loaded.classes = check(network, objective, x, loaded.all_of(0), content.whose, loaded.test)
-            return SupervisedProblem(loaded, network, objective, setting)
+            problem = SupervisedProblem(loaded, network, objective, setting)
+            problem.weigh(self.weights)
+            return problem
         data = resident(content.data, setting.dtype, setting.device)
         train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
         labelled = check(network, objective, x, train, content.whose, test) > 0
@@ -167,6 +172,7 @@ class DataTask(Task):
         problem = SupervisedProblem(pooled, network, objective, setting)
         problem.refuse_small(np.arange(self.clients))
         problem.drawn, problem.realised, problem.sizes = divided.drawn, divided.realised, divided.sizes
+        problem.weigh(self.weights)
         return problem
 
     def _divided(self, data: DataSet, setting: Setting, labelled: bool) -> Parts:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from fedswe.availability.schedule import Floats
 from fedswe.core.local import Local, Precision
-from fedswe.core.value import Value
+from fedswe.core.value import Positive, Value
 from fedswe.errors import require
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fedswe.core.records import Vector
+
+
+Weights = Literal["samples"] | list[Positive] | None  # of clients: by their samples, as given, or all equal
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,27 @@ class Setting:
 
 
 class Problem(ABC):
-    """The clients' objectives F_i and their data. The global objective is the uniform mean over clients."""
+    """The clients' objectives F_i and their data. The global objective is their mean over clients, by weight."""
 
     m: int
     start: Vector  # x^0, [d]
     drawn: Floats | None = None  # label shares as drawn and as realised; None without labels
     realised: Floats | None = None
     sizes: npt.NDArray[np.int64] | None = None  # number of samples of each client; None where it is not known
+    weights: Floats | None = None  # of the clients, with mean 1; None: all count the same
+
+    def weigh(self, given: Weights) -> None:
+        """Give the clients the weights of a task."""
+        if given is not None:
+            numbers = self.sizes if given == "samples" else given
+            known = 'task.weights = "samples" needs clients whose samples are counted: give a list of numbers'
+            require(numbers is not None, known)
+            weights = np.array(numbers, dtype=np.float64)
+            require(
+                len(weights) == self.m,
+                f"task.weights has {len(weights)} numbers: give one for each of {self.m} clients",
+            )
+            self.weights = weights / weights.mean()
 
     def steps(self, clients: npt.NDArray[np.int64], local: Local) -> Any:
         """How many local steps these clients take in a round: one number, or with local.epochs one for each."""

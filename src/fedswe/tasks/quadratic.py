@@ -14,7 +14,7 @@ from fedswe.core import keys
 from fedswe.core.local import Precision
 from fedswe.core.value import NonNegative
 from fedswe.errors import FedsweError, require
-from fedswe.tasks.problem import Problem, Setting, Task
+from fedswe.tasks.problem import Problem, Setting, Task, Weights
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +31,7 @@ class Quadratic(Task):
     curvature: float | list[float] = 1.0  # a_i, one number or one per client
     start: float | list[float] = 0.0  # x^0, one number or one per dimension
     noise: NonNegative = 0.0  # standard deviation of the gradient noise, per coordinate
+    weights: Weights = None  # of the clients, one number each; default: all count the same
 
     title: ClassVar[str] = "quadratic objectives 0.5 a_i ||x - u_i||^2"
 
@@ -49,7 +50,7 @@ class Quadratic(Task):
         def to(a: Floats) -> torch.Tensor:
             return torch.as_tensor(a, dtype=setting.dtype, device=setting.device)
 
-        return QuadraticProblem(setting.seed, to(centers), to(curvature[:, None]), to(start), self.noise)
+        return QuadraticProblem(setting.seed, to(centers), to(curvature[:, None]), to(start), self.noise, self.weights)
 
     def _centers(self) -> Floats:
         where = f"task.centers_file: {self.centers_file}" if self.centers_file else "task.centers"
@@ -90,12 +91,22 @@ class Pull:
 
 
 class QuadraticProblem(Problem):
-    def __init__(self, seed: int, centers: torch.Tensor, curvature: torch.Tensor, start: Vector, noise: float) -> None:
+    def __init__(
+        self,
+        seed: int,
+        centers: torch.Tensor,
+        curvature: torch.Tensor,
+        start: Vector,
+        noise: float,
+        weights: Weights = None,
+    ) -> None:
         self.m, self.start = len(centers), start
         self.centers, self.curvature = centers, curvature
         self._seed, self._noise = seed, noise
-        weight = curvature.sum()
-        self.optimum = (curvature * centers).sum(0) / weight if weight > 0 else start
+        self.weigh(weights)
+        pull = curvature if self.weights is None else curvature * curvature.new_tensor(self.weights)[:, None]
+        weight = pull.sum()
+        self.pull, self.optimum = pull, (pull * centers).sum(0) / weight if weight > 0 else start
 
     def draw(self, clients: torch.Tensor, t: int, steps: int, batch_size: int) -> Sequence[Pull]:
         import torch
@@ -121,5 +132,5 @@ class QuadraticProblem(Problem):
         return self.curvature[clients] * (x - self.centers[clients])
 
     def evaluate(self, x: Vector) -> dict[str, float]:
-        loss = 0.5 * (self.curvature * (x - self.centers) ** 2).sum(1).mean()
+        loss = 0.5 * (self.pull * (x - self.centers) ** 2).sum(1).mean()
         return {"train_loss": float(loss), "distance": float((x - self.optimum).norm())}
