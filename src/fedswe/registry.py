@@ -51,7 +51,7 @@ KINDS = {
         "fedexp=FedExP interval_weights=IntervalWeights interval_extrapolation=IntervalExtrapolation keel=Keel "
         "echo=Echo debiased_fedavg=DebiasedFedAvg fedstale=FedStale fedstale_known=FedStaleKnown fedlaavg=FedLaAvg "
         "mimic=MimiC focus=FOCUS fedasync=FedAsync fedbuff=FedBuff ace=ACE ca2fl=CA2FL area=Area ghbm=GHBM "
-        "local_ghbm=LocalGHBM",
+        "local_ghbm=LocalGHBM fednova=FedNova",
     ),
     "availability": Kind(
         "fedswe.availability.model:Availability",

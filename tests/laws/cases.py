@@ -32,6 +32,7 @@ CASES = {
     "fedawe": ("fedawe", {"lr": 0.8}),
     "fedawe clip": ("fedawe", {"lr": 0.8, "clip": 0.2}),
     "fedavg": ("fedavg", {"lr": 0.8}),
+    "fednova": ("fednova", {"lr": 0.8}),
     "fedavg clip": ("fedavg", {"lr": 0.8, "clip": 0.2}),
     "fedavg_all": ("fedavg_all", {"lr": 0.8}),
     "fedavg_known": ("fedavg_known", {"lr": 0.8}),

@@ -81,6 +81,15 @@ def fedavg(x, mask, local, *, lr=1.0, clip=0.0):
         yield x
 
 
+def fednova(x, mask, local, *, steps, lr=1.0):
+    """Normalised averaging (Wang et al. 2020, eq. 9 and 10): of directions, times the effective number of steps."""
+    for t, A in _rounds(mask):
+        if len(A) > 0:
+            effective = sum(steps / len(A) for i in A)
+            x = x + lr * effective * sum((local(i, x, t) - x) / steps / len(A) for i in A)
+        yield x
+
+
 def fedavg_all(x, mask, local, *, lr=1.0):
     """FedAvg over all clients (McMahan et al. 2017): absent clients count as a zero update."""
     m = mask.shape[1]

@@ -34,6 +34,7 @@ STALENESS = 1.0 * EVERY - 1  # all clients step the server in every round, and c
 # One weight per client; the memory methods, whose last updates add up to 0 only at the optimum, are exact.
 WEIGHTS = {
     "fedavg": SHARE,
+    "fednova": SHARE,
     "gfedavg": SHARE,
     "fedavg_all": 1 / EVERY,
     "fedbuff": SHARE * (1 + STALENESS) ** -0.5,

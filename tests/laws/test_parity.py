@@ -46,6 +46,7 @@ def literal_trajectory(case):
         "mifa": {"local_lr": local_lr},
         "scaffold": {"local_lr": local_lr, "steps": STEPS},
         "amplified_scaffold": {"local_lr": local_lr, "steps": STEPS},
+        "fednova": {"steps": STEPS},
         "focus": {"local_lr": local_lr, "steps": STEPS},
         "ghbm": {"local_lr": local_lr, "steps": STEPS},
         "local_ghbm": {"local_lr": local_lr, "steps": STEPS},

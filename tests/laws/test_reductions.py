@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from fedswe.availability.mask import Rows
-from fedswe.core.algorithm import ServerView
+from fedswe.core.algorithm import Done, Job, ServerView
 from fedswe.core.local import Local
+from fedswe.core.records import Model, total
 from tests import problems
 from tests.algorithms import ALGORITHMS
 from tests.laws.cases import gradient, local_lr
@@ -36,6 +37,16 @@ def test_fedstale():
     assert_same(models("fedstale_known", prob=shares, beta=1.0), models("fedvarp"))
     # With beta = 1 and p = 1 it is MIFA, which uses the new memory of those who report, but for empty rounds.
     assert_same(models("fedstale_known", SOMEBODY, np.ones((1, M)), beta=1.0), models("mifa", SOMEBODY))
+
+
+def test_fednova():
+    """With equal steps it is FedAvg; clients with more steps in one direction count as the others."""
+    assert_same(models("fednova"), models("fedavg"))
+    rule, x = ALGORITHMS["fednova"](), torch.zeros(2, 3)
+    done = Done(torch.tensor([[1.0, 0, 0], [0, 9, 0]]), torch.tensor([[1.0], [9.0]]), 0.1)
+    report = rule.report(None, Model(x), Job(x), done, None)[1]
+    update = rule.merge(Model(x[0]), total(report, 2), 2, ServerView(0, 2, 0.1))
+    assert (update.step / update.over).tolist() == [2.5, 2.5, 0]
 
 
 def test_fedlaavg_is_mifa_with_updates_over_the_rate():

@@ -16,6 +16,7 @@ from fedswe.algorithms.fedavg import FedAvgKnown as FedAvgKnown
 from fedswe.algorithms.fedbuff import FedBuff as FedBuff
 from fedswe.algorithms.fedexp import FedExP as FedExP
 from fedswe.algorithms.fedlaavg import FedLaAvg as FedLaAvg
+from fedswe.algorithms.fednova import FedNova as FedNova
 from fedswe.algorithms.fedpbc import FedPBC as FedPBC
 from fedswe.algorithms.fedstale import FedStale as FedStale
 from fedswe.algorithms.fedstale import FedStaleKnown as FedStaleKnown

@@ -33,11 +33,12 @@ class FedSWE(LocalModels):
         x    = (sum_A x_i+ + k x) / (|A| + k)     global moving average
         x_i  = x for i in A only                  implicit gossiping
 
-    G_i is start minus end of the local training. k = 0 is FedAWE; the paper recommends k of the order of m. With a
-    chain (the released code clips) the step is the average of the echoed progress, and its base that of the starts.
+    G_i is start minus end of the local training. k = 0 is FedAWE; the paper recommends k of the order of m, and has
+    k = 100 for its 100 clients. With a chain (the released code clips) the step is the average of the echoed progress,
+    and its base that of the starts.
     """
 
-    k: NonNegative = 100.0  # copies of the server's own model in the average
+    k: NonNegative | None = None  # copies of the server's own model in the average; m, all clients, unless given
 
     home: ClassVar[Literal["client", "server"]] = "client"
     members_change: ClassVar[bool] = True
@@ -58,21 +59,26 @@ class FedSWE(LocalModels):
         return after, Model(job.start + self.lr * progress)
 
     def merge(self, s: Model, total: Model | Split, count: float, at: ServerView) -> Update:
-        weight = count + self.k
+        k = self.copies(at.m)
+        weight = count + k
         if weight == 0:
             return Update(s, s.x)  # k = 0 and no report: 0/0, the server keeps its model
         if isinstance(total, Model):
-            return Update(s, (total.x + self.k * s.x) / weight)
-        step = self.mean_progress(total.progress, count) if count else None
-        return Update(s, (total.start + self.k * s.x) / weight, step)
+            return Update(s, (total.x + k * s.x) / weight)
+        step = self.mean_progress(total.progress, count, k) if count else None
+        return Update(s, (total.start + k * s.x) / weight, step)
+
+    def copies(self, m: int) -> float:
+        """k of m clients."""
+        return m if self.k is None else self.k
 
     @property
     def splits(self) -> bool:
         """Whether start and progress are sent apart."""
         return bool(self.transforms)
 
-    def mean_progress(self, total: Vector, count: float) -> Vector:
-        return total / (count + self.k)
+    def mean_progress(self, total: Vector, count: float, k: float) -> Vector:
+        return total / (count + k)
 
 
 @dataclass(frozen=True)

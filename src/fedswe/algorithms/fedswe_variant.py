@@ -40,5 +40,5 @@ class FedSWEVariant(FedSWE):
     def splits(self) -> bool:
         return self.progress_over == "active" or super().splits
 
-    def mean_progress(self, total: Vector, count: float) -> Vector:
-        return total / (count or 1) if self.progress_over == "active" else super().mean_progress(total, count)
+    def mean_progress(self, total: Vector, count: float, k: float) -> Vector:
+        return super().mean_progress(total, count, 0 if self.progress_over == "active" else k)

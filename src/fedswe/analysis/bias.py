@@ -41,7 +41,7 @@ def bias_report(scenario: Scenario, ks: Sequence[float] | None, step: float | No
     objective, m = _objective(scenario, step), scenario.m
     if ks is None:
         algorithm = scenario.experiment.algorithm
-        ks = sorted({0.0, algorithm.k if isinstance(algorithm, FedSWE) else float(m)})
+        ks = sorted({0.0, float(algorithm.copies(m) if isinstance(algorithm, FedSWE) else m)})
     require(len(ks), "--k is empty: give at least one number, e.g. --k 0,10")
     tables, step, optimum = _tables(scenario), objective.step, objective.centers.mean(axis=0)
     every = {

@@ -53,7 +53,7 @@ class Consensus(Column):
     title: ClassVar[str] = "consensus errors of the clients' models"
 
     def values(self, engine: Engine) -> dict[str, float]:
-        k, m = virtual_clients(engine.algorithm), engine.m
+        k, m = virtual_clients(engine), engine.m
         models, server = engine.client_models().double(), engine.server_model().double()
         weights = 1.0 if engine.weights is None else models.new_tensor(engine.weights)[:, None]
         mean = (weights * models).mean(0)
@@ -86,7 +86,7 @@ class Auxiliary(Column):
         require(local.steps, "record.columns: the auxiliary sequence needs local.steps: epochs differ among clients")
 
     def values(self, engine: Engine) -> dict[str, float]:
-        k = virtual_clients(engine.algorithm)
+        k = virtual_clients(engine)
         models, server = _float64(engine.client_models()), _float64(engine.server_model())
         z, total = auxiliary(engine, models), engine.m + k
         weights = np.ones((engine.m, 1)) if engine.weights is None else engine.weights[:, None]

@@ -85,7 +85,7 @@ class AugmentedMean(Output):
     title: ClassVar[str] = "the mean over the clients and FedSWE's k virtual ones"
 
     def model(self, state: Nothing, run: Run) -> Vector:
-        k = virtual_clients(run.algorithm)
+        k = virtual_clients(run)
         return (run.m * run.client_mean() + k * run.server_model()) / (run.m + k)
 
 
@@ -178,11 +178,11 @@ def _zero_count(x: Vector) -> Scalar:
     return x.new_zeros((1,), device="cpu").double()
 
 
-def virtual_clients(algorithm: Algorithm) -> float:
+def virtual_clients(run: Run) -> float:
     """FedSWE's k: its analysis counts m + k clients. 0 for other algorithms."""
     from fedswe.algorithms.fedswe import FedSWE
 
-    return algorithm.k if isinstance(algorithm, FedSWE) else 0.0
+    return run.algorithm.copies(run.m) if isinstance(run.algorithm, FedSWE) else 0.0
 
 
 @dataclass(frozen=True)

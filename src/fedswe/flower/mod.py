@@ -4,7 +4,7 @@
 
 It does two things when the server asks for them. It answers who the client is: the `name` in the node's configuration,
 or the number of its partition in a simulation. And it adds a drift to every gradient of an optimiser of PyTorch, and
-reports how many steps were taken at which rate (SCAFFOLD, Amplified SCAFFOLD, FOCUS). For that the local training must
+reports how many steps were taken at which rate (SCAFFOLD, FOCUS, FedNova and others). For that the local training must
 be plain SGD with one rate: start minus end is then steps times rate times the mean gradient plus the drift.
 """
 
