@@ -13,6 +13,7 @@ import pytest
 import fedswe as package
 from fedswe import FedsweError
 from fedswe.algorithms import FedAvg, FedSWE
+from fedswe.comparison.measured_run import measured_runs, runs_table, scores_of
 from fedswe.errors import FedsweWarning
 from fedswe.experiment.configuration import load
 from tests.cli.command import fedswe, process, wait_for, workers_of
@@ -153,6 +154,20 @@ def test_tasks_with_other_scores(tmp_path, monkeypatch, capsys, kind, headline):
     assert (code, err) == (0, "")
     assert headline in out
     assert len(list(tmp_path.glob("a/runs/*/model.safetensors"))) == 4
+
+
+def test_a_chosen_score_is_shown_first_and_tuned_by(tmp_path, monkeypatch, capsys):
+    base = load(None, ["task.clients=5", "rounds=4", "evaluate.every=2", "evaluate.score=test_loss"])
+    result = package.compare(base, ["fedavg", "fednova"], seeds=(3,), rates=(0.1, 0.3), out=tmp_path / "a", jobs=1)
+    assert result.headline == "test_loss"
+    assert result.best("server") == result.by_seed("server").mean().idxmin()
+    assert scores_of(runs_table(measured_runs([tmp_path / "a"])))[0] == "test_loss"
+    assert scores_of(runs_table(measured_runs([result])))[0] == "test_loss"
+    words = ["task.clients=5", "rounds=4", "--out", str(tmp_path / "b")]
+    code, _, err = fedswe(monkeypatch, capsys, "run", *words, "evaluate.score=test_los")
+    assert code == 2
+    assert "no such score; there are train_loss, train_accuracy, test_loss, test_accuracy" in err
+    assert not (tmp_path / "b").exists()
 
 
 def test_workers_import_a_task_from_the_directory_of_the_command(tmp_path):

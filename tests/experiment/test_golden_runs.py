@@ -19,6 +19,7 @@ SHORT = {
     "gfedavg": ["algorithm.period=7", "algorithm.amplification=2"],
     "amplified_scaffold": ["algorithm.period=7", "algorithm.amplification=1.3"],
     "fedau": ["algorithm.cutoff=6"],
+    "fedswe_variant": ["algorithm.k=100"],
     "f3ast": ["algorithm.beta=0.05", "algorithm.budget=3", "algorithm.initial_rate=0.7"],
 }
 ALGORITHMS = (
@@ -34,6 +35,7 @@ DIGITS = [
     "task.clients=12", "task.alpha=0.5", "local.lr=0.5", "local.steps=3", "local.batch_size=8", "rounds=12",
     "evaluate.every=12",
 ]  # fmt: skip
+FEDSWE = [*DIGITS, "algorithm.k=100"]
 DYNAMICS = {
     "always": [], "stationary": [], "staircase": [], "sine": [], "interleaved_sine": [],
     "alternating": ["availability.period=8"], "cyclic": ["availability.groups=3"], "markov": ["availability.on=0.3"],
@@ -45,16 +47,16 @@ RUNS = {
         for engine in ("batched", "loop")
     },
     **{f"digits-{name}": [f"algorithm.name={name}", *SHORT.get(name, []), *DIGITS] for name in ALGORITHMS},
-    **{f"dynamics-{name}": [f"availability.name={name}", *more, *DIGITS] for name, more in DYNAMICS.items()},
-    "legacy": ["availability.stream=legacy", *DIGITS],
+    **{f"dynamics-{name}": [f"availability.name={name}", *more, *FEDSWE] for name, more in DYNAMICS.items()},
+    "legacy": ["availability.stream=legacy", *FEDSWE],
     "clip at the server": ["algorithm.k=2", "algorithm.clip=0.05", *DIGITS],
     "clip at the clients": ["algorithm.k=2", "local.clip=0.3", *DIGITS],
-    "momentum at both": ["local.chain=momentum:0.5", "algorithm.chain=momentum:0.5", "algorithm.lr=0.3", *DIGITS],
-    "columns": ["local.schedule=constant", *DIGITS, "record.columns=consensus,auxiliary"],
-    "outputs": [*DIGITS, "evaluate.model=server,client_mean,augmented_mean,ema:0.8"],
-    "mlp": [*DIGITS, "task.model=mlp"],
-    "cnn": [*DIGITS, "task.model=cnn", "rounds=4", "evaluate.every=4", "task.crop=1", "task.flip=true"],
-    "two groups": [*DIGITS, "task.partition=two_groups", "task.hold_out=0.1"],
+    "momentum at both": ["local.chain=momentum:0.5", "algorithm.chain=momentum:0.5", "algorithm.lr=0.3", *FEDSWE],
+    "columns": ["local.schedule=constant", *FEDSWE, "record.columns=consensus,auxiliary"],
+    "outputs": [*FEDSWE, "evaluate.model=server,client_mean,augmented_mean,ema:0.8"],
+    "mlp": [*FEDSWE, "task.model=mlp"],
+    "cnn": [*FEDSWE, "task.model=cnn", "rounds=4", "evaluate.every=4", "task.crop=1", "task.flip=true"],
+    "two groups": [*FEDSWE, "task.partition=two_groups", "task.hold_out=0.1"],
 }
 
 

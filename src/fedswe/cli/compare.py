@@ -126,6 +126,7 @@ def _continuable(place: Path, out: Path | None) -> Iterator[None]:
 
 def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
     """The table, sorted by the first model; the best of each model, and those level with it, are marked."""
+    from fedswe.comparison.compare import tuning_score
     from fedswe.comparison.measured_run import measured_runs, of_score, runs_table
     from fedswe.report.runs import Scores
     from fedswe.results.table import TAIL, diverged_text, in_words
@@ -133,6 +134,7 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
     if result.headline is None:
         console.print("this task has no scores: nothing to compare but the models in runs/")
         return
+    by = tune_by or (tuning_score(result.score) if result.score else "training loss")
     rows = of_score(runs_table(measured_runs([result])), result.headline)
     seeds, several = result.seeds, len(result.seeds) > 2
     models = {model: Scores(rows[rows["model"] == model]) for model in result.models}
@@ -155,7 +157,7 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
         + f" over seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
         + f" of the last {min(TAIL, ended[-1])} of {rounds} rounds"
         + (f"; local rate chosen from {', '.join(f'{r:g}' for r in rates)}" if rates else "")
-        + (f" by {tune_by or 'training loss'} on another seed" if rates else "")
+        + (f" by {by} on another seed" if rates else "")
     )
     if first.places:
         console.print(first.sentences()[0])

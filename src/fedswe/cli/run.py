@@ -45,12 +45,12 @@ def run_command(
             names = [name_of(kind, type(getattr(value, kind))) for kind in ("algorithm", "availability", "task")]
             name = "-".join(Path(name).name.replace(".py:", ".") for name in names)
             place = opened.enter_context(directory(out, name))
-        with _watched(value.rounds, quiet, place) as watch:
+        with _watched(value.rounds, quiet, place, value.evaluate.score) as watch:
             ran = runner.resume(place, watch, track) if resume is not None else runner.run(value, place, watch)
         if quiet:
             console.print(str(place))
         else:
-            _report(ran.history, place)
+            _report(ran.history, place, value.evaluate.score)
             if value.device != "cpu":
                 import torch
 
@@ -60,7 +60,7 @@ def run_command(
 
 
 @contextmanager
-def _watched(rounds: int, quiet: bool, place: Path) -> Iterator[Watch]:
+def _watched(rounds: int, quiet: bool, place: Path, score: str | None) -> Iterator[Watch]:
     """Shows the progress of a run; stops it after the current round when SIGTERM arrives, and says how to continue."""
     from fedswe.experiment.runner import StopRun
 
@@ -73,7 +73,7 @@ def _watched(rounds: int, quiet: bool, place: Path) -> Iterator[Watch]:
 
     def watch(t: int, row: Row | None) -> None:
         nonlocal note
-        note = note if row is None else headline(row)
+        note = note if row is None else headline(row, score)
         progress(t, rounds, note)
         if terminated:
             raise StopRun
@@ -94,9 +94,11 @@ def _watched(rounds: int, quiet: bool, place: Path) -> Iterator[Watch]:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
-def headline(row: Row) -> str:
-    """The most important score of each evaluated model."""
-    for score, form in (("test_accuracy", "{:.1%}"), ("train_loss", "loss {:.4g}"), ("test_loss", "test loss {:.4g}")):
+def headline(row: Row, wanted: str | None = None) -> str:
+    """The wanted or else the most important score of each evaluated model."""
+    forms = {"test_accuracy": "{:.1%}", "train_loss": "loss {:.4g}", "test_loss": "test loss {:.4g}"}
+    own = {} if wanted is None else {wanted: forms.get(wanted, f"{wanted.replace('_', ' ')} {{:.4g}}")}
+    for score, form in (own | forms).items():
         found = {key.removesuffix(f"_{score}"): value for key, value in row.items() if key.endswith(f"_{score}")}
         if found:
             texts = (f"{name.replace('_', ' ')} {form.format(value)}" for name, value in found.items())
@@ -106,11 +108,11 @@ def headline(row: Row) -> str:
     return "  ".join(f"{key} {value:.4g}" for key, value in row.items() if key not in (*_NOT_SCORES, *COLUMNS))
 
 
-def _report(history: History, place: Path) -> None:
+def _report(history: History, place: Path, score: str | None) -> None:
     import numpy as np
 
     available = history["available"][1:]
-    console.print(f"final     {headline(history.last) or 'this task has no scores'}")
+    console.print(f"final     {headline(history.last, score) or 'this task has no scores'}")
     if available.size:
         console.print(
             f"clients   {np.mean(available):.1f} available on average in the evaluated rounds, "

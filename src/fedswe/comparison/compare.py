@@ -40,6 +40,11 @@ _WRITTEN = (".compare", "compare", ".report.", "report.")  # beginnings of names
 TUNING_SCORE = "train_loss"  # test data are not used for the choice of a rate, unless asked for
 
 
+def tuning_score(score: str | None) -> str:
+    """What rates are chosen by unless another is named: evaluate.score, of training samples, or the training loss."""
+    return score.replace("test_", "train_", 1) if score else TUNING_SCORE
+
+
 @typed
 def compare(
     base: Experiment | Mapping[str, Experiment],
@@ -60,7 +65,8 @@ def compare(
     default all that are built in or installed. Or it has an experiment for every label.
 
     With `rates`, each algorithm first runs once per local rate on `tuning_seed`, which is not reported; for each
-    evaluated model the rate with the lowest final training loss is kept. `tune_by` names another score: the highest
+    evaluated model the rate with the lowest final training loss is kept, or that with the best evaluate.score (on
+    training samples in place of test samples). `tune_by` names another score: the highest
     accuracy, the lowest loss, error or distance; of other scores say which, "max:r2" or "min:gap".
 
     With `out`, all runs are kept there as run directories, with compare.csv and compare_summary.csv. The same call
@@ -162,7 +168,11 @@ class _Plan:
 
     @property
     def _criterion(self) -> _Criterion:
-        return _Criterion.named(self.tune_by or TUNING_SCORE)
+        return _Criterion.named(self.tune_by or tuning_score(self._score))
+
+    @property
+    def _score(self) -> str | None:
+        return next(iter(self.algorithms.values())).evaluate.score
 
     def check(self) -> None:
         """Find every mistake before the first run: of each algorithm, and of the clients of each seed."""
@@ -213,7 +223,7 @@ class _Plan:
             self._warn_at_the_edge(chosen)
         runs = [(label, rate, seed) for (label, _), rate in chosen.items() for seed in self.seeds]
         both = watch and (lambda done, to_do: watch(before + done, before + to_do))
-        return Comparison(tried | self._run(runs, store, workers, both), chosen, self.seeds)
+        return Comparison(tried | self._run(runs, store, workers, both), chosen, self.seeds, self._score)
 
     @property
     def _trials(self) -> list[Run]:
@@ -243,6 +253,7 @@ class Comparison:
     histories: Histories
     chosen: Mapping[tuple[str, str], float]  # the local rate of a label and an evaluated model
     seeds: tuple[int, ...]  # runs with other seeds served to choose a rate, and are not reported
+    score: str | None = None  # evaluate.score
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -306,7 +317,7 @@ class Comparison:
     @property
     def headline(self) -> str | None:
         """The score to read first, of those that all have."""
-        return headline(self.scores)
+        return headline(self.scores, self.score)
 
     def to_target(self, target: float) -> list[dict[str, Any]]:
         """For each algorithm and model and each seed, the round after which the headline score first reached a target.

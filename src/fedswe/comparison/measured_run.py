@@ -106,6 +106,7 @@ def _of_comparison(comparison: Comparison) -> Iterator[MeasuredRun]:
     for (label, model), rate in comparison.chosen.items():
         for seed in comparison.seeds:
             config = {"seed": seed, "algorithm": {"name": label}, "local": {"lr": rate}}
+            config |= {"evaluate": {"score": comparison.score}}
             history = comparison.histories[label, rate, seed]
             yield MeasuredRun(f"the run of {label}", config, history, comparison.models, {}, [model], label)
 
@@ -203,6 +204,7 @@ def _scores(run: MeasuredRun, model: str) -> Iterator[dict[str, Any]]:
             signs = [bool(divergence(History([first, at]), prefix or column, run.models)) for at in history.rows]
             curve[np.argmax(signs | np.isinf(curve)) :] = np.inf
         scores = {"score": row["score"], "value": factor * value, "diverged": diverged}
+        scores["first"] = row["score"] == run.config.get("evaluate", {}).get("score")
         yield {"model": model, **scores, "round": history["round"], "curve": factor * curve}
 
 
@@ -225,7 +227,8 @@ def of_score(table: pd.DataFrame, score: str) -> pd.DataFrame:
 def scores_of(table: pd.DataFrame) -> list[str]:
     """Those that all runs have for all their models, the one to read first at the beginning."""
     found = common_scores(table[table["model"] != ""], ["run", "model"])
-    return sorted(found, key=lambda score: score != headline(found))
+    first = headline(found, next(iter(table["score"][table["first"]]), None))
+    return sorted(found, key=lambda score: score != first)
 
 
 def other_columns(table: pd.DataFrame) -> list[str]:

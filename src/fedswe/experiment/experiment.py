@@ -44,6 +44,7 @@ class Evaluate(Value):
     serve: str = ""  # the served model, one of `model`: what export writes unless told otherwise; empty: server
     tail: Natural = 0  # number of last rounds that are evaluated more often, to average their scores; 0 = none
     tail_every: Count = 2  # rounds between evaluations in the tail
+    score: str | None = None  # that tables and figures show first, e.g. test_auc; default: the accuracy, or a loss
 
     def outputs(self) -> dict[str, Output | Best]:
         """The models that are evaluated, by name; that of a plug-in is its class."""

@@ -257,7 +257,11 @@ class Runner:
     def _evaluate(self) -> Row:
         row: Row = {"round": self.engine.t, **self._tally.columns(), **self.engine.timeline.columns()}
         self._tally = Tally()
-        row |= self.outputs.columns(self.engine.evaluate, self.history.rows)
+        row |= (scores := self.outputs.columns(self.engine.evaluate, self.history.rows))
+        score, names = self.experiment.evaluate.score, [f"{name}_" for name in self.experiment.evaluate.outputs()]
+        if score is not None and not any(name + score in scores for name in names):
+            there = {column.removeprefix(name): 0 for name in names for column in scores if column.startswith(name)}
+            raise FedsweError(f"evaluate.score = {score}: no such score; there are {', '.join(there)}")
         for name in self.experiment.record.columns:
             more = instance("column", name, "record.columns").values(self.engine)
             taken = sorted({"seconds", *row} & more.keys())

@@ -57,10 +57,10 @@ def common_scores(rows: pd.DataFrame, key: Sequence[str]) -> list[str]:
     return [str(score) for score in counts.index[counts == len(rows.drop_duplicates(key))]]
 
 
-def headline(scores: Sequence[str]) -> str | None:
-    """The score to read first: the test accuracy, or the first loss, or the first score that there is."""
+def headline(scores: Sequence[str], wanted: str | None = None) -> str | None:
+    """The score to read first: the wanted one (evaluate.score), the test accuracy, the first loss, or the first."""
     losses = [name for name in scores if name.endswith("loss")]
-    return next((name for name in ("test_accuracy", *losses, *scores) if name in scores), None)
+    return next((name for name in (wanted, "test_accuracy", *losses, *scores) if name in scores), None)
 
 
 def in_words(name: str) -> str:
@@ -70,9 +70,9 @@ def in_words(name: str) -> str:
 
 def more_is_better(score: str) -> bool | None:
     """None where the name of a score does not say it."""
-    if score.endswith("accuracy"):
+    if score.endswith(("accuracy", "auc", "r2", "f1")):
         return True
-    return False if score.endswith(("loss", "error", "distance")) else None
+    return False if score.endswith(("loss", "error", "distance", "mae", "rmse")) else None
 
 
 # in a file: a long table that is appended to, and whole at every moment --------------------------------------
