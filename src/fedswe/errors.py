@@ -102,7 +102,7 @@ def mistakes_as(problem: str, hint: str = "") -> Iterator[None]:
         yield
     except FedsweError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FedsweError(f"{problem} ({located(error) or first_line(error)}){hint}") from None
 
 

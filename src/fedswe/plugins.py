@@ -111,7 +111,7 @@ def source_digest(cls: type[Any]) -> str:
     return _DIGESTS[cls]
 
 
-def explained(error: Exception) -> FedsweError | None:
+def explained(error: BaseException) -> FedsweError | None:
     """A failure that is the user's to mend, as one line: in their own classes, too little memory; None for others."""
     if isinstance(error, FedsweError):
         return error
@@ -123,6 +123,8 @@ def explained(error: Exception) -> FedsweError | None:
     more = "" if os.environ.get(TRACEBACK) else f"; {TRACEBACK}=1 shows the whole traceback"
     if place := located(error):
         return FedsweError(f"{place}{more}")
+    if isinstance(error, SystemExit):
+        return None
     if names := [name for name, _ in NAME_USED.values()]:  # what was found by name in this process
         return FedsweError(f"{first_line(error)}: check what the methods of {' and '.join(names)} return{more}")
     return None

@@ -42,6 +42,7 @@ COMMANDS = {  # by panel of the help: the name of a command, and its function in
         "watch": "look:watch_command",
         "plot": "look:plot_command",
         "doctor": "doctor:doctor_command",
+        "check": "check:check_command",
     },
     "Devices": {
         "availability": "availability:availability_command",
@@ -75,10 +76,13 @@ def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         hint = ""
         if any(parameter.name == "settings" for parameter in context.command.params):
-            from fedswe.experiment.configuration import keys_in_sections
+            from fedswe.experiment.configuration import DEFAULT, keys_in_sections
 
             word = error.option_name.lstrip("-").replace("-", "_")
-            hint = f"settings are KEY=VALUE, e.g. {keys_in_sections({}).get(word, [word])[0]}=3"
+            key = (
+                f"{word}.name={DEFAULT[word]}" if word in DEFAULT else f"{keys_in_sections({}).get(word, [word])[0]}=3"
+            )
+            hint = f"settings are KEY=VALUE, e.g. {key}"
         hint = suggestion(error.option_name, error.possibilities or [], hint)
         message = f"no such option {error.option_name}" + (f": {hint}" if hint else "")
     return f"{message} (see {context.command_path} --help)"

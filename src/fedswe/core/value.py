@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -14,7 +15,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, Strict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, suggestion
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -118,7 +119,9 @@ def _first(error: ValidationError) -> tuple[str, str]:
     name = first["loc"][0]
     told = [e["msg"] if e["type"] != "sequence_str" else "a list" for e in (first, *more) if e["loc"][0] == name]
     wanted = [text.removeprefix("Input should be ") for text in told]
-    return str(name), f"must be {' or '.join(dict.fromkeys(wanted))}, not {_shown(first['input'])}"
+    text = " or ".join(dict.fromkeys(wanted))
+    near = suggestion(str(first["input"]), re.findall(r"'(.+?)'", text), "")
+    return str(name), f"must be {text}, not {_shown(first['input'])}{near and f': {near}'}"
 
 
 def _shown(value: Any) -> str:

@@ -19,7 +19,7 @@ from fedswe.core.local import Local
 from fedswe.errors import FedsweError, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.plugins import function, place_of, source_digest
-from fedswe.registry import build, dotted, instance, kind_of, name_of, resolve, toml_value
+from fedswe.registry import build, dotted, instance, kind_of, name_of, names, resolve, toml_value
 
 Table = dict[str, Any]
 Digests = dict[str, str]  # sha256 by file or module
@@ -48,7 +48,9 @@ def read(path: str | Path | None, overrides: Iterable[str] = ()) -> Table:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise FedsweError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
+            meant = [f"; write {kind}.name={path}" for kind in DEFAULT if str(path) in names(kind)]
+            why = getattr(error, "strerror", None) or "not UTF-8 text"
+            raise FedsweError(f"cannot read {path}: {''.join([why, *meant])}") from None
         table = _parse(text, str(path))
     return override(table, overrides)
 

@@ -146,12 +146,14 @@ class Experiment(Value):
 
 def assemble(experiment: Experiment) -> Engine:
     """Build task, availability and engine; everything that can be wrong with an experiment shows here."""
-    from fedswe.engine.batched import BatchedEngine  # these import torch
+    from fedswe.engine import laws  # these import torch
+    from fedswe.engine.batched import BatchedEngine
     from fedswe.engine.loop import LoopEngine
 
     # A task of your own shows at its first evaluation whether it has held-out samples.
     chooses = any(map(is_choice, experiment.evaluate.model))
     require(not chooses or getattr(experiment.task, "hold_out", None) != 0, NO_HELD_OUT)
+    laws.refuse(experiment.algorithm)
     problem, schedule = populate(experiment)
     experiment.clock.check(schedule, experiment.rounds)
     engine = {"batched": BatchedEngine, "loop": LoopEngine}[experiment.engine]

@@ -28,6 +28,7 @@ from fedswe.availability import Availability, Mask
 from fedswe.comparison.labels import label_of, labelled
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.records import Vector
+from fedswe.engine import laws
 from fedswe.engine.outputs import Output
 from fedswe.errors import FedsweError, require
 from fedswe.flower.arrays import Layout
@@ -344,4 +345,5 @@ def algorithm(rule: str | Algorithm) -> Algorithm:
     require(isinstance(rule, Algorithm), f"rule must be a label or an algorithm, not {name}")
     require(not rule.trains_while_absent, f"{name} trains while a client is absent: it has no meaning in Flower")
     require(not rule.needs_probabilities, f"{name} needs probabilities that nobody knows: use another rule")
+    laws.refuse(rule)
     return rule

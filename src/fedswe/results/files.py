@@ -42,7 +42,11 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> FedsweError:
-    return FedsweError(f"cannot write {path}: {error.strerror}; free space, or choose another place")
+    taken = isinstance(error, FileExistsError | NotADirectoryError)
+    remedy = (
+        "a file is in its place: choose another" if taken else f"{error.strerror}; free space, or choose another place"
+    )
+    return FedsweError(f"cannot write {path}: {remedy}")
 
 
 class Lines:
