@@ -32,12 +32,8 @@ def file_of(place: str) -> Path | None:
 def load(kind: str, name: str, target: str, file: Path | None) -> Any:
     """What ``module:Class`` or ``file.py:Class`` stands for, not yet checked."""
     place, _, attribute = target.rpartition(":")
-    try:
+    with mistakes_as(f"{kind} {name}: cannot import {place}"):
         module = _import_module(place) if file is None else _import_file(file, place)
-    except FedsweError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's module may raise anything
-        raise FedsweError(f"{kind} {name}: cannot import {place} ({located(error) or first_line(error)})") from None
     if not hasattr(module, attribute):
         own = (type, FunctionType) if kind in ("task", "model", "class") else type
         classes = [key for key, value in vars(module).items() if isinstance(value, own)]
@@ -123,8 +119,7 @@ def explained(error: BaseException) -> FedsweError | None:
     more = "" if os.environ.get(TRACEBACK) else f"; {TRACEBACK}=1 shows the whole traceback"
     if place := located(error):
         return FedsweError(f"{place}{more}")
-    if isinstance(error, SystemExit):
-        return None
-    if names := [name for name, _ in NAME_USED.values()]:  # what was found by name in this process
+    names = [name for name, _ in NAME_USED.values()]  # what was found by name in this process
+    if names and not isinstance(error, SystemExit):
         return FedsweError(f"{first_line(error)}: check what the methods of {' and '.join(names)} return{more}")
     return None

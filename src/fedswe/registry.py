@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from fedswe.core.value import types_of
-from fedswe.errors import FedsweError, first_line, mistakes_as, require, suggestion
+from fedswe.errors import FedsweError, mistakes_as, require, suggestion
 from fedswe.plugins import NAME_USED, file_of, load, source_digest
 
 T = TypeVar("T")
@@ -182,10 +182,8 @@ def _check_parameters(cls: type[Any], here: str) -> None:
     decorate = "write @dataclass(frozen=True) above it"
     frozen = is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
     require(frozen, f"{here} is not a frozen dataclass: {decorate}")
-    try:
+    with mistakes_as(f"{here}: the type of a parameter cannot be read"):
         hints = get_type_hints(cls)
-    except Exception as error:
-        raise FedsweError(f"{here}: the type of a parameter cannot be read ({first_line(error)})") from None
     parameters = {f.name for f in fields(cls)}
     for key in inspect.get_annotations(cls):
         constant = ClassVar in (hints[key], get_origin(hints[key]))

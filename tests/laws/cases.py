@@ -1,14 +1,11 @@
 """One table of algorithms: every law holds for every row. And local training, written out in numpy."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import torch
 
 from fedswe.core import keys
-from fedswe.core.algorithm import empty_report
-from fedswe.core.records import add, parts
 from fedswe.core.transforms import Adagrad, Adam, Clip, Momentum, WeightDecay, Yogi
 from tests import problems
 from tests.algorithms import ALGORITHMS
@@ -90,19 +87,9 @@ CASES = {
 }
 
 
-X0 = torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64)
-
-
 def make(case):
     name, parameters = CASES[case]
     return ALGORITHMS[name](**parameters)
-
-
-def any_report(algorithm, random):
-    """A sum of reports of random numbers."""
-    report = empty_report(algorithm, X0)
-    noise = {n: torch.randn(v.shape, generator=random, dtype=v.dtype) for n, v in parts(report).items()}
-    return add(report, replace(report, **noise))
 
 
 STEPS = 4

@@ -79,10 +79,8 @@ def _usage(error: click.ClickException) -> str:
             from fedswe.experiment.configuration import DEFAULT, keys_in_sections
 
             word = error.option_name.lstrip("-").replace("-", "_")
-            key = (
-                f"{word}.name={DEFAULT[word]}" if word in DEFAULT else f"{keys_in_sections({}).get(word, [word])[0]}=3"
-            )
-            hint = f"settings are KEY=VALUE, e.g. {key}"
+            keys = keys_in_sections({}) | {kind: [f"{kind}.name"] for kind in DEFAULT}
+            hint = f"settings are KEY=VALUE, e.g. {keys.get(word, [word])[0]}={DEFAULT.get(word, 3)}"
         hint = suggestion(error.option_name, error.possibilities or [], hint)
         message = f"no such option {error.option_name}" + (f": {hint}" if hint else "")
     return f"{message} (see {context.command_path} --help)"

@@ -7,25 +7,21 @@ from typing import Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.errors import first_line, located
+from fedswe.errors import FedsweError, first_line, located
 
 
-def check_command(
-    label: Annotated[str, typer.Argument(metavar="FILE:CLASS[:KEY=VALUE]", help="An algorithm, e.g. ./mine.py:Mine")],
-) -> None:
+def check_command(label: Annotated[str, typer.Argument(metavar="FILE:CLASS[:KEY=VALUE]")]) -> None:
     """Check an algorithm of yours: what holds for every algorithm, one line per law."""
     from fedswe.comparison.labels import labelled
-    from fedswe.engine.laws import LAWS, Broken
+    from fedswe.engine.laws import LAWS
 
-    algorithm, wrong = labelled({}, label).algorithm, 0
+    algorithm, broken = labelled({}, label).algorithm, False
     for law in LAWS:
+        told = ""
         try:
             law(algorithm)
         except (Exception, SystemExit) as error:
-            wrong += 1
-            told = str(error) if isinstance(error, Broken) else located(error) or first_line(error)
-            console.print(f"wrong   {law.__doc__}: {told}")
-        else:
-            console.print(f"passed  {law.__doc__}")
-    if wrong:
-        raise typer.Exit(1)
+            told = f": {error if isinstance(error, FedsweError) else located(error) or first_line(error)}"
+        broken |= bool(told)
+        console.print(f"{'wrong ' if told else 'passed'}  {law.__doc__}{told}")
+    raise typer.Exit(broken)

@@ -15,7 +15,7 @@ from fedswe import registry
 from fedswe.cli.arguments import Json
 from fedswe.cli.console import console, print_json, print_table
 from fedswe.comparison.labels import label_of
-from fedswe.errors import FedsweError, first_line, located
+from fedswe.errors import mistakes_as
 from fedswe.registry import KINDS, kind_of
 
 FAMILIES = {  # * is recommended
@@ -127,9 +127,6 @@ def _counted(cls: type[Any]) -> list[str]:
     from fedswe.core.footprint import footprint, in_d
 
     d = 1000  # any size larger than the number of scalars an algorithm keeps
-    try:
+    with mistakes_as(f"{cls.__name__}: its messages cannot be counted"):
         count = footprint(cls(), d)
-    except Exception as error:  # a user's class may raise anything
-        reason = located(error) or first_line(error)
-        raise FedsweError(f"{cls.__name__}: its messages cannot be counted ({reason})") from None
     return [in_d(n, d) for n in (count.server, count.client, count.down, count.up, count.reply)]

@@ -38,9 +38,9 @@ def parts(record: Any) -> dict[str, torch.Tensor]:
     return {f.name: getattr(record, f.name) for f in fields(record)}
 
 
-def take(record: R, rows: torch.Tensor | slice) -> R:
+def take(record: R, rows: torch.Tensor | slice | int) -> R:
     """The given rows of a stacked record; fields without a client axis stay as they are."""
-    return replace(record, **{n: v if v.ndim == 1 else v[rows] for n, v in parts(record).items()})  # type: ignore[type-var]
+    return replace(record, **{n: v[rows] if getattr(v, "ndim", 1) == 2 else v for n, v in parts(record).items()})  # type: ignore[type-var]
 
 
 def total(record: R, count: int) -> R:

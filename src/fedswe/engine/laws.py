@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from inspect import signature
@@ -14,11 +16,11 @@ import torch
 from fedswe.availability.mask import Rows
 from fedswe.core.algorithm import Algorithm, ClientView, ServerView
 from fedswe.core.local import Local
-from fedswe.core.records import parts
+from fedswe.core.records import parts, take
 from fedswe.engine.base import Engine
 from fedswe.engine.batched import BatchedEngine
 from fedswe.engine.loop import LoopEngine
-from fedswe.errors import FedsweError, first_line, located
+from fedswe.errors import FedsweError, mistakes_as, require
 from fedswe.tasks.quadratic import QuadraticProblem
 
 Numbers = dict[str, torch.Tensor]
@@ -29,10 +31,6 @@ PRESENT[[0, 5]], PRESENT[1, 1:], PRESENT[12:28, 2] = False, True, False  # in ev
 
 _CLIENT, _SERVER = ("client_init", "plan", "report", "settle", "bid"), ("server_init", "downlink", "merge", "finish")
 _APART = "reduce with dim=-1, keepdim=True"
-
-
-class Broken(FedsweError):
-    """A law does not hold."""
 
 
 def engine(algorithm: Any, kind: str = "batched", rounds: int = 0, dtype: torch.dtype = torch.float64) -> Engine:
@@ -53,7 +51,7 @@ def refuse(algorithm: Algorithm) -> None:
     try:
         if not type(algorithm).__module__.startswith("fedswe."):
             pure(algorithm, rounds=8)
-    except Broken:
+    except FedsweError:
         raise
     except Exception:
         return
@@ -78,16 +76,13 @@ class Tried:
         return 3 if self.algorithm.seats() else 0  # so that there are bids, and stacks
 
     def _call(self, name: str, method: Callable[..., Any], *given: Any) -> Any:
-        given = tuple(map(_row, given))  # copies: the start of a job may be the model that was sent
+        given = tuple(map(deepcopy, given))  # one by one: the start of a job may be the model that was sent
         at, who = given[-1], f"{type(self.algorithm).__name__}.{name}()"
-        named = dict(zip(signature(method).parameters, given, strict=False))
+        named = dict(zip(list(signature(getattr(Algorithm, name)).parameters)[1:], given, strict=False))
         before, n = _numbers(named), len(at.p) if isinstance(at, ClientView) and at.p.ndim == 2 else 0
-        alone = [_numbers(method(*(_row(record, i) for record in given))) for i in range(n)]
-        try:
+        alone = [_numbers(method(*(take(record, i) for record in given))) for i in range(n)]
+        with mistakes_as(f"{who} fails on a stack", f": {_APART}, or torch.where") if n else nullcontext():
             found = method(*given)
-        except Exception as error:
-            hold(not n, f"{who} fails on a stack of clients: {_APART} ({located(error) or first_line(error)})")
-            raise
         first, again = _numbers(found), _numbers(method(*given))
         same(before, _numbers(named), f"{who} changes KEY in place: compute a new tensor")
         same(first, again, f"{who} gives another KEY when it is called again: nothing may be random or kept elsewhere")
@@ -95,14 +90,14 @@ class Tried:
             row = {key: v[i] if v.shape[:-1] == (n,) else v for key, v in first.items()}
             same(row, one, f"{who} mixes clients in KEY: {_APART}")
         for key, shape in {key: list(v.shape) for key, v in first.items()}.items():
-            hold(shape or name in _SERVER, f"{who} returns {key} of shape []: a number has shape [1]: {_APART}")
+            require(shape or name in _SERVER, f"{who} returns {key} of shape []: a number has shape [1]: {_APART}")
             fits = shape[-1:] == [D] or key not in ("start", "drift", "base", "step")
-            hold(fits, f"{who} returns {key} of shape {shape} for a model of shape {[D]}: compute it along dim=-1")
+            require(fits, f"{who} returns {key} of shape {shape} for a model of shape {[D]}: compute it along dim=-1")
         if name in ("report", "settle", "merge", "finish"):
             state = found[0] if isinstance(found, tuple) else getattr(found, "state", found)
             new, old = ({key: list(v.shape[-1:]) for key, v in parts(record).items()} for record in (state, given[0]))
             init = "client_init" if name in _CLIENT else "server_init"
-            hold(new == old, f"{who} returns a state with {new}, {init}() one with {old}: return the same fields")
+            require(new == old, f"{who} returns a state with {new}, {init}() one with {old}: return the same fields")
         if isinstance(at, ServerView) and self.algorithm.members_change:
             other = _numbers(method(*given[:-1], replace(at, m=at.m + 3)))
             for key in [key for key in first if key.startswith("state.") and key != "state.x"]:
@@ -116,8 +111,7 @@ def agreeing(algorithm: Algorithm) -> None:
     for dtype, share in ((torch.float64, 1e-9), (torch.float32, 1e-3)):
         loop, batched = (_models(engine(algorithm, kind, ROUNDS, dtype)) for kind in ("loop", "batched"))
         same(loop, batched, f"not KEY in {dtype}: {_APART}", share)
-        finite = all(value.isfinite().all() for value in loop.values())
-        hold(finite, "they are not finite: return Update(s, s.x) when count is 0, and do not divide by 0")
+        require(all(v.isfinite().all() for v in loop.values()), "not finite: return Update(s, s.x) when count is 0")
 
 
 def continuing(algorithm: Algorithm) -> None:
@@ -148,25 +142,20 @@ def forgetting(algorithm: Algorithm) -> None:
     for _ in PRESENT if algorithm.home == "client" else ():
         ran.step()
         for key, value in _numbers(ran._client_state(np.flatnonzero(ran.last == ran.t - 1))).items():
-            hold((value == value[:1]).all(), f'{key} is made of more than the last reply: leave out home = "client"')
+            require((value == value[:1]).all(), f'{key} is made of more than the last reply: leave out home = "client"')
 
 
 LAWS = (pure, agreeing, continuing, absent, forgetting)
 
 
 # what they compare -----------------------------------------------------------------------------------------
-def hold(condition: object, message: str) -> None:
-    if not condition:
-        raise Broken(message)
-
-
 def same(a: Numbers, b: Numbers, message: str, share: float = 1e-7) -> None:
     """Refuse numbers that differ by more than rounding, this share of their length."""
     for key in a | b:
         x, y = a.get(key, torch.zeros(0)), b.get(key, torch.zeros(0))
         near = share * (1e-5 + float(x.nan_to_num().norm()))
         alike = x.shape == y.shape and torch.allclose(x, y, rtol=0, atol=near, equal_nan=True)
-        hold(alike, message.replace("KEY", key))
+        require(alike, message.replace("KEY", key))
 
 
 def _numbers(value: Any, name: str = "") -> Numbers:
@@ -176,14 +165,6 @@ def _numbers(value: Any, name: str = "") -> Numbers:
     held = dict(zip(("state", "message"), value, strict=False)) if isinstance(value, tuple) else value
     held = parts(held) if is_dataclass(held) else held if isinstance(held, dict) else {}
     return {key: v for n, part in held.items() for key, v in _numbers(part, f"{name}.{n}".strip(".")).items()}
-
-
-def _row(record: Any, i: int | None = None) -> Any:
-    """A copy; of a stack, what client i has."""
-    if isinstance(record, torch.Tensor):
-        return (record if i is None or record.ndim < 2 else record[i]).clone()
-    fields = parts(record) if is_dataclass(record) else {}
-    return replace(record, **{name: _row(value, i) for name, value in fields.items()}) if fields else record
 
 
 def _models(ran: Engine) -> Numbers:

@@ -29,7 +29,7 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 
 from fedswe.core import in_memory
-from fedswe.errors import FedsweError, FedsweWarning, TrackerWarning, first_line, needed, require, warn
+from fedswe.errors import FedsweError, FedsweWarning, TrackerWarning, first_line, mistakes_as, needed, require, warn
 from fedswe.experiment.configuration import dump, load_text
 from fedswe.grid.stack import divide, rounds_of, run_stack
 from fedswe.grid.store import Cell, Store
@@ -68,10 +68,8 @@ class Executor:
     def __enter__(self) -> Self:
         if self.on == "local":
             return self
-        try:
+        with mistakes_as(f"--on {self.on}: cannot connect"):
             there = self._ray() if self.on == "ray" else self._dask()
-        except (OSError, RuntimeError) as error:
-            raise FedsweError(f"--on {self.on}: cannot connect ({first_line(error)})") from None
         if not there:
             self._opened.close()
             raise FedsweError(f"--on {self.on}: there is no {self._resource}: add one, or choose another device")
@@ -217,7 +215,7 @@ def _work(
                     note.write_text(json.dumps(position))
                     noted_at = time.monotonic()
             note.write_text(json.dumps(position or (0, 0)))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if os.environ.get(TRACEBACK):
                 traceback.print_exc()
             failure = explained(error) or RuntimeError(traceback.format_exc())

@@ -16,7 +16,7 @@ from fedswe.core.algorithm import Done
 from fedswe.core.local import Local
 from fedswe.core.records import Vector
 from fedswe.engine.work import Stack, Work
-from fedswe.errors import FedsweError, require
+from fedswe.errors import mistakes_as, require
 from fedswe.tasks.problem import Problem
 
 
@@ -46,12 +46,8 @@ def solvers(device: str) -> tuple[Solver, ...]:
 
 def _loaded(entry: EntryPoint) -> Solver:
     """A solver of another package."""
-    try:
+    with mistakes_as(f"solver {entry.name}: cannot import {entry.value}"):
         solver = entry.load()
-    except (Exception, SystemExit) as error:  # another package's module may raise anything
-        raise FedsweError(
-            f"solver {entry.name}: cannot import {entry.value} ({type(error).__name__}: {error})"
-        ) from None
     missing = [name for name in ("suits", "train", "scores") if not callable(getattr(solver, name, None))]
     require(not missing, f"solver {entry.name}: {entry.value} has no function {', '.join(missing)}")
     return cast(Solver, solver)
