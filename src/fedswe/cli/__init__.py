@@ -29,7 +29,7 @@ def main() -> None:
     try:
         from fedswe.cli.app import execute
 
-        code = execute()
+        sys.exit(execute())
     except (Exception, SystemExit) as error:  # the latter from a class of the user's
         known = explained(error)
         if known is None:
@@ -41,7 +41,6 @@ def main() -> None:
     finally:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(code)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedswe.cli.console import console
-from fedswe.errors import FedsweError, first_line, located
+from fedswe.errors import FedsweError, located
 
 
 def check_command(label: Annotated[str, typer.Argument(metavar="FILE:CLASS[:KEY=VALUE]")]) -> None:
@@ -21,7 +21,6 @@ def check_command(label: Annotated[str, typer.Argument(metavar="FILE:CLASS[:KEY=
         try:
             law(algorithm)
         except (Exception, SystemExit) as error:
-            told = f": {error if isinstance(error, FedsweError) else located(error) or first_line(error)}"
-        broken |= bool(told)
+            told, broken = f": {(not isinstance(error, FedsweError) and located(error)) or error}", True
         console.print(f"{'wrong ' if told else 'passed'}  {law.__doc__}{told}")
     raise typer.Exit(broken)

@@ -23,7 +23,7 @@ import pandas as pd
 from fedswe.comparison.compare import Comparison
 from fedswe.comparison.labels import run_name
 from fedswe.core.footprint import footprint
-from fedswe.errors import FedsweError, require, suggestion, warn
+from fedswe.errors import FedsweError, mistakes_as, require, suggestion, warn
 from fedswe.experiment import configuration
 from fedswe.experiment.experiment import output_label
 from fedswe.experiment.result import Result
@@ -136,17 +136,14 @@ def _of_directory(path: Path) -> list[MeasuredRun]:
 
 
 def _read(path: Path) -> MeasuredRun:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     for name in ("config.toml", "history.csv"):  # a pipe would be waited for
         require((path / name).is_file(), f"{path} has no {name} yet: run it first, or continue it with --resume")
     config, model, sizes = configuration.read(path / "config.toml"), path / "model.safetensors", {}
-    try:
-        if model.is_file():
-            with safe_open(model, framework="numpy") as opened:
-                sizes = {name: math.prod(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError):
-        raise FedsweError(f"{model} is damaged: it cannot be read as a safetensors file") from None
+    if model.is_file():
+        with mistakes_as(f"{model} is damaged"), safe_open(model, framework="numpy") as opened:
+            sizes = {name: math.prod(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
     found = _checked(str(path), config, RunDirectory(path).history(), sizes)
     if not model.is_file():
         warn(f"{path} is not finished: it is drawn up to round {found.rounds:.0f}")

@@ -23,8 +23,6 @@ from fedswe.engine.loop import LoopEngine
 from fedswe.errors import FedsweError, mistakes_as, require
 from fedswe.tasks.quadratic import QuadraticProblem
 
-Numbers = dict[str, torch.Tensor]
-
 M, D, ROUNDS = 8, 200, 30  # clients, numbers of a model, rounds
 PRESENT = np.random.default_rng(1).random((ROUNDS, M)) < np.linspace(0.2, 0.9, M)
 PRESENT[[0, 5]], PRESENT[1, 1:], PRESENT[12:28, 2] = False, True, False  # in every round somebody is absent
@@ -96,8 +94,7 @@ class Tried:
         if name in ("report", "settle", "merge", "finish"):
             state = found[0] if isinstance(found, tuple) else getattr(found, "state", found)
             new, old = ({key: list(v.shape[-1:]) for key, v in parts(record).items()} for record in (state, given[0]))
-            init = "client_init" if name in _CLIENT else "server_init"
-            require(new == old, f"{who} returns a state with {new}, {init}() one with {old}: return the same fields")
+            require(new == old, f"{who} is given a state with {old} and returns one with {new}: return the same fields")
         if isinstance(at, ServerView) and self.algorithm.members_change:
             other = _numbers(method(*given[:-1], replace(at, m=at.m + 3)))
             for key in [key for key in first if key.startswith("state.") and key != "state.x"]:
@@ -126,14 +123,13 @@ def continuing(algorithm: Algorithm) -> None:
 
 def absent(algorithm: Algorithm) -> None:
     """what is kept of absent clients stays as it is"""
-    for kind in ("loop", "batched") if not algorithm.trains_while_absent else ():
-        ran = engine(algorithm, kind)
-        for present in PRESENT:
-            away = np.flatnonzero(~present)
-            before = _numbers((ran._client_state(away), ran.client_models()[away]))
-            ran.step()
-            after = _numbers((ran._client_state(away), ran.client_models()[away]))
-            same(before, after, f"not KEY in round {ran.t}: compute new tensors, in place of changing others", 0)
+    ran = engine(algorithm, "loop")
+    for present in () if algorithm.trains_while_absent else PRESENT:
+        away = np.flatnonzero(~present)
+        before = _numbers((ran._client_state(away), ran.client_models()[away]))
+        ran.step()
+        after = _numbers((ran._client_state(away), ran.client_models()[away]))
+        same(before, after, f"not KEY in round {ran.t}: compute new tensors, in place of changing others", 0)
 
 
 def forgetting(algorithm: Algorithm) -> None:
@@ -149,7 +145,7 @@ LAWS = (pure, agreeing, continuing, absent, forgetting)
 
 
 # what they compare -----------------------------------------------------------------------------------------
-def same(a: Numbers, b: Numbers, message: str, share: float = 1e-7) -> None:
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], message: str, share: float = 1e-7) -> None:
     """Refuse numbers that differ by more than rounding, this share of their length."""
     for key in a | b:
         x, y = a.get(key, torch.zeros(0)), b.get(key, torch.zeros(0))
@@ -158,7 +154,7 @@ def same(a: Numbers, b: Numbers, message: str, share: float = 1e-7) -> None:
         require(alike, message.replace("KEY", key))
 
 
-def _numbers(value: Any, name: str = "") -> Numbers:
+def _numbers(value: Any, name: str = "") -> dict[str, torch.Tensor]:
     """Copies of all tensors in records, by name."""
     if isinstance(value, torch.Tensor):
         return {name or "numbers": value.to(torch.float64, copy=True)}
@@ -167,5 +163,5 @@ def _numbers(value: Any, name: str = "") -> Numbers:
     return {key: v for n, part in held.items() for key, v in _numbers(part, f"{name}.{n}".strip(".")).items()}
 
 
-def _models(ran: Engine) -> Numbers:
+def _models(ran: Engine) -> dict[str, torch.Tensor]:
     return _numbers({"the server's model": ran.server_model(), "the models of the clients": ran.client_models()})

@@ -48,9 +48,10 @@ def read(path: str | Path | None, overrides: Iterable[str] = ()) -> Table:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            meant = [f"; write {kind}.name={path}" for kind in DEFAULT if str(path) in names(kind)]
-            why = getattr(error, "strerror", None) or "not UTF-8 text"
-            raise FedsweError(f"cannot read {path}: {''.join([why, *meant])}") from None
+            meant = next((f"; write {kind}.name={path}" for kind in DEFAULT if str(path) in names(kind)), "")
+            raise FedsweError(
+                f"cannot read {path}: {getattr(error, 'strerror', '') or 'not UTF-8'}{meant}"
+            ) from None
         table = _parse(text, str(path))
     return override(table, overrides)
 

@@ -19,11 +19,10 @@ from typing import Any
 from uuid import uuid4
 
 import safetensors.torch
-from safetensors import SafetensorError
 
 from fedswe.core.algorithm import Done
 from fedswe.core.records import Vector
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, mistakes_as, require
 from fedswe.flower.federation import Federation, Member, Tensors
 
 Reports = Mapping[str, Callable[[], Done]]
@@ -233,12 +232,10 @@ class Store(Records):
     def _unpacked(self, packed: bytes | str | None) -> Tensors:
         if packed is None:
             return {}
-        try:
+        with mistakes_as(f"{self.path}: tensors cannot be read", ": restore it from a copy"):
             if isinstance(packed, bytes):
                 return safetensors.torch.load(packed)
             return safetensors.torch.load_file(self._folder / Path(packed).name)
-        except (OSError, SafetensorError) as error:
-            raise FedsweError(f"{self.path}: tensors cannot be read ({error}): restore it from a copy") from None
 
     def _sweep(self) -> None:
         """Delete the files that no row names: of rows that were deleted, or of a commit that was cut off."""

@@ -42,11 +42,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> FedsweError:
-    taken = isinstance(error, FileExistsError | NotADirectoryError)
-    remedy = (
-        "a file is in its place: choose another" if taken else f"{error.strerror}; free space, or choose another place"
-    )
-    return FedsweError(f"cannot write {path}: {remedy}")
+    space = "" if isinstance(error, FileExistsError | NotADirectoryError) else "free space, or "
+    return FedsweError(f"cannot write {path}: {error.strerror}; {space}choose another place")
 
 
 class Lines:
