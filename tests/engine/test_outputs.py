@@ -7,6 +7,7 @@ import torch
 from fedswe import Evaluate, FedsweError
 from fedswe.algorithms import FedSWE
 from fedswe.engine.outputs import AugmentedMean, Best, ClientMean, Ema, Outputs, ServerModel, Window
+from fedswe.experiment.configuration import load_text
 from tests import problems
 
 ROUNDS, M, K, DECAY = 12, 6, 3, 0.8
@@ -14,7 +15,12 @@ ROUNDS, M, K, DECAY = 12, 6, 3, 0.8
 
 def test_each_name_is_its_model():
     engine = problems.engine("batched", FedSWE(k=K), problems.quadratic(M), problems.mask(ROUNDS + 20, M))
-    named = {"server": ServerModel(), "client_mean": ClientMean(), "augmented_mean": AugmentedMean(), "ema": Ema(DECAY)}
+    named = {
+        "server": ServerModel(),
+        "client_mean": ClientMean(),
+        "augmented_mean": AugmentedMean(),
+        "ema": Ema(DECAY, correct_bias=False),
+    }
     outputs = Outputs(engine, named)
     average = engine.server_model().numpy()  # starts at x^0
     for _ in range(ROUNDS):
@@ -39,8 +45,8 @@ def test_each_name_is_its_model():
 @pytest.mark.parametrize("of", ["server", "client_mean"])
 def test_averages_over_rounds_are_what_they_say(kind, of):
     engine = problems.engine(kind, FedSWE(k=K), problems.quadratic(M), problems.mask(ROUNDS + 20, M))
-    named = {"ema": Ema(DECAY, of), "late": Ema(DECAY, of, correct_bias=True), "window": Window(4, of)}
-    named |= {"one": Window(1, of), "none": Ema(0.0, of, correct_bias=True)}  # the model itself
+    named = {"ema": Ema(DECAY, of, correct_bias=False), "late": Ema(DECAY, of), "window": Window(4, of)}
+    named |= {"one": Window(1, of), "none": Ema(0.0, of)}  # the model itself
     outputs, model = Outputs(engine, named), engine.server_model if of == "server" else engine.client_mean
     x = model().numpy()[None]  # the models of rounds 0, 1, ..., t
     for t in range(ROUNDS + 1):
@@ -85,6 +91,10 @@ def test_outputs_take_parameters():
     assert [outputs[name].of for name in list(outputs)[1:6]] == ["server"] * 3 + ["client_mean"] * 2
     assert outputs["window_20_client_mean"] == Window(20, "client_mean")
     assert outputs["best_by_loss"] == Best(by="loss")
+    assert all(outputs[name].correct_bias for name in list(outputs)[1:7])
+    assert not Evaluate(model=["ema:0.5"], ema_correct_bias=False).outputs()["ema_0.5"].correct_bias
+    text = "[evaluate]\nevery = 5\nmodel = ['ema']\nema_decay = 0.9\ntail = 0\ntail_every = 2"  # of an earlier version
+    assert load_text(text, "config.toml").evaluate.outputs() == {"ema": Ema(0.9, correct_bias=False)}
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ RUNS = {
     "clip at the clients": ["algorithm.k=2", "local.clip=0.3", *DIGITS],
     "momentum at both": ["local.chain=momentum:0.5", "algorithm.chain=momentum:0.5", "algorithm.lr=0.3", *FEDSWE],
     "columns": ["local.schedule=constant", *FEDSWE, "record.columns=consensus,auxiliary"],
-    "outputs": [*FEDSWE, "evaluate.model=server,client_mean,augmented_mean,ema:0.8"],
+    "outputs": [*FEDSWE, "evaluate.model=server,client_mean,augmented_mean,ema:0.8", "evaluate.ema_correct_bias=false"],
     "mlp": [*FEDSWE, "task.model=mlp"],
     "cnn": [*FEDSWE, "task.model=cnn", "rounds=4", "evaluate.every=4", "task.crop=1", "task.flip=true"],
     "two groups": [*FEDSWE, "task.partition=two_groups", "task.hold_out=0.1"],

@@ -101,14 +101,14 @@ class CountedModel:
 class Ema(Output):
     """The exponential average over rounds of the server model or of the client mean.
 
-    ema = decay ema + (1 - decay) y^t after each round, where y^t is the averaged model. It starts at x^0, which keeps
-    the weight decay^t. With correct_bias, x^0 has no weight: after t rounds the average is the sum of decay^(t-r) y^r
-    over the rounds r = 1..t, divided by the sum of the weights.
+    After t rounds it is the sum of decay^(t-r) y^r over the rounds r = 1..t, divided by the sum of the weights, where
+    y^t is the averaged model. Without correct_bias it is ema = decay ema + (1 - decay) y^t after each round, from x^0
+    on, which keeps the weight decay^t.
     """
 
     decay: Decay = 0.99  # of the average, per round
     of: Averaged = "server"  # the averaged model: server, or client_mean
-    correct_bias: bool = False  # leave out x^0, which otherwise keeps the weight decay^t
+    correct_bias: bool = True  # leave out x^0, which otherwise keeps the weight decay^t
 
     title: ClassVar[str] = "an exponential average over rounds of server model or client mean"
 

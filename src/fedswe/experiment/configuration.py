@@ -104,6 +104,10 @@ def experiment(table: Table) -> Experiment:
 def _current(table: Table) -> Table:
     """The table with the keys of earlier versions as they are written now: stored results have the earlier ones."""
     table, record, algorithm = dict(table), table.get("record"), table.get("algorithm")
+    evaluate = table.get("evaluate")
+    if isinstance(evaluate, dict) and {"model", "ema_decay", "tail_every"} <= evaluate.keys():  # every key of then
+        then = {"ema_correct_bias": False} if "ema" in str(evaluate["model"]) else {}
+        table["evaluate"] = {**then, **evaluate}
     if isinstance(record, dict) and "probes" in record:
         table["record"] = {"columns" if key == "probes" else key: value for key, value in record.items()}
     if isinstance(algorithm, dict) and (name := algorithm.get("name", DEFAULT["algorithm"])) in ("fedswe", "fedawe"):

@@ -41,6 +41,7 @@ class Evaluate(Value):
     every: Count = 20  # rounds; round 0 and the last round are always evaluated
     model: list[str] = field(default_factory=lambda: ["server", "client_mean"], metadata={"kind": "output"})
     ema_decay: Decay = 0.99  # of each "ema" that does not name its own
+    ema_correct_bias: bool = True  # likewise; false: it starts at x^0, as in earlier versions
     serve: str = ""  # the served model, one of `model`: what export writes unless told otherwise; empty: server
     tail: Natural = 0  # number of last rounds that are evaluated more often, to average their scores; 0 = none
     tail_every: Count = 2  # rounds between evaluations in the tail
@@ -52,8 +53,11 @@ class Evaluate(Value):
 
     def _output(self, text: str) -> Output | Best:
         name, parameters = split("output", text)
-        if name == "ema" and all("=" in word and not word.startswith("decay=") for word in parameters):
-            text += f":decay={self.ema_decay!r}"
+        if name == "ema":
+            named = all("=" in word and not word.startswith("decay=") for word in parameters)
+            text += f":decay={self.ema_decay!r}" if named else ""
+            own = any(word.startswith("correct_bias=") for word in parameters)
+            text += "" if own else f":correct_bias={str(self.ema_correct_bias).lower()}"
         made: Output | Best = instance("output", text, "model")
         return made
 

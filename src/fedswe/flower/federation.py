@@ -18,6 +18,7 @@ from fedswe.core.aggregation import Server, aggregate, begin
 from fedswe.core.algorithm import Algorithm, ClientView, Done, Job, ServerView, empty_report, received
 from fedswe.core.records import Vector, add, parts, times
 from fedswe.engine.outputs import Output, ServerModel
+from fedswe.errors import require
 
 Tensors = dict[str, torch.Tensor]
 
@@ -214,6 +215,7 @@ class Federation:
         self._count()
         tensors, self._models = self._kept.server(t), {t: self._kept.model(t)}
         self.server = self.server.with_tensors({**tensors, "x": self._models[t]})
-        self.output_state = replace(
-            self.output_state, **{n: tensors[f"output.{n}"].to(v) for n, v in parts(self.output_state).items()}
-        )
+        known = {n: (f"output.{n}", v) for n, v in parts(self.output_state).items()}
+        same = all(name in tensors for name, _ in known.values())
+        require(same, "the store is of another version of fedswe: continue it with that one")
+        self.output_state = replace(self.output_state, **{n: tensors[name].to(v) for n, (name, v) in known.items()})

@@ -77,7 +77,7 @@ class Strategy(FedAvg):
         rule: a name or label such as "fedswe:k=10", or an algorithm.
         store: an SQLite file; every committed round is in it, and `start` continues where it ends.
         keep_reports: keep what every client sent, for `fedswe flower replay`.
-        serve: the model that is evaluated and returned: server, client_mean, ema:0.97:correct_bias=true, window:20.
+        serve: the model that is evaluated and returned: server, client_mean, ema:0.97, window:20.
         members: m of the rule, if more clients are expected than are there at the start.
         min_reports: a round with fewer is repeated and not counted.
         limit_moves: refuse a client that moves much farther than the others.

@@ -95,6 +95,7 @@ class Setting:
         """The run of a rule, which may also change the chain of the gradients."""
         table = self.table(outputs)
         table["local"] = {**table["local"], **rule.get("local", {})}
+        table["evaluate"]["ema_correct_bias"] = False  # as in the measurements that are stored
         return experiment(trial.change({**table, "algorithm": dict(rule["algorithm"]), "seed": seed}))
 
 
