@@ -135,8 +135,18 @@ def test_the_device_with_the_id_of_the_client():
         assert mask(3, rows, mapping="id") == [[0, 0, 1], [1, 0, 0]]
     with pytest.raises(FedsweError, match="has ids from 0 to 2, the 2 clients have 0 to 1"):
         mask(2, rows, mapping="id")
-    with pytest.raises(FedsweError, match="needs whole numbers as ids"):
-        mask(3, ALWAYS, mapping="id")
+
+
+def test_the_device_with_the_name_of_the_client():
+    rows = [("geneva", 0, 10), ("bern", 10, 20), ("basel", 0, 20)]
+    with pytest.warns(FedsweWarning, match="0 is basel, 1 is bern, 2 is geneva"):
+        assert mask(3, rows, mapping="id") == [[1, 0, 1], [1, 1, 0]]
+    assert mask(2, rows, mapping=["geneva", "bern"]) == [[1, 0], [0, 1]]
+    with pytest.warns(FedsweWarning, match="does not name genf"), pytest.warns(FedsweWarning, match="1 of 2 clients"):
+        assert mask(2, rows, mapping=["genf", "bern"]) == [[0, 0], [0, 1]]
+    for m, mapping in ((2, "id"), (3, ["bern", "geneva"]), (2, ["bern", "bern"])):
+        with pytest.raises(FedsweError, match=r"availability\.mapping"):
+            mask(m, rows, mapping=mapping)
 
 
 def test_devices_that_were_never_online_belong_to_the_population():

@@ -14,7 +14,7 @@ from fedswe.availability.model import Population, Recorded
 from fedswe.availability.schedule import Bools, Floats, Integers, Schedule
 from fedswe.core import keys
 from fedswe.core.value import Natural, Positive
-from fedswe.errors import FedsweError, require
+from fedswe.errors import FedsweError, require, warn
 
 if TYPE_CHECKING:
     from fedswe.availability.log import Log
@@ -38,7 +38,7 @@ class Intervals(Recorded):
     end: float | str = ""  # when the last round must have ended, likewise; empty: the last end in the log
     during: During = "start"  # available if online at the "start" or the "middle" of a round, or in the "whole" round
     wrap: bool = False  # repeat the log after its last whole round; else a run has at most that many rounds
-    mapping: DeviceOf = "sample"  # a "sample" of devices by the seed, "with_replacement", the "first", or those by "id"
+    mapping: DeviceOf | list[str] = "sample"  # or "with_replacement", the "first", those by "id", or each client's id
     devices: Natural = 0  # size of the population, if the log omits devices that were never online; 0 = those it names
     observed_file: str = ""  # log of the times in which each device was observed; outside of them it is unavailable
 
@@ -112,10 +112,10 @@ class Intervals(Recorded):
 
     def _devices(self, log: Log, m: int, seed: int) -> Integers:
         """The device of each client; numbers from log.devices on are devices that were never online."""
-        if self.mapping == "id":
-            ids = log.ids
-            if ids is None:
-                raise FedsweError(f'availability.mapping = "id" needs whole numbers as ids in {log.name}')
+        ids = log.ids
+        if isinstance(self.mapping, list) or (self.mapping == "id" and ids is None):
+            return self._named(log, m)
+        if self.mapping == "id" and ids is not None:
             lowest, highest = ids.min(), ids.max()
             different = f"{log.name} has ids from {lowest} to {highest}, the {m} clients have 0 to {m - 1}"
             require(lowest >= 0 and highest < m, f'availability.mapping = "id": {different}')
@@ -131,6 +131,20 @@ class Intervals(Recorded):
         if self.mapping == "first":
             return np.arange(m)
         return keys.generator(seed, "devices").choice(n, m, replace=several)
+
+    def _named(self, log: Log, m: int) -> Integers:
+        """The devices of clients by their names: those of a list, or all in the order of the names."""
+        device = {str(name): k for k, name in enumerate(log.labels.tolist())}
+        names = self.mapping if isinstance(self.mapping, list) else sorted(device)
+        differ = f"availability.mapping: {len(set(names))} devices for {m} clients"
+        require(len(set(names)) == len(names) == m, f'{differ}: list the device of each, mapping = ["geneva", "bern"]')
+        unknown = next((name for name in names if name not in device), None)
+        if unknown is not None:
+            warn(f"{log.name} does not name {unknown}: it was never online, or has another name")
+        elif names is not self.mapping:
+            who = ", ".join(f"{i} is {name}" for i, name in enumerate(names[:20]))
+            warn(f"{log.name}: clients are numbered in the order of the names: {who}{', ...' if m > 20 else ''}")
+        return np.array([device.get(name, log.devices) for name in names])
 
 
 @dataclass(frozen=True)
