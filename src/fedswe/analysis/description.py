@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from fedswe.availability.statistics import (
 )
 from fedswe.clock import Seconds
 from fedswe.engine.base import availability_of
-from fedswe.errors import require
+from fedswe.errors import printable, require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import Experiment
 from fedswe.results.run_directory import RunDirectory
@@ -47,6 +48,7 @@ _UNEQUAL = 0.1  # distance of FedAvg's weights from equal ones
 _LONG_ECHO = 20  # rounds, of one report in a hundred
 _SURE = 4.0  # standard errors
 _DAILY_RATIO = 3.0
+_ALIKE, _GINI = 0.05, (0.1, 0.3)  # what is called alike, equally often and unequally often
 _DAYS = 3  # that a pattern over the day must have been seen, not to be chance
 
 
@@ -58,7 +60,29 @@ class Described:
     record: Record
     seconds: LogStatistics | None = None
     probabilities: Floats | None = None  # [rounds, m], of a model with independent rounds
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # on input that may be wrong
+    labels: Sequence[str] = ()  # the ids of the first devices; those of others are not known
+    dated: bool = False  # whether seconds are those since 1970
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        return Statistics(self.record)
+
+    def client(self, i: int) -> str:
+        if self.seconds is None:
+            return f"client {i}"
+        return f"device {printable(self.labels[i])[:40]}" if i < len(self.labels) else "a device that the log omits"
+
+    @cached_property
+    def bias(self) -> str:
+        """Whom FedAvg counts most and least, of those that ever come."""
+        found = self.statistics
+        weight, share = found.weight * found.clients, np.nan_to_num(found.share)
+        most, least = int(weight.argmax()), int(np.where(weight > 0, weight, np.inf).argmin())
+        if found.fedavg_distance < _ALIKE:
+            return f"counts all about alike, {weight[least]:.3g} to {weight[most]:.3g} times their fair weight"
+        first, last = (f"{self.client(i)} (there {percent(share[i])} of the time)" for i in (most, least))
+        return f"counts {first} {weight[most]:.3g} times its fair weight, {last} {weight[least]:.2g} times"
 
 
 # where a record comes from: a log, a model or a run, a table -----------------------------------------------------
@@ -101,7 +125,8 @@ def of_log(
                 f"{share:.0%} of the devices are available at the very {where}, at most {usual:.0%} in 99 % of the "
                 f"rounds: if the log is padded there, leave that time out with {option}"
             )
-    return Described(Path(path).name, Record(available, observed, round_seconds), found, notes=notes)
+    name, labels = printable(Path(path).name), [str(label) for label in log.labels.tolist()]
+    return Described(name, Record(available, observed, round_seconds), found, None, notes, labels, log.dated)
 
 
 def of_scenario(clients: Scenario) -> Described:
@@ -143,7 +168,7 @@ def of_table(name: str, available: Bools) -> Described:
 # what it says --------------------------------------------------------------------------------------------------
 def describe(given: Described, confidence: float = 0.95) -> Report:
     check_confidence(confidence)
-    found, log = Statistics(given.record), given.seconds
+    found, log = given.statistics, given.seconds
     share = found.share if log is None else log.share
     values: dict[str, Any] = {
         "name": given.name,
@@ -189,8 +214,39 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
     sentences = [
         f"violated: {one.assumption}. Measured: {one.measured}. Concerns: {one.methods}." for one in violated
     ] or ["no assumption that was checked is clearly violated"]
-    notes = [*given.notes, *sentences, *values["remarks"]]
-    return Report(values, figure_of(*_panels(found, share, log)), (6.9, 5.0), tables, notes)
+    notes = [*sentences, *values["remarks"]]
+    return Report(values, figure_of(*_panels(found, share, log)), (6.9, 5.0), tables, notes, _summary(given, values))
+
+
+def _summary(given: Described, values: Mapping[str, Any]) -> dict[str, str]:
+    found, p = given.statistics, values["per_client"]
+    length = f" of {duration(given.record.round_seconds)}" if given.record.round_seconds else ""
+    size = f"{found.clients:,} in {found.rounds:,} rounds{length}: "
+    size += f"{found.clients * float(np.nanmean(found.population)):.3g} are there in a round"
+    size += f", {values['never_in_a_round']:,} in none" if values["never_in_a_round"] else ""
+    size += (
+        f", nobody in {percent(values['empty_rounds'] / found.rounds)} of the rounds" if values["empty_rounds"] else ""
+    )
+    equal = ("about equally", "unequally", "very unequally")[sum(values["gini"] >= limit for limit in _GINI)]
+    habit = (
+        f"they come {equal} often: the rarest twentieth at most {percent(p['p5'])} of the time, the most present one "
+    )
+    habit += f"{percent(p['p95'])} or more"
+    for r, strong, weak in (
+        (values["autocorrelation"].get("1", math.nan), "they stay, and stay away", "each round is a new draw"),
+        (found.pairwise, "they come and go together", "each comes and goes for itself"),
+    ):
+        habit += "" if math.isnan(r) else f"; {strong if r > _CORRELATED else weak} (correlation {r:.2f})"
+    return {"clients" if given.seconds is None else "devices": size, "pattern": habit, "FedAvg": given.bias}
+
+
+def percent(share: float) -> str:
+    return "—" if math.isnan(share) else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
+def duration(seconds: float) -> str:
+    unit, size = next((u for u in (("d", DAY), ("h", 3600.0), ("min", 60.0)) if seconds >= u[1]), ("s", 1.0))
+    return f"{seconds / size:.3g} {unit}"
 
 
 _NAMES = {"stays": "P(A | A)", "returns": "P(A | not A)", "gini": "Gini index", "fedavg": "FedAvg's weights"}

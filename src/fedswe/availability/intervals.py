@@ -14,7 +14,7 @@ from fedswe.availability.model import Population, Recorded
 from fedswe.availability.schedule import Bools, Floats, Integers, Schedule
 from fedswe.core import keys
 from fedswe.core.value import Natural, Positive
-from fedswe.errors import FedsweError, require, warn
+from fedswe.errors import FedsweError, printable, require, warn
 
 if TYPE_CHECKING:
     from fedswe.availability.log import Log
@@ -140,10 +140,11 @@ class Intervals(Recorded):
         require(len(set(names)) == len(names) == m, f'{differ}: list the device of each, mapping = ["geneva", "bern"]')
         unknown = next((name for name in names if name not in device), None)
         if unknown is not None:
-            warn(f"{log.name} does not name {unknown}: it was never online, or has another name")
+            warn(printable(f"{log.name} does not name {unknown}: it was never online, or has another name"))
         elif names is not self.mapping:
             who = ", ".join(f"{i} is {name}" for i, name in enumerate(names[:20]))
-            warn(f"{log.name}: clients are numbered in the order of the names: {who}{', ...' if m > 20 else ''}")
+            more = ", ..." if m > 20 else ""
+            warn(printable(f"{log.name}: clients are numbered in the order of the names: {who}{more}"))
         return np.array([device.get(name, log.devices) for name in names])
 
 

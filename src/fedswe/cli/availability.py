@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,11 +16,13 @@ from fedswe.cli.arguments import Json
 from fedswe.cli.console import console
 from fedswe.cli.theory import Confidence, Horizon, Plot, deliver, named_scenario
 from fedswe.errors import FedsweError, require
+from fedswe.registry import names
 
 if TYPE_CHECKING:
     from fedswe.analysis.description import Described
 
 _ROUND_SECONDS = 600.0
+_FEWEST, _MOST, _CLIENTS = 200, 500, 100  # rounds and clients of the comparison that is proposed: those of the gym
 Orient = Literal["rounds", "clients"]
 
 
@@ -40,14 +43,20 @@ def availability_command(
     convert: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write a trace as intervals")] = None,
     horizon: Horizon = None,
     confidence: Confidence = 0.95,
+    everything: Annotated[bool, typer.Option("--all", help="Print all statistics, and what is violated")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="The page; default, of a file: its name with -devices.html")
+    ] = None,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Describe or convert who is available when: which assumptions of which methods are violated?"""
+    """Who is available when, what that does to FedAvg, and which rule to start with; also as a page."""
     from fedswe.analysis.description import describe, of_scenario, slots_of_run
     from fedswe.gym.advice import advise
+    from fedswe.report.devices import check_page, write_devices
 
     path = Path(what[0])
+    check_page(out)
     of_file = path.is_file() and path.suffix != ".toml"
     log_only = {"--round-seconds": round_seconds, "--start": start, "--end": end, "--devices": devices}
     log_only |= {"--observed": observed, "--orient": orient, "--convert": convert}
@@ -60,6 +69,7 @@ def availability_command(
     if convert is not None:
         _convert(str(path), convert, observed)
         return
+    page = Path(f"{path.stem}-devices.html") if out is None and of_file and not as_json else out
     if path.is_dir():
         rounds = slots_of_run(path) if horizon is None else horizon
         given = of_scenario(named_scenario([str(path / "config.toml")], rounds))
@@ -69,8 +79,45 @@ def availability_command(
         given = of_scenario(named_scenario(what, horizon))
     report = describe(given, confidence)
     found = advise(report.values)  # what the gym says about the availability that is most alike
-    values = {**report.values, "advice": asdict(found)}
-    deliver(replace(report, values=values, notes=[*report.notes, *found.sentences()]), as_json, plot)
+    rounds = min(max(given.record.rounds, _FEWEST), _MOST)
+    command = ["fedswe", "compare", *_settings(what, given, log_only, rounds), *found.words(rounds)]
+    summary = {**report.summary, **found.summary(), "try": shlex.join(command)}
+    for label, text in summary.items():
+        if not as_json:
+            console.print(f"{label:<9} {text}")
+    for note in given.notes:
+        if not as_json:
+            console.print(f"check     {note}")
+    report = replace(report, values={**report.values, "advice": asdict(found)})
+    if not everything:
+        report = replace(report, tables={}, notes=[])
+    deliver(report, as_json, plot)
+    if page is not None:
+        write_devices(page, given, report.values, summary, found)
+        if not as_json:
+            console.print(f"page      {page}" + ("" if everything else " (all statistics: --all)"))
+
+
+def _settings(what: list[str], given: Described, options: dict[str, Any], rounds: int) -> list[str]:
+    """The words that give other commands these clients; of many devices a sample."""
+    path = Path(what[0])
+    if path.is_dir():
+        return [str(path / "config.toml")]
+    if not path.is_file() or path.suffix == ".toml":
+        known = names("availability")
+        kept = [word for word in what if not word.startswith("algorithm.")]
+        return [f"availability.name={word}" if word in known else word for word in kept]
+    m = given.record.m
+    if given.seconds is None:
+        orient = [f"availability.orient={options['--orient']}"] if options["--orient"] else []
+        return ["availability.name=mask", f"availability.file={path}", *orient, f"task.clients={m}"]
+    keys = {"--start": "start", "--end": "end", "--observed": "observed_file"}
+    words = ["availability.name=intervals", f"availability.file={path}", "availability.during=middle"]
+    words += [f"availability.round_seconds={given.record.round_seconds:g}"]
+    words += [f"availability.{key}={options[option]}" for option, key in keys.items() if options[option]]
+    words += [f"availability.devices={m}"] if m > len(given.labels) else []
+    words += ["availability.wrap=true"] if rounds > given.record.rounds else []
+    return [*words, f"task.clients={min(m, _CLIENTS)}"]
 
 
 def _convert(trace: str, out: Path, observed: str) -> None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
-from fedswe.comparison.labels import parse_label
+from fedswe.comparison.labels import labelled, parse_label
 from fedswe.experiment.experiment import output_label
 from fedswe.gym.rules import OUTPUTS
 from fedswe.gym.settings import GRADIENT_BOUND
@@ -23,7 +22,7 @@ from fedswe.registry import resolve
 
 Values = Mapping[str, Any]  # of a description
 
-ROUNDS = 500  # of a run, unless it says otherwise: a warm-up in the advice is a share of them
+_NEAR, _FAR = 1.5, 3.0  # distances
 
 # The numbers by which availabilities are compared, and the difference that counts as one.
 FEATURES: dict[str, tuple[Callable[[Values], float], float]] = {
@@ -54,25 +53,44 @@ class Advice:
     trial: Trial  # the most frequent one, without its rate
     served: str  # the served model to begin with
     nearest: str  # the availability of the gym that is most alike
-    distance: float  # to it; above 3 it is not alike
+    distance: float  # to it
     evidence: list[str]  # what was measured there
+    here: dict[str, float]  # the features, and those of the nearest
+    there: dict[str, float]
 
-    def sentences(self) -> list[str]:
+    @property
+    def fit(self) -> str:
+        """How well the evidence fits: availabilities of one kind are up to 1.5 apart, others from 2 on."""
+        return "near" if self.distance <= _NEAR else "far" if self.distance <= _FAR else "nothing near"
+
+    def summary(self) -> dict[str, str]:
+        sizes = ("clients, logarithm", "reports a round, logarithm")
+        here, there = (tuple(f"{math.exp(of[size]):,.3g}" for size in sizes) for of in (self.here, self.there))
+        changes = resolve("algorithm", parse_label(self.rule)[0]).members_change
+        joins = "" if changes else ", which clients cannot join or leave while it runs"
+        care = "" if self.fit == "near" else "; take the rule as a first try, and compare"
+        scale = f"distance {self.distance:.1f}; near up to {_NEAR:g}, far up to {_FAR:g}"
+        counts = f"measured in {self.nearest} with {there[0]} clients, {there[1]} a round; "
+        counts += f"you have {here[0]}, {here[1]} a round"
+        return {
+            "rule": f"start with {self.rule}{joins}: {'; '.join(self.evidence)}",
+            "evidence": f"{self.fit} ({scale}): {counts}{care}",
+        }
+
+    def words(self, rounds: int) -> list[str]:
+        """What to give to fedswe compare."""
         name, parameters = parse_label(self.rule)
-        settings = [f"algorithm.name={name}", *(f"algorithm.{parameter}" for parameter in parameters)]
-        settings += [f"algorithm.lr={self.trial.server_rate:g}", f"local.schedule={self.trial.schedule}"]
-        settings.append(f"algorithm.chain=[{','.join(self.trial.chain([], ROUNDS))}]")
+        own = labelled({}, self.rule).algorithm.lr * self.trial.server_rate
+        chain = ",".join(self.trial.chain([], rounds))
+        label = ":".join(
+            [name, *parameters, *([f"lr={own:g}"] if own != 1 else []), *([f"chain=[{chain}]"] if chain else [])]
+        )
         served = next((text for text in OUTPUTS if output_label(text) == self.served), self.served)
-        settings += [f"local.clip={GRADIENT_BOUND:g}", f"evaluate.model={served}"]
-        alike = "" if self.distance <= 3 else ": no setting that was measured is close, so take this with care"
-        changes = resolve("algorithm", name).members_change
         return [
-            f"start with fedswe run {shlex.join(settings)} local.lr={self.rates[0]:g}",
-            f"local rates to try, the smaller ones first: {', '.join(f'{rate:g}' for rate in self.rates)}",
-            f"most alike in the gym: {self.nearest} (distance {self.distance:.1f}){alike}",
-            f"clients may {'join and leave while it runs' if changes else 'not join or leave while it runs'}",
-            *self.evidence,
-        ]
+            f"rounds={rounds}", "--algorithms", f"fedavg,{label}", "--tune", ",".join(map("{:g}".format, self.rates)),
+            f"local.clip={GRADIENT_BOUND:g}", f"local.schedule={self.trial.schedule}",
+            f"evaluate.model={','.join(dict.fromkeys(['server', served]))}",
+        ]  # fmt: skip
 
 
 def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice:
@@ -89,15 +107,16 @@ def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice:
         served[found["output"]] += 1
         mean = {name: sum(rules[name]["test"]) / len(rules[name]["test"]) for name in (rule, best)}
         interval = "" if found["regret_half_width"] is None else f" ± {found['regret_half_width']:.1f}"
-        behind = f"{found['regret']:.1f}{interval} points behind the best, {best} with {mean[best]:.1f} %"
+        behind = f"{found['regret']:.1f}{interval} points behind the best ({best}, {mean[best]:.1f} %)"
         compared = "the best there" if best == rule else behind
-        evidence.append(f"measured on {setting['task']}: {rule} {mean[rule]:.1f} %, {compared}")
+        evidence.append(f"{mean[rule]:.1f} % on {setting['task']}, {compared}")
     rates = [trial.rate for trial in trials]
     low, high = min(rates) / 4, max(rates)  # a rate above the best one costs far more than one below it
     grid = [low * 2**i for i in range(round(math.log2(high / low)) + 1)]
     trial = Counter(replace(trial, rate=1.0) for trial in trials).most_common(1)[0][0]
     far = distance(own, nearest["features"])
-    return Advice(rule, grid, trial, served.most_common(1)[0][0], nearest["availability"], far, evidence)
+    there, output = nearest["features"], served.most_common(1)[0][0]
+    return Advice(rule, grid, trial, output, nearest["availability"], far, evidence, own, there)
 
 
 def stored() -> dict[str, Any]:
