@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fedswe.analysis.report import Panel, Report, figure_of, frame, text
+from fedswe.analysis.report import frame, text
 from fedswe.analysis.scenario import Scenario
-from fedswe.availability import DailyMarkov, Intervals
+from fedswe.availability import Availability, DailyMarkov, Intervals
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.availability.statistics import (
     DAY,
@@ -63,6 +63,7 @@ class Described:
     notes: Sequence[str] = ()  # on input that may be wrong
     labels: Sequence[str] = ()  # the ids of the first devices; those of others are not known
     dated: bool = False  # whether seconds are those since 1970
+    model: Availability | None = None  # that reads the file
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -126,7 +127,7 @@ def of_log(
                 f"rounds: if the log is padded there, leave that time out with {option}"
             )
     name, labels = printable(Path(path).name), [str(label) for label in log.labels.tolist()]
-    return Described(name, Record(available, observed, round_seconds), found, None, notes, labels, log.dated)
+    return Described(name, Record(available, observed, round_seconds), found, None, notes, labels, log.dated, model)
 
 
 def of_scenario(clients: Scenario) -> Described:
@@ -159,14 +160,22 @@ def slots_of_run(directory: Path) -> int | None:
     return seen if known is None else min(seen, known)
 
 
-def of_table(name: str, available: Bools) -> Described:
+def of_table(name: str, available: Bools, model: Availability | None = None) -> Described:
     """A row per round, a column per client."""
     require(bool(available.any()), f"{name}: no client is available in any of the {len(available)} rounds")
-    return Described(name, Record(available))
+    return Described(name, Record(available), model=model)
 
 
 # what it says --------------------------------------------------------------------------------------------------
-def describe(given: Described, confidence: float = 0.95) -> Report:
+@dataclass(frozen=True)
+class Description:
+    values: dict[str, Any]
+    summary: dict[str, str]  # the answer, by its labels
+    tables: dict[str, pd.DataFrame]  # by title
+    notes: list[str]  # what is violated, and remarks
+
+
+def describe(given: Described, confidence: float = 0.95) -> Description:
     check_confidence(confidence)
     found, log = given.statistics, given.seconds
     share = found.share if log is None else log.share
@@ -215,29 +224,30 @@ def describe(given: Described, confidence: float = 0.95) -> Report:
         f"violated: {one.assumption}. Measured: {one.measured}. Concerns: {one.methods}." for one in violated
     ] or ["no assumption that was checked is clearly violated"]
     notes = [*sentences, *values["remarks"]]
-    return Report(values, figure_of(*_panels(found, share, log)), (6.9, 5.0), tables, notes, _summary(given, values))
+    return Description(values, _summary(given, values), tables, notes)
 
 
 def _summary(given: Described, values: Mapping[str, Any]) -> dict[str, str]:
     found, p = given.statistics, values["per_client"]
     length = f" of {duration(given.record.round_seconds)}" if given.record.round_seconds else ""
-    size = f"{found.clients:,} in {found.rounds:,} rounds{length}: "
-    size += f"{found.clients * float(np.nanmean(found.population)):.3g} are there in a round"
-    size += f", {values['never_in_a_round']:,} in none" if values["never_in_a_round"] else ""
-    size += (
-        f", nobody in {percent(values['empty_rounds'] / found.rounds)} of the rounds" if values["empty_rounds"] else ""
-    )
+    never, empty = values["never_in_a_round"], values["empty_rounds"] / found.rounds
+    there = f"{found.clients * float(np.nanmean(found.population)):.3g} are there in a round"
+    size = f"{found.clients:,} in {found.rounds:,} rounds{length}: {there}" + (f", {never:,} in none" if never else "")
     equal = ("about equally", "unequally", "very unequally")[sum(values["gini"] >= limit for limit in _GINI)]
+    few, many = percent(p["p5"]), percent(p["p95"])
     habit = (
-        f"they come {equal} often: the rarest twentieth at most {percent(p['p5'])} of the time, the most present one "
+        f"they come {equal} often: the rarest twentieth at most {few} of the time, the most present one {many} or more"
     )
-    habit += f"{percent(p['p95'])} or more"
     for r, strong, weak in (
         (values["autocorrelation"].get("1", math.nan), "they stay, and stay away", "each round is a new draw"),
         (found.pairwise, "they come and go together", "each comes and goes for itself"),
     ):
         habit += "" if math.isnan(r) else f"; {strong if r > _CORRELATED else weak} (correlation {r:.2f})"
-    return {"clients" if given.seconds is None else "devices": size, "pattern": habit, "FedAvg": given.bias}
+    who, nobody = (
+        "devices" if given.seconds else "clients",
+        f", nobody in {percent(empty)} of the rounds" if empty else "",
+    )
+    return {who: size + nobody, "pattern": habit, "FedAvg": given.bias}
 
 
 def percent(share: float) -> str:
@@ -286,25 +296,6 @@ def _windows(found: Statistics, confidence: float) -> pd.DataFrame:
         limits = [float(limit(delta, seen, alpha)) if seen else math.nan for limit in (chernoff_lower, chernoff_upper)]
         rows.append({"rounds": window, "delta": delta, "lower": limits[0], "upper": limits[1]})
     return frame(rows)
-
-
-def _panels(found: Statistics, share: Floats, log: LogStatistics | None) -> list[Panel]:
-    counts, edges = np.histogram(share[np.isfinite(share)], bins=np.linspace(0, 1, 26))
-    left = pd.Series(1.0 - np.cumsum(found.echoes) / max(1, found.echoes.sum()))
-
-    def panel(title: str, x: str, y: str, values: Any, index: Any = None, scale: str = "", style: str = "-") -> Panel:
-        return Panel(title, x, y, pd.DataFrame({"": values}, index=index), scale, style)
-
-    last = panel("outages", "rounds", "number", found.outages)
-    if log is not None:
-        hours = np.append(log.by_hour, log.by_hour[-1])
-        last = panel("by hour of the log's clock", "hour", "share of the clients", hours, style="steps")
-    return [
-        panel("availability of the clients", "share of the time", "clients", counts, edges[:-1], style="steps"),
-        panel("available at once", "round t", "share of the clients", found.population),
-        panel("echo of the reports", "echo r", "share with a larger echo", left[left > 1e-6], None, "log y", "steps"),
-        last,
-    ]
 
 
 # which assumptions of which methods are violated, beyond the noise of the record ---------------------------------

@@ -21,14 +21,13 @@ _MARKERS = "os^DvPX"
 
 @dataclass(frozen=True)
 class Report:
-    """One analysis in three forms: values, tables by title with notes, and a figure; a summary by its labels."""
+    """One analysis in three forms: values, tables by title with notes, and a figure."""
 
     values: dict[str, Any]
     draw: Draw
     size: Size
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    summary: Mapping[str, str] = field(default_factory=dict)
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -143,8 +143,7 @@ class Intervals(Recorded):
             warn(printable(f"{log.name} does not name {unknown}: it was never online, or has another name"))
         elif names is not self.mapping:
             who = ", ".join(f"{i} is {name}" for i, name in enumerate(names[:20]))
-            more = ", ..." if m > 20 else ""
-            warn(printable(f"{log.name}: clients are numbered in the order of the names: {who}{more}"))
+            warn(printable(f"{log.name}: clients are numbered in the order of the names: {who}"))
         return np.array([device.get(name, log.devices) for name in names])
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fedswe.cli.arguments import Json
-from fedswe.cli.console import console
-from fedswe.cli.theory import Confidence, Horizon, Plot, deliver, named_scenario
+from fedswe.cli.console import console, print_json, print_table
+from fedswe.cli.theory import Confidence, Horizon, named_scenario
 from fedswe.errors import FedsweError, require
-from fedswe.registry import names
+from fedswe.registry import name_of, names
 
 if TYPE_CHECKING:
     from fedswe.analysis.description import Described
@@ -48,15 +49,15 @@ def availability_command(
         Path | None, typer.Option(metavar="FILE.html", help="The page; default, of a file: its name with -devices.html")
     ] = None,
     as_json: Json = False,
-    plot: Plot = None,
 ) -> None:
     """Who is available when, what that does to FedAvg, and which rule to start with; also as a page."""
     from fedswe.analysis.description import describe, of_scenario, slots_of_run
+    from fedswe.analysis.report import cells
     from fedswe.gym.advice import advise
-    from fedswe.report.devices import check_page, write_devices
+    from fedswe.report.devices import write_devices
 
     path = Path(what[0])
-    check_page(out)
+    require(out is None or out.suffix in (".html", ".htm"), f"--out {out}: the name must end in .html")
     of_file = path.is_file() and path.suffix != ".toml"
     log_only = {"--round-seconds": round_seconds, "--start": start, "--end": end, "--devices": devices}
     log_only |= {"--observed": observed, "--orient": orient, "--convert": convert}
@@ -77,47 +78,42 @@ def availability_command(
         given = _of_file(path, round_seconds, start, end, devices, observed, orient)
     else:
         given = of_scenario(named_scenario(what, horizon))
-    report = describe(given, confidence)
-    found = advise(report.values)  # what the gym says about the availability that is most alike
+    description = describe(given, confidence)
+    found = advise(description.values)  # what the gym says about the availability that is most alike
     rounds = min(max(given.record.rounds, _FEWEST), _MOST)
-    command = ["fedswe", "compare", *_settings(what, given, log_only, rounds), *found.words(rounds)]
-    summary = {**report.summary, **found.summary(), "try": shlex.join(command)}
-    for label, text in summary.items():
-        if not as_json:
-            console.print(f"{label:<9} {text}")
-    for note in given.notes:
-        if not as_json:
-            console.print(f"check     {note}")
-    report = replace(report, values={**report.values, "advice": asdict(found)})
-    if not everything:
-        report = replace(report, tables={}, notes=[])
-    deliver(report, as_json, plot)
+    command = ["fedswe", "compare", *_settings(what, given, rounds), *found.words(rounds)]
+    answer = {**description.summary, **found.summary(), "try": shlex.join(command)}
+    lines = [*answer.items(), *(("check", note) for note in given.notes)]
+    if not as_json:
+        console.print("\n".join(f"{label:<9} {text}" for label, text in lines))
+        for title, rows in description.tables.items() if everything else ():
+            print_table(title, *cells(rows), numbers=True)
+        for note in description.notes if everything else ():
+            console.print(note)
     if page is not None:
-        write_devices(page, given, report.values, summary, found)
-        if not as_json:
-            console.print(f"page      {page}" + ("" if everything else " (all statistics: --all)"))
+        write_devices(page, given, description.values, lines, found)
+    if as_json:
+        print_json({**description.values, "advice": asdict(found)})
+    elif page is not None:
+        console.print(f"page      {page}{'' if everything else ' (all statistics: --all)'}")
 
 
-def _settings(what: list[str], given: Described, options: dict[str, Any], rounds: int) -> list[str]:
+def _settings(what: list[str], given: Described, rounds: int) -> list[str]:
     """The words that give other commands these clients; of many devices a sample."""
-    path = Path(what[0])
-    if path.is_dir():
-        return [str(path / "config.toml")]
-    if not path.is_file() or path.suffix == ".toml":
-        known = names("availability")
-        kept = [word for word in what if not word.startswith("algorithm.")]
-        return [f"availability.name={word}" if word in known else word for word in kept]
-    m = given.record.m
-    if given.seconds is None:
-        orient = [f"availability.orient={options['--orient']}"] if options["--orient"] else []
-        return ["availability.name=mask", f"availability.file={path}", *orient, f"task.clients={m}"]
-    keys = {"--start": "start", "--end": "end", "--observed": "observed_file"}
-    words = ["availability.name=intervals", f"availability.file={path}", "availability.during=middle"]
-    words += [f"availability.round_seconds={given.record.round_seconds:g}"]
-    words += [f"availability.{key}={options[option]}" for option, key in keys.items() if options[option]]
-    words += [f"availability.devices={m}"] if m > len(given.labels) else []
-    words += ["availability.wrap=true"] if rounds > given.record.rounds else []
-    return [*words, f"task.clients={min(m, _CLIENTS)}"]
+    from fedswe.availability import Intervals
+    from fedswe.experiment.experiment import changed_parameters
+
+    model, m = given.model, given.record.m
+    if model is None:
+        if Path(what[0]).is_dir():
+            return [str(Path(what[0], "config.toml"))]
+        named = {word: f"availability.name={word}" for word in names("availability")}
+        return [named.get(word, word) for word in what if not word.startswith("algorithm.")]
+    if isinstance(model, Intervals):
+        model, m = replace(model, mapping="sample", wrap=rounds > given.record.rounds), min(m, _CLIENTS)
+    changed = changed_parameters(model).items()
+    words = [f"availability.{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in changed]
+    return [f"availability.name={name_of('availability', type(model))}", *words, f"task.clients={m}"]
 
 
 def _convert(trace: str, out: Path, observed: str) -> None:
@@ -160,6 +156,7 @@ def _of_file(
 ) -> Described:
     """A log of intervals, or else a table with a row per round."""
     from fedswe.analysis.description import of_log, of_table
+    from fedswe.availability import Mask
     from fedswe.availability.log import is_log
     from fedswe.availability.table import read_table
 
@@ -170,7 +167,7 @@ def _of_file(
     table = read_table(str(path), "the file", "", "numpy.save in a file of its own", orient or "")
     known = (table.values == 0) | (table.values == 1)
     table.require_everywhere(known, "must hold only 0 and 1, or have the header of a log")
-    return of_table(path.name, table.values.astype(bool))
+    return of_table(path.name, table.values.astype(bool), Mask(str(path), orient=orient or ""))
 
 
 def _time(text: str) -> float | str:

@@ -54,10 +54,9 @@ class Evaluate(Value):
     def _output(self, text: str) -> Output | Best:
         name, parameters = split("output", text)
         if name == "ema":
-            named = all("=" in word and not word.startswith("decay=") for word in parameters)
-            text += f":decay={self.ema_decay!r}" if named else ""
-            own = any(word.startswith("correct_bias=") for word in parameters)
-            text += "" if own else f":correct_bias={str(self.ema_correct_bias).lower()}"
+            own = {word.partition("=")[0] if "=" in word else "decay" for word in parameters}
+            default = {"decay": self.ema_decay, "correct_bias": str(self.ema_correct_bias).lower()}
+            text += "".join(f":{key}={value}" for key, value in default.items() if key not in own)
         made: Output | Best = instance("output", text, "model")
         return made
 

@@ -58,33 +58,33 @@ class Advice:
     here: dict[str, float]  # the features, and those of the nearest
     there: dict[str, float]
 
-    @property
-    def fit(self) -> str:
-        """How well the evidence fits: availabilities of one kind are up to 1.5 apart, others from 2 on."""
-        return "near" if self.distance <= _NEAR else "far" if self.distance <= _FAR else "nothing near"
-
     def summary(self) -> dict[str, str]:
-        sizes = ("clients, logarithm", "reports a round, logarithm")
-        here, there = (tuple(f"{math.exp(of[size]):,.3g}" for size in sizes) for of in (self.here, self.there))
+        (_, *reports, _), (_, *clients, _) = self.compared()[:2]
         changes = resolve("algorithm", parse_label(self.rule)[0]).members_change
         joins = "" if changes else ", which clients cannot join or leave while it runs"
-        care = "" if self.fit == "near" else "; take the rule as a first try, and compare"
-        scale = f"distance {self.distance:.1f}; near up to {_NEAR:g}, far up to {_FAR:g}"
-        counts = f"measured in {self.nearest} with {there[0]} clients, {there[1]} a round; "
-        counts += f"you have {here[0]}, {here[1]} a round"
+        # Settings of one kind are up to 1.5 apart, others from 2 on.
+        fit = "near" if self.distance <= _NEAR else "far" if self.distance <= _FAR else "nothing near"
+        care = "" if fit == "near" else "; take the rule as a first try, and compare"
+        text = f"{fit} (distance {self.distance:.1f}; near up to {_NEAR:g}, far up to {_FAR:g}): measured with "
+        text += f"{clients[1]} clients, {reports[1]} a round; you have {clients[0]}, {reports[0]} a round{care}"
         return {
-            "rule": f"start with {self.rule}{joins}: {'; '.join(self.evidence)}",
-            "evidence": f"{self.fit} ({scale}): {counts}{care}",
+            "rule": f"start with {self.rule}{joins}: in {self.nearest} {'; '.join(self.evidence)}",
+            "evidence": text,
         }
+
+    def compared(self) -> list[tuple[str, ...]]:
+        """Of each feature: its name, its value here and there, and how far these are apart."""
+        rows = list[tuple[str, ...]]()
+        for name, (_, unit) in FEATURES.items():
+            plain, both = name.removesuffix(", logarithm"), (self.here[name], self.there[name])
+            shown = (f"{value if plain == name else math.exp(value):.3g}" for value in both)
+            rows.append((plain, *shown, f"{abs(both[0] - both[1]) / unit:.1f}"))
+        return rows
 
     def words(self, rounds: int) -> list[str]:
         """What to give to fedswe compare."""
-        name, parameters = parse_label(self.rule)
         own = labelled({}, self.rule).algorithm.lr * self.trial.server_rate
-        chain = ",".join(self.trial.chain([], rounds))
-        label = ":".join(
-            [name, *parameters, *([f"lr={own:g}"] if own != 1 else []), *([f"chain=[{chain}]"] if chain else [])]
-        )
+        label = self.rule + (f":lr={own:g}" if own != 1 else "") + f":chain=[{','.join(self.trial.chain([], rounds))}]"
         served = next((text for text in OUTPUTS if output_label(text) == self.served), self.served)
         return [
             f"rounds={rounds}", "--algorithms", f"fedavg,{label}", "--tune", ",".join(map("{:g}".format, self.rates)),
