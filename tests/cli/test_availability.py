@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shlex
 from bisect import bisect_right
 from pathlib import Path
 
@@ -92,15 +93,25 @@ def test_a_model_a_mask_and_a_run_are_described(tmp_path, monkeypatch, capsys, d
     assert described(tmp_path / "run")["clients"] == 5
 
 
-def test_the_page_of_a_trace(tmp_path, monkeypatch, capsys):
-    log = tmp_path / "log.csv"
+@pytest.mark.filterwarnings("ignore:.*1 of 31 clients are never available")
+def test_the_answer_comes_first_and_its_command_runs(tmp_path, monkeypatch, capsys):
+    log = tmp_path / "a log.csv"
     rows = [f"{i},{start},{start + 900}" for i in range(30) for start in range(0, 100_000, 9000 + 500 * i)]
     log.write_text("client,start,end\n" + "\n".join(rows) + "\n")
-    code, text, err = fedswe(monkeypatch, capsys, "availability", log, "--devices", 31, "--plot", tmp_path / "page.png")
+    monkeypatch.chdir(tmp_path)
+    code, text, err = fedswe(monkeypatch, capsys, "availability", log, "--devices", 31)
     assert (code, err) == (0, "")
-    assert "1 of 31 clients are available in no round" in text
-    assert "if the log is padded there" in text
-    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+    answer = dict(line.split(maxsplit=1) for line in text.splitlines())
+    assert list(answer) == ["devices", "unequal", "related", "FedAvg", "rule", "evidence", "try", "check", "page"]
+    assert "if the log is padded there" in answer["check"]
+    assert Path("a log-devices.html").is_file()
+    everything = fedswe(monkeypatch, capsys, "availability", log, "--devices", 31, "--all")[1]
+    assert "1 of 31 clients are available in no round" in everything
+    words = shlex.split(answer["try"])[1:]
+    short = ["rounds=2", "task.alpha=1", "--seeds", "3", "--jobs", "1", "--tune", "", "--out", tmp_path / "compared"]
+    code, _, err = fedswe(monkeypatch, capsys, *words, *short)
+    assert code == 0, err
+    assert fedswe(monkeypatch, capsys, "availability", log, "--out", "page.txt")[0] == 2
 
 
 def assumptions(found):

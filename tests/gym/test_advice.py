@@ -1,12 +1,12 @@
 """The nearest setting, and what is advised from it."""
 
-import shlex
 from dataclasses import asdict
 
 import pytest
 
+from fedswe.comparison.labels import labelled
 from fedswe.core.transforms import Momentum, Warmup
-from fedswe.experiment.configuration import load
+from fedswe.experiment.configuration import read
 from fedswe.gym.advice import advise, features
 from fedswe.gym.trial import Trial
 from tests.algorithms import ALGORITHMS
@@ -49,7 +49,7 @@ def test_the_nearest_availability_decides():
     found = advise(values(0.17, 0.36, 0.8, 0.05, 63), SUMMARY)
     assert (found.nearest, found.rule, found.served) == ("phones", "keel", "client_mean")
     assert found.rates == pytest.approx([0.025, 0.05, 0.1])
-    assert found.evidence == ["measured on digits: keel 80.0 %, the best there"]
+    assert found.evidence == ["80.0 % on digits, the best there"]
 
 
 def test_rates_span_those_of_all_tasks():
@@ -58,23 +58,22 @@ def test_rates_span_those_of_all_tasks():
     assert found.distance == 0
     assert found.rates == pytest.approx([0.05, 0.1, 0.2, 0.4])
     assert found.evidence == [
-        "measured on digits: keel 91.0 %, 0.5 ± 0.3 points behind the best, other with 91.5 %",
-        "measured on svhn: keel 50.0 %, the best there",
+        "91.0 % on digits, 0.5 ± 0.3 points behind the best (other, 91.5 %)",
+        "50.0 % on svhn, the best there",
     ]
-    assert "take this with care" not in " ".join(found.sentences())
+    assert found.summary()["evidence"].startswith("near")
 
 
-def test_the_words_of_the_advice_can_be_given_to_a_shell():
+def test_the_words_of_the_advice_are_an_experiment():
     several = [entry("keel", [90.0], momentum=0.5, schedule="constant"), entry("keel", [80.0], rate=0.1)]
     several.append(entry("keel", [70.0], rate=0.4, momentum=0.5, schedule="constant"))
     tasks = [setting(f"task{i}", "sine", values(), of, best="keel") for i, of in enumerate(several)]
-    first, _, _, joins, *_ = advise(values(), {"recommended": "keel", "settings": tasks}).sentences()
-    words = first.removeprefix("start with fedswe run ")
-    assert "'algorithm.chain=[momentum:0.5,warmup:50]'" in words  # zsh takes brackets for a pattern
-    made = load(None, shlex.split(words))
+    words = advise(values(), {"recommended": "keel", "settings": tasks}).words(500)
+    assert words[words.index("--tune") + 1] == "0.025,0.05,0.1,0.2,0.4"
+    label = words[words.index("--algorithms") + 1].removeprefix("fedavg,")
+    made = labelled(read(None, [word for word in words if word[:6] in ("local.", "rounds", "evalua")]), label)
     assert made.algorithm == ALGORITHMS["keel"](chain=(Momentum(0.5), Warmup(50)))
     assert made.local.schedule == "constant"  # that of most tasks
-    assert joins == "clients may join and leave while it runs"
 
 
 def test_another_number_of_clients_or_of_reports_is_another_setting():
@@ -84,4 +83,7 @@ def test_another_number_of_clients_or_of_reports_is_another_setting():
 
 
 def test_what_is_far_is_said_to_be_far():
-    assert "take this with care" in " ".join(advise(values(0.001, 0.9, 0.99, 0.8, 2000, 60), SUMMARY).sentences())
+    far = advise(values(0.001, 0.9, 0.99, 0.8, 2000, 60, clients=6), SUMMARY).summary()["evidence"]
+    assert far.startswith("nothing near")
+    assert "measured with 100 clients" in far
+    assert "you have 6 clients" in far

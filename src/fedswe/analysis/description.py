@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fedswe.analysis.report import frame, text
+from fedswe.analysis.report import frame, short, text
 from fedswe.analysis.scenario import Scenario
 from fedswe.availability import Availability, DailyMarkov, Intervals
 from fedswe.availability.schedule import Bools, Floats, Schedule
@@ -48,7 +48,7 @@ _UNEQUAL = 0.1  # distance of FedAvg's weights from equal ones
 _LONG_ECHO = 20  # rounds, of one report in a hundred
 _SURE = 4.0  # standard errors
 _DAILY_RATIO = 3.0
-_ALIKE, _GINI = 0.05, (0.1, 0.3)  # what is called alike, equally often and unequally often
+_ALIKE = 0.05  # distance of FedAvg's weights from equal ones
 _DAYS = 3  # that a pattern over the day must have been seen, not to be chance
 
 
@@ -81,7 +81,7 @@ class Described:
         weight, share = found.weight * found.clients, np.nan_to_num(found.share)
         most, least = int(weight.argmax()), int(np.where(weight > 0, weight, np.inf).argmin())
         if found.fedavg_distance < _ALIKE:
-            return f"counts all about alike, {weight[least]:.3g} to {weight[most]:.3g} times their fair weight"
+            return f"counts almost all alike, {weight[least]:.3g} to {weight[most]:.3g} times their fair weight"
         first, last = (f"{self.client(i)} (there {percent(share[i])} of the time)" for i in (most, least))
         return f"counts {first} {weight[most]:.3g} times its fair weight, {last} {weight[least]:.2g} times"
 
@@ -228,30 +228,25 @@ def describe(given: Described, confidence: float = 0.95) -> Description:
 
 
 def _summary(given: Described, values: Mapping[str, Any]) -> dict[str, str]:
-    found, p = given.statistics, values["per_client"]
+    found, few, many = given.statistics, *(percent(values["per_client"][level]) for level in ("p5", "p95"))
     length = f" of {duration(given.record.round_seconds)}" if given.record.round_seconds else ""
-    never, empty = values["never_in_a_round"], values["empty_rounds"] / found.rounds
     there = f"{found.clients * float(np.nanmean(found.population)):.3g} are there in a round"
-    size = f"{found.clients:,} in {found.rounds:,} rounds{length}: {there}" + (f", {never:,} in none" if never else "")
-    equal = ("about equally", "unequally", "very unequally")[sum(values["gini"] >= limit for limit in _GINI)]
-    few, many = percent(p["p5"]), percent(p["p95"])
-    habit = (
-        f"they come {equal} often: the rarest twentieth at most {few} of the time, the most present one {many} or more"
-    )
-    for r, strong, weak in (
-        (values["autocorrelation"].get("1", math.nan), "they stay, and stay away", "each round is a new draw"),
-        (found.pairwise, "they come and go together", "each comes and goes for itself"),
-    ):
-        habit += "" if math.isnan(r) else f"; {strong if r > _CORRELATED else weak} (correlation {r:.2f})"
-    who, nobody = (
-        "devices" if given.seconds else "clients",
-        f", nobody in {percent(empty)} of the rounds" if empty else "",
-    )
-    return {who: size + nobody, "pattern": habit, "FedAvg": given.bias}
+    never = f", {values['never_in_a_round']:,} in none" if values["never_in_a_round"] else ""
+    empty = f", nobody in {percent(values['empty_rounds'] / found.rounds)} of them" if values["empty_rounds"] else ""
+    equal = f"Gini index {values['gini']:.2f} (0: all are there equally often, 1: one has all)"
+    after, pair = values["autocorrelation"].get("1", math.nan), found.pairwise
+    other = "" if math.isnan(pair) else f"; of two of them {pair:.2f} (0: each for itself, 1: all together)"
+    who, size = "devices" if given.seconds else "clients", f"{found.clients:,} in {found.rounds:,} rounds{length}"
+    return {
+        who: f"{size}: {there}{never}{empty}",
+        "unequal": f"{equal}; the rarest twentieth at most {few} of the time, the most present one {many} or more",
+        "related": f"correlation with oneself a round later {short(round(after, 2))} (0: chance, 1: for ever){other}",
+        "FedAvg": given.bias,
+    }
 
 
 def percent(share: float) -> str:
-    return "—" if math.isnan(share) else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+    return f"{100 * share:.{2 + (share > 0.99)}g} %"
 
 
 def duration(seconds: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedswe.algorithms import FedAvg, FedSWE, IntervalWeights, Keel
+from fedswe.algorithms import FedAvg, FedSWE, Keel
 from fedswe.availability.schedule import Bools, Floats
 from fedswe.core.algorithm import Algorithm
 from fedswe.theory.limits import fedswe_trace_limit
@@ -26,15 +26,15 @@ def client_weights(rule: Algorithm, available: Bools) -> tuple[Floats | None, st
         ever = available.any(axis=0)
         limit = fedswe_trace_limit(available[:, ever], STEP, rule.k)
         if limit.spectral_radius >= 1:
-            return None, f"not known: the mean does not converge with a step of {STEP} (in Python: a smaller one)"
+            return None, f"not known: with a step of {STEP} the mean does not converge"
         weights = np.zeros(m)
         weights[ever] = limit.server.mean(axis=0) * m
         return weights, "the server model (the client mean counts all alike); single runs vary, more with long echoes"
     if isinstance(rule, FedAvg):
         return _divided(available, np.ones(m)), ""
-    if isinstance(rule, Keel | IntervalWeights):
+    if isinstance(rule, Keel):
         said = "without its longer steps in rounds where clients disagree, whose effect is not known"
-        return _divided(available, _intervals(available, rule.cutoff) ** rule.power), said if rule == Keel() else ""
+        return _divided(available, _intervals(available, rule.cutoff) ** rule.power), said
     return None, "not known: there is no formula for it"
 
 
@@ -49,8 +49,8 @@ def _divided(available: Bools, weights: Floats) -> Floats:
 def _intervals(available: Bools, cutoff: int) -> Floats:
     """[m], the mean of the participation intervals that FedAU records in the long run; 1 for a client that never is."""
     client, t = np.nonzero(available.T)
-    last = np.append(client[1:] != client[:-1], True)[: len(client)]
-    first = np.append(True, last)[: len(client)]
-    following = np.where(last, t[first][np.cumsum(first) - 1] + len(available), np.roll(t, -1))
-    recorded = np.bincount(client, 1 + (following - t - 1) // cutoff, minlength=available.shape[1])
+    first = np.append(True, client[1:] != client[:-1])[: len(client)]
+    previous = np.where(first, 0, np.roll(t, 1))
+    previous[first] = t[np.roll(first, -1)] - len(available)
+    recorded = np.bincount(client, 1 + (t - previous - 1) // cutoff, minlength=available.shape[1])
     return np.asarray(len(available) / np.where(recorded > 0, recorded, len(available)))

@@ -138,13 +138,12 @@ class Intervals(Recorded):
         names = self.mapping if isinstance(self.mapping, list) else sorted(device)
         differ = f"availability.mapping: {len(set(names))} devices for {m} clients"
         require(len(set(names)) == len(names) == m, f'{differ}: list the device of each, mapping = ["geneva", "bern"]')
-        unknown = next((name for name in names if name not in device), None)
-        if unknown is not None:
-            warn(printable(f"{log.name} does not name {unknown}: it was never online, or has another name"))
-        elif names is not self.mapping:
+        unknown = sorted(set(names) - device.keys())
+        require(not unknown, f"availability.mapping: {log.name} has no device {', '.join(unknown)[:80]}")
+        if names is not self.mapping:
             who = ", ".join(f"{i} is {name}" for i, name in enumerate(names[:20]))
             warn(printable(f"{log.name}: clients are numbered in the order of the names: {who}"))
-        return np.array([device.get(name, log.devices) for name in names])
+        return np.array([device[name] for name in names])
 
 
 @dataclass(frozen=True)

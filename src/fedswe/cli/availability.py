@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedswe.analysis.description import Described
 
 _ROUND_SECONDS = 600.0
-_FEWEST, _MOST, _CLIENTS = 200, 500, 100  # rounds and clients of the comparison that is proposed: those of the gym
+_ROUNDS, _CLIENTS = 500, 100  # of the comparison that is proposed, at most
 Orient = Literal["rounds", "clients"]
 
 
@@ -80,8 +80,8 @@ def availability_command(
         given = of_scenario(named_scenario(what, horizon))
     description = describe(given, confidence)
     found = advise(description.values)  # what the gym says about the availability that is most alike
-    rounds = min(max(given.record.rounds, _FEWEST), _MOST)
-    command = ["fedswe", "compare", *_settings(what, given, rounds), *found.words(rounds)]
+    rounds = min(given.record.rounds, _ROUNDS)
+    command = ["fedswe", "compare", *_settings(what, given), *found.words(rounds)]
     answer = {**description.summary, **found.summary(), "try": shlex.join(command)}
     lines = [*answer.items(), *(("check", note) for note in given.notes)]
     if not as_json:
@@ -98,19 +98,18 @@ def availability_command(
         console.print(f"page      {page}{'' if everything else ' (all statistics: --all)'}")
 
 
-def _settings(what: list[str], given: Described, rounds: int) -> list[str]:
+def _settings(what: list[str], given: Described) -> list[str]:
     """The words that give other commands these clients; of many devices a sample."""
     from fedswe.availability import Intervals
     from fedswe.experiment.experiment import changed_parameters
 
     model, m = given.model, given.record.m
     if model is None:
-        if Path(what[0]).is_dir():
-            return [str(Path(what[0], "config.toml"))]
         named = {word: f"availability.name={word}" for word in names("availability")}
+        named |= {word: str(Path(word, "config.toml")) for word in what if Path(word).is_dir()}
         return [named.get(word, word) for word in what if not word.startswith("algorithm.")]
     if isinstance(model, Intervals):
-        model, m = replace(model, mapping="sample", wrap=rounds > given.record.rounds), min(m, _CLIENTS)
+        model, m = replace(model, mapping="sample"), min(m, _CLIENTS)
     changed = changed_parameters(model).items()
     words = [f"availability.{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in changed]
     return [f"availability.name={name_of('availability', type(model))}", *words, f"task.clients={m}"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
+from fedswe.analysis.report import short
 from fedswe.comparison.labels import labelled, parse_label
 from fedswe.experiment.experiment import output_label
 from fedswe.gym.rules import OUTPUTS
@@ -59,27 +60,17 @@ class Advice:
     there: dict[str, float]
 
     def summary(self) -> dict[str, str]:
-        (_, *reports, _), (_, *clients, _) = self.compared()[:2]
+        sizes = ("clients, logarithm", "reports a round, logarithm")
+        sizes_of = ([short(round(math.exp(of[name]), 1)) for name in sizes] for of in (self.here, self.there))
+        here, there = map(" clients, ".join, sizes_of)
         changes = resolve("algorithm", parse_label(self.rule)[0]).members_change
         joins = "" if changes else ", which clients cannot join or leave while it runs"
         # Settings of one kind are up to 1.5 apart, others from 2 on.
         fit = "near" if self.distance <= _NEAR else "far" if self.distance <= _FAR else "nothing near"
-        care = "" if fit == "near" else "; take the rule as a first try, and compare"
         text = f"{fit} (distance {self.distance:.1f}; near up to {_NEAR:g}, far up to {_FAR:g}): measured with "
-        text += f"{clients[1]} clients, {reports[1]} a round; you have {clients[0]}, {reports[0]} a round{care}"
-        return {
-            "rule": f"start with {self.rule}{joins}: in {self.nearest} {'; '.join(self.evidence)}",
-            "evidence": text,
-        }
-
-    def compared(self) -> list[tuple[str, ...]]:
-        """Of each feature: its name, its value here and there, and how far these are apart."""
-        rows = list[tuple[str, ...]]()
-        for name, (_, unit) in FEATURES.items():
-            plain, both = name.removesuffix(", logarithm"), (self.here[name], self.there[name])
-            shown = (f"{value if plain == name else math.exp(value):.3g}" for value in both)
-            rows.append((plain, *shown, f"{abs(both[0] - both[1]) / unit:.1f}"))
-        return rows
+        text += f"{there} a round; you have {here} a round" + ("" if fit == "near" else ": take this as a first try")
+        rule = f"start with {self.rule}{joins}: in {self.nearest} {'; '.join(self.evidence)}"
+        return {"rule": rule, "evidence": text}
 
     def words(self, rounds: int) -> list[str]:
         """What to give to fedswe compare."""
