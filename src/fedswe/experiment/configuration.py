@@ -49,9 +49,7 @@ def read(path: str | Path | None, overrides: Iterable[str] = ()) -> Table:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             meant = next((f"; write {kind}.name={path}" for kind in DEFAULT if str(path) in names(kind)), "")
-            raise FedsweError(
-                f"cannot read {path}: {getattr(error, 'strerror', '') or 'not UTF-8'}{meant}"
-            ) from None
+            raise FedsweError(f"cannot read {path}: {getattr(error, 'strerror', '') or 'not UTF-8'}{meant}") from None
         table = _parse(text, str(path))
     return override(table, overrides)
 
