@@ -14,7 +14,10 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 def test_a_notebook_prints_what_it_shows(path, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     stored = nbformat.read(path, as_version=4)
-    assert texts(executed(path, tmp_path)) == texts(stored)
+    found = executed(path, tmp_path)
+    assert texts(found) == texts(stored)
+    shown = [output for cell in found.cells for output in cell.get("outputs", []) if "data" in output]
+    assert "image/png" in shown[-1].data
     assert any(texts(stored))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from fedswe import Experiment, run
+from fedswe import Experiment, compare, run
 from fedswe.algorithms import FedAvg
 from fedswe.availability import Always
 from fedswe.errors import FedsweError
@@ -128,8 +128,15 @@ def test_a_class_that_cannot_be_imported_again_is_refused(folder):
     for cls in (Local, Script):
         value = Experiment(rounds=1, algorithm=cls())
         assert len(run(value).history.rows) == 2  # it runs, but not into a directory
-        with pytest.raises(FedsweError, match=rf"^the algorithm {cls.__name__} cannot be imported again: move it .*$"):
+        with pytest.raises(
+            FedsweError, match=rf"^the algorithm {cls.__name__} cannot be imported again, .*: move it .*$"
+        ):
             run(value, out=folder / "out")
+        alone, workers = (compare(value, ["fedavg", cls()], seeds=[3, 4], jobs=jobs) for jobs in (1, 2))
+        assert list(alone.summary["algorithm"].unique()) == ["fedavg", cls.__name__]
+        assert alone.to_csv() == workers.to_csv()
+        with pytest.raises(FedsweError, match=rf"^the algorithm {cls.__name__} cannot be imported again"):
+            compare(value, ["fedavg", cls()], out=folder / "out")
     assert not (folder / "out").exists()
 
 

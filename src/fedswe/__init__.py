@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fedswe.analysis.description import describe as describe
     from fedswe.comparison.compare import Comparison as Comparison
     from fedswe.comparison.compare import compare as compare
     from fedswe.core.local import Local as Local
@@ -30,6 +31,7 @@ _MODULES = {  # of the public names; imported when a name is first used, since m
     "Record": "fedswe.experiment.experiment",
     "Result": "fedswe.experiment.result",
     "compare": "fedswe.comparison.compare",
+    "describe": "fedswe.analysis.description",
     "load": "fedswe.experiment.result",
     "plot": "fedswe.figures",
     "resume": "fedswe.experiment.runner",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import sys
 import sysconfig
 import traceback
 import warnings
@@ -32,7 +34,7 @@ def warn(message: str, category: type[FedsweWarning] = FedsweWarning) -> None:
         return
     _WARNED.add(message)
     # The line that Python shows beside it is the user's.
-    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_stack(None)]
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_stack(sys._getframe())]
     level = next((i for i, file in enumerate(frames) if not is_installed(file)), 2)
     warnings.warn(message, category, stacklevel=level + 1)
 
@@ -109,7 +111,8 @@ def mistakes_as(problem: str, hint: str = "") -> Iterator[None]:
 def is_installed(file: str) -> bool:
     """Whether a file belongs to Python, to an installed package or to this one, and not to the user."""
     path = Path(file)
-    if not path.is_file() or {"site-packages", "dist-packages"} & set(path.parts):
+    cell = file in linecache.cache and not file.startswith("<")  # of a notebook
+    if not (cell or path.is_file()) or {"site-packages", "dist-packages"} & set(path.parts):
         return True
     package = Path(__file__).resolve().parent.parent
     python = [Path(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib", "purelib", "platlib")]

@@ -60,7 +60,7 @@ def plot(
         runs = only(runs, [models] if isinstance(models, str) else models)
     table = runs_table(runs)
     scores, columns = scores_of(table), ", ".join(runs[0].history.columns)
-    require(y or scores, f"the runs have no score in common: choose a column with --y ({columns})")
+    require(y or scores, f"the runs have no score in common: choose a column with y= ({columns})")
     score = y or scores[0]
     if kind == "curves":
         chart = _curves(runs, of_score(table, score), score, x, WIDTHS[size])
@@ -132,7 +132,7 @@ def abscissa(x: Abscissa, runs: Sequence[MeasuredRun]) -> tuple[pd.Series[float]
     why = "the history has no seconds" if x == "seconds" else 'the run has no simulated time (clock.name = "seconds")'
     places = {}
     for i, run in enumerate(runs):
-        require(not column or column in run.history.columns, f"{run.source}: {why}: use --x rounds")
+        require(not column or column in run.history.columns, f'{run.source}: {why}: use x="rounds"')
         places[i] = pd.Series(run.history[column] if column else run.bytes_sent(), run.history["round"])
     at, name = pd.concat(places, names=["run", "round"]).rename("x").astype(float), column
     if units := {"bytes": _BYTES, "simulated": _SPANS}.get(x):

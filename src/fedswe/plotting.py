@@ -9,6 +9,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -143,6 +144,8 @@ def render(draw: Draw, size: Size) -> Figure:
         assert layout is not None
         layout.execute(figure)
         figure.set_layout_engine(None)
+    # A notebook shows it, also without %matplotlib inline.
+    figure._repr_png_ = partial(_content, figure, ".png", 110)  # type: ignore[attr-defined]
     return figure
 
 
@@ -154,7 +157,11 @@ def save(draw: Draw, size: Size, *paths: Path) -> None:
 def write(figure: Figure, *paths: Path) -> None:
     for path in paths:
         check_format(path)
-        content = io.BytesIO()
-        with styled():
-            figure.savefig(content, format=path.suffix.removeprefix("."), metadata=_UNDATED[path.suffix])
-        write_whole(path, content.getvalue())
+        write_whole(path, _content(figure, path.suffix))
+
+
+def _content(figure: Figure, suffix: str, dpi: float | Literal["figure"] = "figure") -> bytes:
+    content = io.BytesIO()
+    with styled():
+        figure.savefig(content, format=suffix.removeprefix("."), metadata=_UNDATED[suffix], dpi=dpi)
+    return content.getvalue()

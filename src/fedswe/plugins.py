@@ -114,7 +114,7 @@ def explained(error: BaseException) -> FedsweError | None:
     if isinstance(error, MemoryError) or any(text in str(error) for text in _ALLOCATION):
         return FedsweError(
             f"not enough memory ({first_line(error)}): lower task.clients, local.batch_size or local.steps, "
-            "choose a smaller model, or give fewer --jobs"
+            "choose a smaller model, or give fewer jobs="
         )
     more = "" if os.environ.get(TRACEBACK) else f"; {TRACEBACK}=1 shows the whole traceback"
     if place := located(error):

@@ -18,6 +18,7 @@ from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
+from fedswe.core import in_memory
 from fedswe.core.value import types_of
 from fedswe.errors import FedsweError, mistakes_as, require, suggestion
 from fedswe.plugins import NAME_USED, file_of, load, source_digest
@@ -119,6 +120,8 @@ def resolve(kind: str, name: object) -> type[Any]:
         raise FedsweError(f"unknown {kind} {name!r}: give a name in quotes")
     if name in builtin:
         return _attribute(builtin[name])  # type: ignore[no-any-return]
+    if name.startswith(in_memory.CLASSES):
+        return in_memory.find(name.split(":")[0].removeprefix(in_memory.CLASSES), "the script")  # type: ignore[no-any-return]
     published = {point.value for point in _published(kind) if point.name == name}
     require(len(published) < 2, f"{kind} {name} is published by several packages: write {' or '.join(published)}")
     target = published.pop() if published else name
@@ -196,8 +199,14 @@ def title_of(cls: type[Any]) -> str:
     return vars(cls).get("title", "") or (inspect.getdoc(cls) or cls.__name__).partition("\n")[0]
 
 
+def importable(cls: type[Any]) -> bool:
+    """Whether another process can import a class; not those of a script, a cell of a notebook, or a function."""
+    stands = cls.__module__ != "__main__" and "." not in cls.__qualname__
+    return cls in NAME_USED or (stands and not in_memory.holds(cls))  # a worker has got it under another name
+
+
 def name_of(kind: str, cls: type[Any]) -> str:
-    """The name that finds a class again: as it was asked for, or else ``module:Class``."""
+    """The name that finds a class again: as it was asked for, ``module:Class``, or one for this process only."""
     for name, target in KINDS[kind].builtin.items():
         if target.endswith(f":{cls.__qualname__}") and _attribute(target) is cls:
             return name
@@ -205,10 +214,7 @@ def name_of(kind: str, cls: type[Any]) -> str:
         name, file = NAME_USED[cls]
         # A relative path may lead elsewhere by now.
         return name if file in (None, Path(name.rpartition(":")[0]).resolve()) else f"{file}:{cls.__qualname__}"
-    found = cls.__module__ != "__main__" and "." not in cls.__qualname__
-    hint = "move it from the script or function into a file of its own, and import it from there"
-    require(found, f"the {kind} {cls.__name__} cannot be imported again: {hint}")
-    return f"{cls.__module__}:{cls.__qualname__}"
+    return f"{cls.__module__}:{cls.__qualname__}" if importable(cls) else in_memory.class_name(cls)
 
 
 # from tables and words to parts ---------------------------------------------------------------------------
@@ -261,9 +267,21 @@ def _prepared(value: Any, hint: Any, where: str) -> Any:
 
 
 # parts written as one word, NAME:KEY=VALUE:..., as command lines and lists in TOML files have them -------
+def split_at(separator: str, text: str) -> list[str]:
+    """Split at separators outside brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "[{(") - (character in "]})")
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
 def split(kind: str, text: str) -> tuple[str, list[str]]:
     """A name and its parameters: ``fedswe:k=10`` or ``./mine.py:Mine:k=10``."""
-    first, *rest = text.split(":")
+    first, *rest = split_at(":", text)
     # The class after a module or a file is an identifier; a parameter is key=value or a number.
     if rest and rest[0].isidentifier() and first not in names(kind):
         return f"{first}:{rest[0]}", rest[1:]

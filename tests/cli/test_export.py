@@ -37,6 +37,8 @@ def test_a_state_dict_loads_into_the_network(folder, tmp_path, monkeypatch, caps
     assert text == f"model     {name}: client mean after 2 rounds (--model: also server)\n"
     network = cnn((1, 8, 8), 10)
     network.load_state_dict(read(tmp_path / name))
+    load(folder).export(tmp_path / "from_python.pt", "client_mean")
+    assert torch.load(tmp_path / "from_python.pt", weights_only=True).keys() == read(tmp_path / name).keys()
     flat = torch.cat([p.detach().reshape(-1) for p in network.parameters()])
     assert torch.equal(flat, load(folder).models["client_mean"])
 

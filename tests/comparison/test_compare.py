@@ -2,8 +2,6 @@
 
 import csv
 import json
-import os
-import shlex
 import signal
 import subprocess
 
@@ -55,14 +53,14 @@ def test_from_python_with_and_without_a_directory(tmp_path):
         package.compare(other, seeds=[3], out=tmp_path / "a", jobs=1)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "thesis.tex").touch()
-    with pytest.raises(FedsweError, match=r"b holds other files \(thesis.tex\): choose another --out"):
+    with pytest.raises(FedsweError, match=r"b holds other files \(thesis.tex\): choose another out="):
         package.compare(experiments, out=tmp_path / "b", jobs=1)
 
 
 def test_the_table_has_every_score_of_every_run_and_the_summary_comes_from_it(tmp_path):
     base = load(None, [*QUICK, "rounds=60", "evaluate.every=7"])
     labels = ["fedswe:k=3", "gfedavg"]
-    found = package.compare(base, labels, seeds=[3, 4], rates=[0.05, 0.3], out=tmp_path / "a", jobs=1)
+    found = package.compare(base, labels, seeds=[3, 4], tune=[0.05, 0.3], out=tmp_path / "a", jobs=1)
     rows = rows_of(found.to_csv())
     assert list(rows[0]) == [
         "algorithm", "seed", "local_lr", "tuning", "chosen", "round", "model", "score", "value",
@@ -94,7 +92,7 @@ def test_the_table_has_every_score_of_every_run_and_the_summary_comes_from_it(tm
 @pytest.mark.parametrize(
     ("algorithms", "said"),
     [
-        ([], "--algorithms is empty"),
+        ([], "algorithms= is empty"),
         ("fedavg", "algorithms must be a list"),
         ([FedAvg], "algorithms must be .*FedAvg"),
         ([FedSWE(k=2), "fedswe:k=2"], "algorithms has fedswe:k=2 twice"),
@@ -186,20 +184,18 @@ def test_rates_are_chosen_by_the_score_that_the_user_names(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     words = ["task.name=own_scores:Own", "availability.p=0.5", "rounds=4", "evaluate.every=2"]
     base = load(None, [*words, "task.kind=loss"])
-    options = {"algorithms": ["fedavg"], "seeds": [3], "rates": [0.01, 0.5], "jobs": 1}
-    with pytest.raises(
-        FedsweError, match=r"no train_loss to choose rates by: name .* --tune-by, one of gap, test_loss"
-    ):
+    options = {"algorithms": ["fedavg"], "seeds": [3], "tune": [0.01, 0.5], "jobs": 1}
+    with pytest.raises(FedsweError, match=r"no train_loss to choose rates by: name .* tune_by=, one of gap, test_loss"):
         package.compare(base, **options)
-    with pytest.raises(FedsweError, match=r"no train_los.* choose another --tune-by, one of gap, test_loss"):
+    with pytest.raises(FedsweError, match=r"no train_los.* name .* tune_by=, one of gap, test_loss"):
         package.compare(base, tune_by="train_loss", **options)
     with pytest.raises(FedsweError, match="is more or less better\\? Write max:gap or min:gap"):
         package.compare(base, tune_by="gap", **options)
     with pytest.raises(FedsweError, match="must be a score, max:SCORE or min:SCORE"):
         package.compare(base, tune_by="best:gap", **options)
-    with pytest.raises(FedsweError, match="has no scores to choose rates by: leave out --tune"):
+    with pytest.raises(FedsweError, match="has no scores to choose rates by: leave out tune="):
         package.compare(load(None, [*words, "task.kind=none"]), tune_by="max:gap", **options)
-    with pytest.raises(FedsweError, match="--tune-by needs --tune"):
+    with pytest.raises(FedsweError, match="tune_by= needs tune="):
         package.compare(base, ["fedavg"], tune_by="min:gap")
     # the model grows from 0 towards 1, faster with the larger rate, and the gap with it
     chosen = {by: package.compare(base, tune_by=by, **options).summary["local_lr"][0] for by in ("min:gap", "max:gap")}
@@ -213,14 +209,15 @@ def test_a_rate_with_which_the_model_diverged_is_not_chosen(tmp_path, monkeypatc
     (tmp_path / "exploding.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     words = ["task.name=exploding:Own", "task.kind=loss", "availability.name=always", "rounds=3", "local.steps=9"]
-    found = package.compare(load(None, words), ["fedavg"], seeds=[3], rates=[3.0, 0.01, 0.5], tune_by="max:gap", jobs=1)
+    found = package.compare(load(None, words), ["fedavg"], seeds=[3], tune=[3.0, 0.01, 0.5], tune_by="max:gap", jobs=1)
     tuning = {rate: history.last["server_gap"] for (_, rate, seed), history in found.histories.items() if seed == 1}
     assert np.isfinite(tuning[3.0])
     assert tuning[3.0] > 1e6 > tuning[0.5]
     assert set(found.chosen.values()) == {0.5}
 
 
-def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_the_same_command_continues_a_stopped_comparison(tmp_path, how):
     words = [
         "task.clients=10",
         "task.alpha=1",
@@ -229,25 +226,24 @@ def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
         "--algorithms",
         "fedavg,mifa,fedswe:k=2",
     ]
-    pipes = {
-        "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path, "start_new_session": True,
-        "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    }  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
     command = ["compare", *words, "--seeds", "3,4", "--jobs", "2"]
     running = process(*command, **pipes)
     out = tmp_path / "runs" / "001-compare"
     assert len(workers_of(running, out)) == 2
     wait_for(lambda: list(out.glob("runs/*/checkpoint.safetensors")))
-    os.killpg(running.pid, signal.SIGINT)
+    running.send_signal(how)
     text, err = running.communicate(timeout=300)
-    assert (running.returncode, err) == (130, "")
-    continued = text.splitlines()[-1].removeprefix("stopped   continue with: fedswe ")
-    assert shlex.split(continued) == [*command, "--out", "runs/001-compare"]
+    assert running.returncode == (130 if how == signal.SIGTERM else -how)
+    assert text.endswith("stopped   the same command continues in runs/001-compare\n") == (how == signal.SIGTERM)
     assert not (out / "compare.csv").exists()
-    finished = process(*shlex.split(continued), **pipes)
+    other = process("compare", *QUICK, "--algorithms", "fedavg", "--seeds", "3", "--jobs", "1", **pipes)
+    assert "results   runs/002-compare/" in other.communicate(timeout=300)[0]
+    finished = process(*command, **pipes)
     text, err = finished.communicate(timeout=300)
-    assert (finished.returncode, err) == (0, "")
+    assert (finished.returncode, err, text.splitlines()[0]) == (0, "", "continues runs/001-compare")
     assert "fedswe:k=2" in text
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["001-compare", "002-compare"]
     rows = rows_of((out / "compare.csv").read_text())
     assert len({(row["algorithm"], row["seed"]) for row in rows}) == 3 * 2
     assert {row["round"] for row in rows} == {"0", "400"}
@@ -256,5 +252,6 @@ def test_an_interrupted_comparison_says_how_to_continue_and_does(tmp_path):
 def test_a_rate_at_the_edge_of_the_grid_is_said():
     experiment = load(None, ["rounds=3", "task.clients=5", "task.alpha=1"])
     with pytest.warns(FedsweWarning, match=r"the largest \(0.002\) for fedavg: add larger rates"):
-        found = package.compare(experiment, ["fedavg"], seeds=[1], rates=[0.001, 0.002], tuning_seed=2, jobs=1)
+        found = package.compare(experiment, ["fedavg"], seeds=[1], tune=[0.001, 0.002], jobs=1)
     assert set(found.chosen.values()) == {0.002}
+    assert {seed for _, _, seed in found.histories} == {0, 1}  # rates are never chosen on a seed that is reported

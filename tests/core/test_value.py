@@ -100,7 +100,9 @@ def test_the_types_of_users_are_checked_before_their_own_checks():
     [
         (lambda: FedSWE(chain=(Clip,)), r"write Clip\(\)"),
         (lambda: fedswe.Experiment(algorithm=FedSWE), r"algorithm .* write FedSWE\(\)"),
-        (lambda: fedswe.Experiment(task="digits"), "task must be an instance of Task"),
+        (lambda: fedswe.Experiment(task=5), "task must be an instance of Task"),
+        (lambda: fedswe.Experiment(algorithm="fedsve"), "^unknown algorithm 'fedsve': did you mean fedswe?"),
+        (lambda: fedswe.Experiment(algorithm="fedavg:k=3"), "^unknown key algorithm.k of fedavg"),
         (lambda: fedswe.Experiment(rounds=0), "rounds must be"),
         (lambda: Mask(np.eye(3)), r"for an array, use Mask\.from_array"),
         (lambda: fedswe.run(None), "run: experiment must be an instance of Experiment"),
@@ -108,7 +110,7 @@ def test_the_types_of_users_are_checked_before_their_own_checks():
         (lambda: fedswe.load(5), "load: directory must be"),
         (lambda: fedswe.resume(None), "resume: out must be"),
         (lambda: fedswe.compare(fedswe.Experiment(), seeds=3), "compare: seeds must be"),
-        (lambda: fedswe.compare(fedswe.Experiment(), rates=["a"]), "compare: rates must be"),
+        (lambda: fedswe.compare(fedswe.Experiment(), tune=["a"]), "compare: tune must be"),
         (lambda: fedswe.compare({"a": 5}), "compare: base must be an instance of Experiment"),
     ],
 )

@@ -25,6 +25,14 @@ def test_round_trip(name):
     assert load_text(dump(value), "x") == value
 
 
+def test_a_label_stands_for_a_part():
+    labels = {"algorithm": "fedawe:lr=0.5:chain=[clip:5,adam]", "availability": "markov:on=0.1", "clock": "rounds"}
+    value = Experiment(**labels, task="quadratic")
+    assert value == Experiment(
+        algorithm=FedAWE(lr=0.5, chain=(Clip(5.0), Adam())), availability=Markov(on=0.1), task=Quadratic()
+    )
+
+
 def test_round_trip_of_lists():
     value = Experiment(task=Quadratic(centers=[[1.0, 2.0], [3.0, 4.0]], curvature=[1.0, 2.0]))
     assert load_text(dump(value), "x") == value

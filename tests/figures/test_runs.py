@@ -181,5 +181,5 @@ def test_bytes_are_counted_or_estimated(every, estimated, tmp_path):
 
 def test_without_a_model_the_size_is_not_known(tmp_path):
     run = write_run(tmp_path / "a", finished=False)
-    with pytest.warns(match="not finished"), pytest.raises(FedsweError, match="use --x rounds"):
+    with pytest.warns(match="not finished"), pytest.raises(FedsweError, match='use x="rounds"'):
         plot(run, x="bytes")

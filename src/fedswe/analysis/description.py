@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from fedswe.analysis.report import frame, short, text
-from fedswe.analysis.scenario import Scenario
-from fedswe.availability import Availability, DailyMarkov, Intervals
+from fedswe.analysis.scenario import Scenario, scenario
+from fedswe.availability import Availability, DailyMarkov, Intervals, Mask
+from fedswe.availability.log import is_log
 from fedswe.availability.schedule import Bools, Floats, Schedule
 from fedswe.availability.statistics import (
     DAY,
@@ -33,6 +34,8 @@ from fedswe.engine.base import availability_of
 from fedswe.errors import printable, require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import Experiment
+from fedswe.registry import name_of
+from fedswe.results.display import Displayed
 from fedswe.results.run_directory import RunDirectory
 from fedswe.theory.assumption import check_confidence, chernoff_lower, chernoff_upper
 
@@ -167,15 +170,33 @@ def of_table(name: str, available: Bools, model: Availability | None = None) -> 
 
 
 # what it says --------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Description:
+@dataclass(frozen=True, repr=False)
+class Description(Displayed):
     values: dict[str, Any]
     summary: dict[str, str]  # the answer, by its labels
     tables: dict[str, pd.DataFrame]  # by title
     notes: list[str]  # what is violated, and remarks
 
+    def _shown(self) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        return {}, [f"{label}: {text}" for label, text in self.summary.items()]
 
-def describe(given: Described, confidence: float = 0.95) -> Description:
+
+def describe(
+    what: Described | Experiment | Availability | str | Path, confidence: float = 0.95, round_seconds: float = 600.0
+) -> Description:
+    """Who is available when, and which assumptions of which methods that violates.
+
+    `what` is a log or a table of rounds, an experiment, or an availability or its label, such as "sine:period=10".
+    `round_seconds` is the length of a round, for logs.
+    """
+    file, given = isinstance(what, str | Path) and Path(what).is_file(), what
+    if file and is_log(str(what)):
+        given = of_log(str(what), round_seconds, "", "", 0, "")
+    elif not isinstance(what, Described):
+        model: Any = Mask(str(what)) if file else str(what) if isinstance(what, Path) else what
+        value = what if isinstance(what, Experiment) else Experiment(availability=model)
+        given = of_scenario(scenario(value, name_of("availability", type(value.availability)), None, value is what))
+    assert isinstance(given, Described)
     check_confidence(confidence)
     found, log = given.statistics, given.seconds
     share = found.share if log is None else log.share

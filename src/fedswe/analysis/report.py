@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fedswe import plotting
 from fedswe.plotting import BLUE, GREEN, GREY, ORANGE, RED, Draw, Size, count_axis, format_axes, message, reference_line
+from fedswe.results.display import Displayed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,8 +21,8 @@ _COLORS = (BLUE, ORANGE, GREEN, RED, GREY, "#CC79A7", "#56B4E9")
 _MARKERS = "os^DvPX"
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, repr=False)
+class Report(Displayed):
     """One analysis in three forms: values, tables by title with notes, and a figure."""
 
     values: dict[str, Any]
@@ -28,6 +30,12 @@ class Report:
     size: Size
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def _shown(self) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        return dict(self.tables), self.notes
+
+    def _figure(self) -> Figure:
+        return plotting.render(self.draw, self.size)
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -36,7 +37,7 @@ def main() -> None:
             raise
         if known is not error and os.environ.get(TRACEBACK):
             traceback.print_exc()
-        print(f"error: {known}", file=sys.stderr)
+        print(f"error: {_as_options(known)}", file=sys.stderr)
         sys.exit(2)
     finally:
         if ours:
@@ -46,7 +47,14 @@ def main() -> None:
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
     """Our own warnings in one line; those of libraries are for developers, and not shown."""
     if issubclass(category, FedsweWarning):
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {_as_options(message)}", file=sys.stderr)
+
+
+def _as_options(message: object) -> str:
+    """A message with options, where it names arguments of Python's functions: --tune-by, not tune_by=."""
+    names = "algorithms|format|jobs|on|out|seeds|tune|tune_by|tuning_seed|x|y"
+    argument = rf"""(?<![\w./"'-])({names})(?:=(?=[\s,:]|$)|(?=="))"""
+    return re.sub(argument, lambda found: "--" + found[1].replace("_", "-"), str(message))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

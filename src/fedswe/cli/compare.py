@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,9 +17,12 @@ from fedswe.cli.arguments import Jobs, Json, On, Out, Settings, directory, numbe
 from fedswe.cli.console import RoundProgress, console, print_json, print_table
 from fedswe.errors import FedsweError, warn
 from fedswe.registry import names
+from fedswe.results.files import write_whole
 
 if TYPE_CHECKING:
     from fedswe.comparison.compare import Comparison
+
+_PLAN = ".compare-plan"  # in a directory that was not named, until its comparison is finished: what is compared
 
 
 def compare_command(
@@ -30,7 +32,7 @@ def compare_command(
     ] = "all",
     seeds: Annotated[str, typer.Option(help="Comma-separated seeds")] = "3,4,6",
     tune: Annotated[str, typer.Option(help="Local rates to choose from for each algorithm; empty: use local.lr")] = "",
-    tuning_seed: Annotated[int, typer.Option(help="The seed that rates are chosen on; not reported")] = 1,
+    tuning_seed: Annotated[int | None, typer.Option(help="The seed for that, not in --seeds; default: 1 or 0")] = None,
     tune_by: Annotated[
         str, typer.Option(help="The score that rates are chosen by; default: train_loss; max:SCORE for other scores")
     ] = "",
@@ -45,7 +47,7 @@ def compare_command(
     """Run several algorithms on the same clients and the same availability, and print a table."""
     from fedswe.comparison.compare import compare
     from fedswe.comparison.labels import in_sweep, labelled, split_labels
-    from fedswe.experiment.configuration import read
+    from fedswe.experiment.configuration import dump, read, recorded
     from fedswe.figures import draw_comparison
     from fedswe.report import write_report
 
@@ -63,10 +65,13 @@ def compare_command(
         number = min(done // each + 1, total // each)
         watch(done, total, words=f"{'tuning, ' * (done < tuning)}run {number} of {total // each}")
 
-    with directory(out, "compare") as place, _continuable(place, out):
+    kept = [(label, dump(value), recorded(value)) for label, value in experiments.items()]
+    with _continued(out, sha256(repr((kept, chosen_seeds, rates, tuning_seed, tune_by)).encode()).hexdigest()) as place:
+        if out is None and (place / "runs").is_dir() and not as_json:
+            console.print(f"continues {place}")
         with warnings.catch_warnings(record=True) as caught, RoundProgress(quiet=as_json) as watch:
             result = compare(
-                experiments, seeds=chosen_seeds, rates=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
+                experiments, seeds=chosen_seeds, tune=rates, tuning_seed=tuning_seed, tune_by=tune_by, out=place,
                 jobs=jobs, on=on, watch=shown,
             )  # fmt: skip
         drawn = result.headline is not None and find_spec("matplotlib") is not None
@@ -113,15 +118,22 @@ def _refuse_ignored(overrides: list[str], table: dict[str, Any], labels: list[st
 
 
 @contextmanager
-def _continuable(place: Path, out: Path | None) -> Iterator[None]:
-    """After an interrupt, print the command that continues."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if (place / "runs").is_dir():
-            command = ["fedswe", *sys.argv[1:], *(["--out", str(place)] if out is None else [])]
-            console.print(f"stopped   continue with: {shlex.join(command)}")
-        raise
+def _continued(out: Path | None, plan: str) -> Iterator[Path]:
+    """`out`, or the newest directory in which this plan was stopped, or else a new one."""
+    left = [file.parent for file in Path("runs").glob(f"[0-9]*-compare/{_PLAN}") if file.read_text() == plan]
+    newest = max(left, key=lambda path: int(path.name.partition("-")[0]), default=None)
+    with directory(out or newest, "compare") as place:
+        try:
+            if out is None:
+                write_whole(place / _PLAN, plan)
+            yield place
+        except KeyboardInterrupt:
+            if (place / "runs").is_dir():
+                console.print(f"stopped   the same command continues in {place}")
+            raise
+        finally:
+            if not (place / "runs").is_dir() or (place / "compare_summary.csv").is_file():  # nothing to continue
+                (place / _PLAN).unlink(missing_ok=True)
 
 
 def _print(result: Comparison, rates: list[float], tune_by: str) -> None:

@@ -22,11 +22,13 @@ from fedswe import registry
 from fedswe.comparison.labels import file_name, label_of, labelled, number_text, run_name
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.value import typed
-from fedswe.errors import FedsweError, require, warn
+from fedswe.errors import require, warn
 from fedswe.experiment.configuration import dump
 from fedswe.experiment.experiment import Experiment, assemble, populate
 from fedswe.grid.runner import Executor, Watch, run_cells
 from fedswe.grid.store import Cell, RunStore, Store
+from fedswe.progress import Progress
+from fedswe.results.display import Displayed
 from fedswe.results.files import cannot_write, write_whole
 from fedswe.results.history import History, written
 from fedswe.results.table import TAIL, common_scores, final_scores, headline, long, more_is_better
@@ -51,8 +53,8 @@ def compare(
     algorithms: Sequence[str | Algorithm] | None = None,
     *,
     seeds: Sequence[int] = (3, 4, 6),
-    rates: Sequence[float] = (),
-    tuning_seed: int = 1,
+    tune: Sequence[float] = (),
+    tuning_seed: int | None = None,
     tune_by: str = "",
     out: str | Path | None = None,
     jobs: int = 0,
@@ -64,27 +66,29 @@ def compare(
     `base` is an experiment, which is run with each of `algorithms`: labels such as "fedswe:k=10", or instances; by
     default all that are built in or installed. Or it has an experiment for every label.
 
-    With `rates`, each algorithm first runs once per local rate on `tuning_seed`, which is not reported; for each
-    evaluated model the rate with the lowest final training loss is kept, or that with the best evaluate.score (on
-    training samples in place of test samples). `tune_by` names another score: the highest
-    accuracy, the lowest loss, error or distance; of other scores say which, "max:r2" or "min:gap".
+    With `tune`, each algorithm first runs once with each of these local rates on `tuning_seed`, which is not reported;
+    by default that is 1, or the first number that is none of the seeds. For each evaluated model the rate with the
+    lowest final training loss is kept, or that with the best evaluate.score (on training samples in place of test
+    samples). `tune_by` names another score: the highest accuracy, the lowest loss, error or distance; of other scores
+    say which, "max:r2" or "min:gap".
 
     With `out`, all runs are kept there as run directories, with compare.csv and compare_summary.csv. The same call
     continues an interrupted comparison, and two calls at once share the work. `jobs` and `on` say how many workers run
-    where, as the options of the command do; `watch` is called with the rounds run and the rounds to run.
+    where, as the options of the command do. `watch` is called with the rounds run and the rounds to run; without it
+    they are shown on a terminal and in a notebook.
     """
     experiments = _experiments(base, algorithms)
-    plan = _Plan(experiments, tuple(seeds), tuple(rates), tuning_seed, tune_by)
+    free = next(seed for seed in (1, 0, *range(2, len(seeds) + 2)) if seed not in seeds)
+    plan = _Plan(experiments, tuple(seeds), tuple(tune), free if tuning_seed is None else tuning_seed, tune_by)
+    for value in experiments.values():
+        dump(value, kept=out is not None)
     plan.check()
     check_trackers(next(iter(experiments.values())).track, kept=out is not None)
     device = next(iter(experiments.values())).device
     with ExitStack() as opened:
         workers = opened.enter_context(Executor(on, jobs, device))
-        if out is None:
-            place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="fedswe-")))
-        else:
-            place = _opened(Path(out))
-        result = plan.run(RunStore(place), workers, watch)
+        place = _opened(Path(out or opened.enter_context(tempfile.TemporaryDirectory(prefix="fedswe-"))))
+        result = plan.run(RunStore(place), workers, watch or opened.enter_context(Progress()))
     if out is not None:
         write_whole(place / "compare.csv", result.to_csv())
         write_whole(place / "compare_summary.csv", result.summary_csv())
@@ -115,7 +119,7 @@ def _opened(out: Path) -> Path:
         others = [p.name for p in out.iterdir() if p.name not in ("runs", ".locks") and not p.name.startswith(_WRITTEN)]
     except OSError as error:
         raise cannot_write(out, error) from None
-    require(not others, f"{out} holds other files ({', '.join(others[:1])}): choose another --out")
+    require(not others, f"{out} holds other files ({', '.join(others[:1])}): choose another out=")
     return out
 
 
@@ -130,18 +134,16 @@ class _Criterion:
     def named(cls, text: str) -> _Criterion:
         way, colon, score = text.rpartition(":")
         if colon:
-            require(way in ("max", "min"), f"--tune-by must be a score, max:SCORE or min:SCORE, not {text!r}")
+            require(way in ("max", "min"), f"tune_by= must be a score, max:SCORE or min:SCORE, not {text!r}")
             return cls(score, way == "max")
         highest = more_is_better(score)
-        require(highest is not None, f"--tune-by {score}: is more or less better? Write max:{score} or min:{score}")
+        require(highest is not None, f'tune_by="{score}": is more or less better? Write max:{score} or min:{score}')
         return cls(score, bool(highest))
 
-    def check(self, scores: Sequence[str], asked: bool) -> None:
-        require(scores, "this task has no scores to choose rates by: leave out --tune, and set local.lr")
-        if self.score not in scores:
-            missing = f"this task has no {self.score} to choose rates by"
-            what = "choose another --tune-by" if asked else "name another score with --tune-by"
-            raise FedsweError(f"{missing}: {what}, one of {', '.join(scores)}")
+    def check(self, scores: Sequence[str]) -> None:
+        require(scores, "this task has no scores to choose rates by: leave out tune=, and set local.lr")
+        missing = f"this task has no {self.score} to choose rates by"
+        require(self.score in scores, f"{missing}: name another score with tune_by=, one of {', '.join(scores)}")
         if self.score.startswith("test"):
             warn(
                 f"rates are chosen by {self.score}: the test data are then no longer unseen, and their scores too good"
@@ -176,14 +178,12 @@ class _Plan:
 
     def check(self) -> None:
         """Find every mistake before the first run: of each algorithm, and of the clients of each seed."""
-        require(self.algorithms, "--algorithms is empty: name some of `fedswe list`, or all")
-        require(self.seeds, "--seeds is empty: give at least one, e.g. --seeds 3,4,6")
-        require(len(set(self.seeds)) == len(self.seeds), "--seeds names one seed twice")
-        if self.rates and self.tuning_seed in self.seeds:
-            raise FedsweError(
-                f"seed {self.tuning_seed} is used for tuning: choose other --seeds or another --tuning-seed"
-            )
-        require(len(set(self.rates)) == len(self.rates), "--tune names one rate twice")
+        require(self.algorithms, "algorithms= is empty: name some of `fedswe list`, or leave it out")
+        require(self.seeds, "seeds= is empty: give at least one")
+        require(len(set(self.seeds)) == len(self.seeds), "seeds= names one seed twice")
+        taken = self.rates and self.tuning_seed in self.seeds
+        require(not taken, f"seed {self.tuning_seed} is used for tuning: choose other seeds= or another tuning_seed=")
+        require(len(set(self.rates)) == len(self.rates), "tune= names one rate twice")
         names = [file_name(label) for label in self.algorithms]
         for label, name in zip(self.algorithms, names, strict=True):
             require(name and names.count(name) == 1, f"{label!r} gives no directory name of its own: rename it")
@@ -192,10 +192,10 @@ class _Plan:
         for trial in self._trials:
             self._cell(*trial)  # refuses rates that cannot be used
         engines = [assemble(value) for value in self.algorithms.values()]
-        require(self.rates or not self.tune_by, "--tune-by needs --tune: give the local rates to choose from")
+        require(self.rates or not self.tune_by, "tune_by= needs tune=: give the local rates to choose from")
         if self.rates:
             scores = engines[0].evaluate(engines[0].server_model())
-            self._criterion.check(list(scores), asked=bool(self.tune_by))
+            self._criterion.check(list(scores))
         first = next(iter(self.algorithms.values()))
         for seed in [*self.seeds, *([self.tuning_seed] if self.rates else [])]:
             populate(replace(first, seed=seed))
@@ -208,22 +208,21 @@ class _Plan:
                 shown = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
                 warn(f"the chosen local rate is the {name} ({edge:g}) for {shown}: add {more} rates to choose from")
 
-    def run(self, store: RunStore, workers: Executor, watch: Watch | None) -> Comparison:
+    def run(self, store: RunStore, workers: Executor, watch: Watch) -> Comparison:
         models = list(next(iter(self.algorithms.values())).evaluate.outputs())
         chosen = {(label, model): e.local.lr for label, e in self.algorithms.items() for model in models}
         rounds = sum(e.rounds for e in self.algorithms.values())
         before, later = rounds * len(self.rates), rounds * len(self.seeds)
         tried = Histories()
         if self.rates:
-            first = watch and (lambda done, to_do: watch(done, to_do + later))
-            tried = self._run(self._trials, store, workers, first)
+            tried = self._run(self._trials, store, workers, lambda done, to_do: watch(done, to_do + later))
             for label, model in chosen:
                 of_rate = {rate: tried[label, rate, self.tuning_seed] for rate in self.rates}
                 chosen[label, model] = self._criterion.best(of_rate, model, models)
             self._warn_at_the_edge(chosen)
         runs = [(label, rate, seed) for (label, _), rate in chosen.items() for seed in self.seeds]
-        both = watch and (lambda done, to_do: watch(before + done, before + to_do))
-        return Comparison(tried | self._run(runs, store, workers, both), chosen, self.seeds, self._score)
+        ran = self._run(runs, store, workers, lambda done, to_do: watch(before + done, before + to_do))
+        return Comparison(tried | ran, chosen, self.seeds, self._score)
 
     @property
     def _trials(self) -> list[Run]:
@@ -233,7 +232,7 @@ class _Plan:
         value = self.algorithms[label]
         return Cell(run_name(label, rate, seed), replace(value, seed=seed, local=replace(value.local, lr=rate)))
 
-    def _run(self, runs: list[Run], store: RunStore, workers: Executor, watch: Watch | None) -> Histories:
+    def _run(self, runs: list[Run], store: RunStore, workers: Executor, watch: Watch) -> Histories:
         cells = {run: self._cell(*run) for run in runs}
         run_to_end(list(cells.values()), store, workers, watch)
         return {run: store.history(cell) for run, cell in cells.items()}
@@ -248,8 +247,8 @@ def run_to_end(cells: Sequence[Cell], store: Store, workers: Executor, watch: Wa
 
 
 # the result --------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Displayed):
     histories: Histories
     chosen: Mapping[tuple[str, str], float]  # the local rate of a label and an evaluated model
     seeds: tuple[int, ...]  # runs with other seeds served to choose a rate, and are not reported
@@ -331,6 +330,11 @@ class Comparison:
             rounds = [run.rounds_to(column, target) for run in runs]
             found.append({"algorithm": label, "model": model, "rounds": rounds, "simulated_seconds": seconds})
         return found
+
+    def _shown(self) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        score = [f"{self.headline}_{of}" for of in ("mean", "std")] if self.headline else []
+        shown = self.summary[["algorithm", "model", "local_lr", "diverged", *score]].set_index("algorithm")
+        return {f"Comparison with the seeds {', '.join(map(str, self.seeds))}": shown.rename_axis(None)}, []
 
     # as text -----------------------------------------------------------------------------------------------------
     def to_csv(self) -> str:

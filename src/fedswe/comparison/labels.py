@@ -9,13 +9,12 @@ from typing import Any
 from fedswe.errors import require
 from fedswe.experiment.configuration import experiment, override
 from fedswe.experiment.experiment import Experiment, changed_parameters
-from fedswe.registry import kind_of, name_of, names
+from fedswe.registry import importable, kind_of, name_of, split, split_at
 
 
 def split_labels(text: str) -> list[str]:
     """The labels of a list, separated by commas outside brackets."""
-    labels = [label.strip() for label in _split(text, ",")]
-    labels = [label for label in labels if label]
+    labels = [label for part in split_at(",", text) if (label := part.strip())]
     for label in labels:
         require(labels.count(label) == 1, f"--algorithms names {label} twice")
     return labels
@@ -23,9 +22,7 @@ def split_labels(text: str) -> list[str]:
 
 def parse_label(label: str) -> tuple[str, list[str]]:
     """The name of an algorithm and its key=value parameters. A name may be MODULE:CLASS or FILE.py:CLASS."""
-    name, *parts = _split(label, ":")
-    if parts and parts[0].isidentifier() and name not in names("algorithm"):
-        name = f"{name}:{parts.pop(0)}"
+    name, parts = split("algorithm", label)
     for part in parts:
         require("=" in part, f"--algorithms: cannot read {part!r} in {label}: write key=value, and chain=[clip:5]")
     return name, parts
@@ -48,7 +45,7 @@ def in_sweep(label: str, algorithm: Any, labels: Sequence[str]) -> str:
 def label_of(kind: str, part: Any) -> str:
     """The label of an instance: its name and the parameters that are not the defaults."""
     words = [f"{key}={_written(value)}" for key, value in changed_parameters(part).items()]
-    return ":".join([name_of(kind, type(part)), *words])
+    return ":".join([name_of(kind, cls) if importable(cls := type(part)) else cls.__name__, *words])
 
 
 def _written(value: Any) -> str:
@@ -74,15 +71,3 @@ def file_name(label: str) -> str:
     name = re.sub(r":(?=[^:=\[\]]+=)", "_", label.replace(".py:", "."))
     name = re.sub(r"[:/]", ".", name).replace(",", "-")
     return re.sub(r"[^\w.+-]", "", name).lstrip(".")
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """Split at separators outside brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "[{(") - (character in "]})")
-        if character == separator and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts

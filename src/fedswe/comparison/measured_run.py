@@ -76,7 +76,7 @@ class MeasuredRun:
         d = self.sizes.get(self.models[0]) or sum(
             n for name, n in self.sizes.items() if name.startswith(f"{self.models[0]}.")
         )
-        require(d, f"{self.source}: without model.safetensors the size of the model is not known: use --x rounds")
+        require(d, f'{self.source}: without model.safetensors the size of the model is not known: use x="rounds"')
         size = footprint(instance("algorithm", self.config["algorithm"], "algorithm"), d)
         rounds, reported = history["round"], history["reported"]
         passed, before = np.diff(rounds, prepend=0.0), np.concatenate([reported[:1], reported[:-1]])

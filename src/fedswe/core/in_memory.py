@@ -26,6 +26,7 @@ from fedswe.errors import FedsweError, is_installed
 _HELD: WeakValueDictionary[str, Any] = WeakValueDictionary()  # a part lives as long as the script uses it
 _RECEIVED: dict[str, Any] = {}  # from the process that this one works for
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
+CLASSES = "in_memory."  # begins the names of classes that no process can import
 _HOLDING = ("__func__", "__self__", "func", "args", "keywords")  # of methods and partial functions
 
 
@@ -40,16 +41,28 @@ def find(digest: str, made_by: str) -> Any:
     if content is None:
         raise FedsweError(
             f"the content made by {made_by} (digest {digest[:12]}) exists only in the script that made it: "
-            f"call {made_by} with the same content first, and continue from Python"
+            f"call {made_by} with the same content first, and continue from Python (fedswe.resume, result.export)"
         )
     return content
+
+
+def holds(content: Any) -> bool:
+    return any(held is content for held in _HELD.values())
+
+
+def class_name(cls: type[Any]) -> str:
+    """A name for a class that no process can import; it is found by it here, and by the workers of this process."""
+    known = next((key for key, held in _HELD.items() if held is cls), None)
+    digest = known or hashlib.sha256(uuid.uuid4().bytes).hexdigest()
+    hold(digest, cls)
+    return f"{CLASSES}{digest}:{cls.__name__}"
 
 
 def packed(configuration: str) -> dict[str, bytes]:
     """The contents that configurations name, to be sent to another process of this user."""
     import cloudpickle  # also what is defined in the main script, which a worker cannot import
 
-    named = set(re.findall(r'digest = "([0-9a-f]{64})"', configuration)) & set(_HELD)
+    named = set(re.findall(rf'(?:digest = "|"{CLASSES})([0-9a-f]{{64}})', configuration)) & set(_HELD)
     return {digest: cloudpickle.dumps(_HELD[digest]) for digest in named}
 
 

@@ -94,6 +94,8 @@ def _checked(owner: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return _adapter(owner).validate_python(plain)
     except ValidationError as error:
+        if isinstance(own := error.errors()[0].get("ctx", {}).get("error"), FedsweError):  # of a validator of ours
+            raise own from None
         name, message = _first(error)
         if hasattr(owner, "from_array") and isinstance(plain[name], list):
             message = f"{message}: for an array, use {owner.__name__}.from_array"

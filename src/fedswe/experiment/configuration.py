@@ -19,7 +19,17 @@ from fedswe.core.local import Local
 from fedswe.errors import FedsweError, require, suggestion
 from fedswe.experiment.experiment import Evaluate, Experiment, Record
 from fedswe.plugins import function, place_of, source_digest
-from fedswe.registry import build, dotted, instance, kind_of, name_of, names, resolve, toml_value
+from fedswe.registry import (
+    build,
+    dotted,
+    importable,
+    instance,
+    kind_of,
+    name_of,
+    names,
+    resolve,
+    toml_value,
+)  # fmt: skip
 
 Table = dict[str, Any]
 Digests = dict[str, str]  # sha256 by file or module
@@ -144,8 +154,15 @@ def _section(table: Table, section: str) -> Table:
 
 
 # writing -------------------------------------------------------------------------------------------------
-def dump(experiment: Experiment) -> str:
-    """The resolved configuration as TOML, every key written out; only `track`, if it is empty, is not."""
+def dump(experiment: Experiment, kept: bool = False) -> str:
+    """The resolved configuration as TOML, every key written out; only `track`, if it is empty, is not.
+
+    One that is kept names nothing that only this process and its workers can find.
+    """
+    for part in map(type, _parts(experiment) if kept else ()):
+        lost = f"the {kind_of(part)} {part.__name__} cannot be imported again, as a run that is kept must be"
+        hint = "move it from the script or function into a file of its own, and import it from there, or give no out="
+        require(importable(part), f"{lost}: {hint}")
     table = _plain(experiment, "")
     if not experiment.track:
         del table["track"]
@@ -213,7 +230,8 @@ def sources(experiment: Experiment) -> Digests:
     """The sha256 of the source file of each part that is not built in; not of what these files import."""
     found: Digests = {}
     for part in _parts(experiment):
-        used: list[Any] = [] if type(part).__module__.startswith("fedswe.") else [type(part)]
+        built_in = type(part).__module__.startswith("fedswe.")
+        used: list[Any] = [type(part)] if importable(type(part)) and not built_in else []
         for f in fields(part):
             if (what := f.metadata.get("function")) and ":" in (held := getattr(part, f.name)):
                 used.append(function(what, held))

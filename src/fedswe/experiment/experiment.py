@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fedswe.algorithms import FedSWE
 from fedswe.availability import Availability, Sine
@@ -115,6 +115,10 @@ def _parameter_label(word: str) -> str:
     return word.replace("=", "")
 
 
+def _labelled(kind: str) -> BeforeValidator:
+    return BeforeValidator(lambda part: instance(kind, part, kind) if isinstance(part, str) else part)
+
+
 @dataclass(frozen=True)
 class Experiment(Value):
     """Everything that determines a run."""
@@ -127,10 +131,11 @@ class Experiment(Value):
     device: str = "cpu"
     # 0: OMP_NUM_THREADS, or one. Results depend on it by rounding only.
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
-    algorithm: Algorithm = field(default_factory=FedSWE)
-    availability: Availability = field(default_factory=Sine)
-    clock: Clock = field(default_factory=Rounds)
-    task: Task = field(default_factory=Digits)
+    # Of these four also a label, such as "fedavg:lr=0.5".
+    algorithm: Annotated[Algorithm, _labelled("algorithm")] = field(default_factory=FedSWE)
+    availability: Annotated[Availability, _labelled("availability")] = field(default_factory=Sine)
+    clock: Annotated[Clock, _labelled("clock")] = field(default_factory=Rounds)
+    task: Annotated[Task, _labelled("task")] = field(default_factory=Digits)
     local: Local = field(default_factory=Local)
     evaluate: Evaluate = field(default_factory=Evaluate)
     record: Record = field(default_factory=Record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,22 +11,26 @@ from fedswe.core.value import typed
 from fedswe.errors import require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import Experiment, populate
+from fedswe.results.display import Displayed
+from fedswe.results.files import write_whole
 from fedswe.results.history import History
-from fedswe.results.model_file import Models, StateDict
+from fedswe.results.model_file import FORMATS, Format, Models, StateDict, content
 from fedswe.results.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fedswe.core.records import Vector
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Displayed):
     """History and final models of a finished run."""
 
     history: History
     directory: Path | None  # None: the run was not kept
-    _models: Models = field(repr=False)
-    _experiment: Experiment | None = field(default=None, repr=False)  # None: to be read from the directory
+    _models: Models
+    _experiment: Experiment | None = None  # None: to be read from the directory
 
     @property
     def models(self) -> dict[str, Vector]:
@@ -53,6 +57,26 @@ class Result:
             return self._experiment
         assert self.directory is not None
         return load_text(RunDirectory(self.directory).config(), str(self.directory / "config.toml"))
+
+    @typed
+    def export(self, out: str | Path, model: str = "", format: Format | None = None) -> None:
+        """Write a model, default the served one, for other programs: a state dict or the network itself as ONNX.
+
+        The format is that of the ending (.safetensors, .pt, .pth, .onnx) unless it is given.
+        """
+        out, model = Path(out), model or self.served
+        kept = self.directory and (self.directory / "model.safetensors").resolve()
+        require(out.resolve() != kept, f"{out} has all models of the run and is not replaced: choose another out=")
+        format = format or FORMATS.get(out.suffix, "safetensors")
+        write_whole(out, content(self.state_dict(model), model, format, lambda: populate(self.experiment)[0]))
+
+    def _shown(self) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        from fedswe.results.table import long  # imports pandas
+
+        last = long([({}, History([self.history.last]))], list(self.models))
+        scores = last[last["model"] != ""].pivot(index="model", columns="score", values="value")
+        scores = scores.rename_axis(index=None, columns=None)
+        return {f"Result after {self.history.last['round']:g} rounds": scores}, []
 
 
 @typed

@@ -20,6 +20,7 @@ from fedswe.errors import FedsweError, require, warn
 from fedswe.experiment.configuration import dump, load_text, recorded, refuse_changed, refuse_other, settings
 from fedswe.experiment.experiment import Experiment, assemble, changed_parameters
 from fedswe.experiment.result import Result
+from fedswe.progress import Progress
 from fedswe.registry import instance
 from fedswe.results.files import Lines
 from fedswe.results.history import History, Row, Tally, divergence
@@ -35,11 +36,14 @@ class StopRun(Exception):
 
 
 @typed
-def run(experiment: Experiment, out: str | Path | None = None, watch: Watch | None = None) -> Result:
+def run(experiment: Experiment | str, out: str | Path | None = None, watch: Watch | None = None) -> Result:
     """Run from the start; with `out`, keep everything in a new run directory there.
 
-    `watch` is called after every round.
+    A label such as "fedavg:lr=0.5" stands for `Experiment(algorithm="fedavg:lr=0.5")`. `watch` is called after every
+    round; without it the rounds run are shown on a terminal and in a notebook.
     """
+    if isinstance(experiment, str):
+        experiment = Experiment(algorithm=instance("algorithm", experiment, "algorithm"))
     if experiment.track:
         check_trackers(experiment.track, kept=out is not None)
     runner = Runner(experiment)
@@ -47,7 +51,7 @@ def run(experiment: Experiment, out: str | Path | None = None, watch: Watch | No
     with ExitStack() as held:
         if out is not None:
             directory = RunDirectory(Path(out))
-            directory.create(dump(experiment), provenance(recorded(experiment), threads))
+            directory.create(dump(experiment, kept=True), provenance(recorded(experiment), threads))
             held.enter_context(directory.held())
             runner.keep_in(directory)
         try:
@@ -110,15 +114,16 @@ def limited_to(threads: int) -> Iterator[None]:
 
 def _advance_one(runner: Runner, threads: int, watch: Watch | None) -> Result:
     rounds = advance([runner], threads)
-    try:
-        for ((_, row),) in rounds:
-            if watch is not None:
+    with Progress() as shown:
+        watch = watch or (lambda t, _: shown(t, runner.experiment.rounds))
+        try:
+            for ((_, row),) in rounds:
                 watch(runner.engine.t, row)
-    except StopRun:
-        runner.save()  # before the generator ends, which closes the trajectory
-        raise
-    finally:
-        rounds.close()
+        except StopRun:
+            runner.save()  # before the generator ends, which closes the trajectory
+            raise
+        finally:
+            rounds.close()
     if sign := divergence(runner.history):
         given = [f"algorithm.{key} = {value}" for key, value in changed_parameters(runner.experiment.algorithm).items()]
         also = f", or change {' and '.join(given)}" if given else ""

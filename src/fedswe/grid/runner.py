@@ -58,8 +58,8 @@ class Executor:
     """
 
     def __init__(self, on: str = "local", jobs: int = 0, device: str = "cpu") -> None:
-        require(jobs >= 0, f"--jobs must be 0 (one per core, one for a GPU) or positive, not {jobs}")
-        require(on in ("local", "ray", "dask"), f"--on must be local, ray or dask, not {on!r}")
+        require(jobs >= 0, f"jobs= must be 0 (one per core, one for a GPU) or positive, not {jobs}")
+        require(on in ("local", "ray", "dask"), f"on= must be local, ray or dask, not {on!r}")
         self.on, self._jobs, self._resource = on, jobs, "GPU" if device.startswith("cuda") else "CPU"
         # One stack of runs fills a GPU.
         self.workers = jobs or (1 if self._resource == "GPU" else len(os.sched_getaffinity(0)))
@@ -68,11 +68,11 @@ class Executor:
     def __enter__(self) -> Self:
         if self.on == "local":
             return self
-        with mistakes_as(f"--on {self.on}: cannot connect"):
+        with mistakes_as(f'on="{self.on}": cannot connect'):
             there = self._ray() if self.on == "ray" else self._dask()
         if not there:
             self._opened.close()
-            raise FedsweError(f"--on {self.on}: there is no {self._resource}: add one, or choose another device")
+            raise FedsweError(f'on="{self.on}": there is no {self._resource}: add one, or choose another device')
         self.workers = min(self._jobs or there, there)
         return self
 
@@ -123,7 +123,7 @@ def run_cells(cells: Sequence[Cell], store: Store, executor: Executor, watch: Wa
         finished = any(store.finished(cell) for cell in left)
         deaths, idle = (0, 0) if finished else (deaths + bool(death), 0 if death else idle + 1)
         died = f"{deaths} times a worker died before {left[0].name} or another cell was finished ({death})"
-        require(deaths < _DEATHS, f"{died}; the memory may be too small: continue with fewer --jobs")
+        require(deaths < _DEATHS, f"{died}; the memory may be too small: continue with fewer jobs=")
         stuck = f"{left[0].name} could not be claimed, though no process has it (cells left: {len(left)})"
         require(idle < _IDLE_PASSES, f"{stuck}: all workers must share {store.path}, and be able to lock files there")
         time.sleep(0.1 if idle else 0.0)  # another command may have tried at the same moment

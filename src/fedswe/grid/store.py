@@ -208,4 +208,4 @@ def refuse_other_settings(result: Path, table: dict[str, Any], expected: Experim
         for value in (experiment(table["config"]), expected)
     )
     other = first_difference(there, now)
-    require(not other, f"{result} was measured with other settings ({other}): delete it, or choose another --out")
+    require(not other, f"{result} was measured with other settings ({other}): delete it, or choose another out=")

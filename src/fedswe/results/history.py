@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedswe.errors import FedsweError, suggestion
+from fedswe.results.display import Displayed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +53,8 @@ class Tally:
         }
 
 
-@dataclass
-class History:
+@dataclass(repr=False)
+class History(Displayed):
     """Rows in the order of rounds; all rows have the same columns."""
 
     rows: list[Row] = field(default_factory=list)
@@ -119,6 +120,9 @@ class History:
         import pandas as pd  # slow to import, and runs do without it
 
         return pd.DataFrame(self.rows, columns=self.columns)
+
+    def _shown(self) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        return {f"History of {len(self.rows)} evaluations": self.table}, []
 
     @classmethod
     def from_csv(cls, text: str) -> History:

@@ -10,21 +10,27 @@ object: the model that a choice such as best names) and served (the name of the 
 
 from __future__ import annotations
 
+import io
 import json
+import logging
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import safetensors.torch
 import torch
 
 from fedswe.core.algorithm import Algorithm
 from fedswe.core.records import Vector
-from fedswe.errors import FedsweError
+from fedswe.errors import FedsweError, needed
 from fedswe.registry import name_of
-from fedswe.tasks.problem import Task
+from fedswe.tasks.problem import Problem, Task
 
 StateDict = dict[str, torch.Tensor]
+Format = Literal["safetensors", "torch", "onnx"]
+FORMATS: dict[str, Format] = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch", ".onnx": "onnx"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +112,39 @@ def _with_sorted_metadata(content: bytes) -> bytes:
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text + content[end:]
+
+
+# for other programs ------------------------------------------------------------------------------------------
+def content(tensors: StateDict, model: str, format: Format, problem: Callable[[], Problem]) -> bytes:
+    """The tensors of a model in a format; ONNX needs the problem, which has the network."""
+    if format == "onnx":
+        return _onnx(problem, tensors)
+    if format == "safetensors":
+        return to_bytes(tensors, {"format": "pt", "model": model})
+    file = io.BytesIO()
+    torch.save(tensors, file)
+    return file.getvalue()
+
+
+def _onnx(problem: Callable[[], Problem], tensors: StateDict) -> bytes:
+    """The network with the given parameters; the first dimension of inputs and outputs is of any size."""
+    for module in ("onnx", "onnxscript"):
+        needed(module, "onnx")
+    example = problem().example()
+    if example is None:
+        raise FedsweError("the task has no network, which onnx needs: choose another format=")
+    network, inputs = example
+    network.load_state_dict(tensors)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it logs which other packages are not installed
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch about itself
+            program = torch.onnx.export(
+                network, (inputs,), dynamo=True, verbose=False, input_names=["input"], output_names=["output"],
+                dynamic_shapes=({0: torch.export.Dim("batch")},),
+            )  # fmt: skip
+    except Exception as error:  # of many kinds, for networks with operations that ONNX lacks
+        reason = " ".join(str(error).split())[:200]
+        raise FedsweError(f'torch cannot export this network as onnx ({reason}): choose format="torch"') from None
+    assert program is not None
+    return program.model_proto.SerializeToString()  # type: ignore[no-any-return]

@@ -59,7 +59,7 @@ class RunDirectory:
         """Start a new run here; refuses a folder that is not empty."""
         path, self._made = self.path, not self.path.is_dir()
         if not self._made and any(not p.name.endswith(".part") for p in path.iterdir()):
-            raise FedsweError(f"{path} is not empty: continue a run with --resume {path}, or choose another --out")
+            raise FedsweError(f"{path} is not empty: continue a run with --resume {path}, or choose another out=")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
