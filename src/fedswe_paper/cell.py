@@ -109,8 +109,7 @@ class PaperCell:
         # The paper's two, FedSWE's analysed mean, and an average over rounds where rates are tuned for each.
         models = ["server", "client_mean"]
         models += ["augmented_mean"] if self.algorithm == "fedswe" and self.k > 0 else []
-        averages = {"ema_correct_bias": False} if self.hold_out > 0 else {}
-        models += ["ema"] if averages else []
+        models += ["ema"] if self.hold_out > 0 else []
         own: dict[str, dict[str, Any]] = {
             "fedswe": {"k": self.k},
             "gfedavg": {"period": scale.period},
@@ -135,9 +134,10 @@ class PaperCell:
                 "lr": self.rate or RATES[self.algorithm],
                 "schedule": "constant" if periodic else "inverse_sqrt",
             },
-            "evaluate": {"every": every, "model": models, "tail": tail, "tail_every": tail_every, **averages},
+            "evaluate": {"every": every, "model": models, "tail": tail, "tail_every": tail_every},
             "record": {"checkpoint": 0, "columns": ["consensus"] if periodic else []},
         }
+        table["evaluate"]["ema_correct_bias"] = "ema" not in models  # as in the results that are stored
         for key, value in settings(self.profile, self.algorithm, images, self.reading).items():
             section, _, name = key.partition(".")
             if name:

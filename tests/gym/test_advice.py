@@ -76,13 +76,8 @@ def test_the_words_of_the_advice_are_an_experiment():
     assert made.local.schedule == "constant"  # that of most tasks
 
 
-def test_another_number_of_clients_or_of_reports_is_another_setting():
-    assert advise(values(clients=1_000_000, mean=1e-5), SUMMARY).distance > 3
-    assert advise(values(clients=6, mean=0.9), SUMMARY).distance > 1
-    assert advise(values(), SUMMARY).distance == 0
-
-
 def test_what_is_far_is_said_to_be_far():
+    assert advise(values(clients=1_000_000, mean=1e-5), SUMMARY).summary()["evidence"].startswith("nothing near")
     far = advise(values(0.001, 0.9, 0.99, 0.8, 2000, 60, clients=6), SUMMARY).summary()["evidence"]
     assert far.startswith("nothing near")
     assert "measured with 100 clients" in far

@@ -82,8 +82,8 @@ def availability_command(
     found = advise(description.values)  # what the gym says about the availability that is most alike
     rounds = min(given.record.rounds, _ROUNDS)
     command = ["fedswe", "compare", *_settings(what, given), *found.words(rounds)]
-    answer = {**description.summary, **found.summary(), "try": shlex.join(command)}
-    lines = [*answer.items(), *(("check", note) for note in given.notes)]
+    lines = [*{**description.summary, **found.summary(), "try": shlex.join(command)}.items()]
+    lines += [("check", note) for note in given.notes]
     if not as_json:
         console.print("\n".join(f"{label:<9} {text}" for label, text in lines))
         for title, rows in description.tables.items() if everything else ():

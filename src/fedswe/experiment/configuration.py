@@ -111,8 +111,7 @@ def experiment(table: Table) -> Experiment:
 
 def _current(table: Table) -> Table:
     """The table with the keys of earlier versions as they are written now: stored results have the earlier ones."""
-    table, record, algorithm = dict(table), table.get("record"), table.get("algorithm")
-    evaluate = table.get("evaluate")
+    table, record, algorithm, evaluate = dict(table), *map(table.get, ("record", "algorithm", "evaluate"))
     if isinstance(evaluate, dict) and {"model", "ema_decay", "tail_every"} <= evaluate.keys():  # every key of then
         then = {"ema_correct_bias": False} if "ema" in str(evaluate["model"]) else {}
         table["evaluate"] = {**then, **evaluate}

@@ -23,7 +23,6 @@ from fedswe.registry import resolve
 
 Values = Mapping[str, Any]  # of a description
 
-_NEAR, _FAR = 1.5, 3.0  # distances
 
 # The numbers by which availabilities are compared, and the difference that counts as one.
 FEATURES: dict[str, tuple[Callable[[Values], float], float]] = {
@@ -61,13 +60,13 @@ class Advice:
 
     def summary(self) -> dict[str, str]:
         sizes = ("clients, logarithm", "reports a round, logarithm")
-        sizes_of = ([short(round(math.exp(of[name]), 1)) for name in sizes] for of in (self.here, self.there))
-        here, there = map(" clients, ".join, sizes_of)
+        counts = ([short(round(math.exp(of[name]), 1)) for name in sizes] for of in (self.here, self.there))
+        here, there = map(" clients, ".join, counts)
         changes = resolve("algorithm", parse_label(self.rule)[0]).members_change
         joins = "" if changes else ", which clients cannot join or leave while it runs"
         # Settings of one kind are up to 1.5 apart, others from 2 on.
-        fit = "near" if self.distance <= _NEAR else "far" if self.distance <= _FAR else "nothing near"
-        text = f"{fit} (distance {self.distance:.1f}; near up to {_NEAR:g}, far up to {_FAR:g}): measured with "
+        fit = "near" if self.distance <= 1.5 else "far" if self.distance <= 3 else "nothing near"
+        text = f"{fit} (distance {self.distance:.1f}; near up to 1.5, far up to 3): measured with "
         text += f"{there} a round; you have {here} a round" + ("" if fit == "near" else ": take this as a first try")
         rule = f"start with {self.rule}{joins}: in {self.nearest} {'; '.join(self.evidence)}"
         return {"rule": rule, "evidence": text}

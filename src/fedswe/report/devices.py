@@ -33,18 +33,17 @@ def write_devices(
     shown = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), _SHOWN)).astype(int))].tolist()
     every = -(-record.rounds // _COLUMNS)
     there, seen = record.available[::every, shown].T, record.seen[::every, shown].T
-    own = labelled({}, advice.rule).algorithm
-    rules = {"FedAvg": FedAvg(), f"FedSWE, k = {FedSWE().k:g}": FedSWE(), f"{advice.rule}, the rule to start with": own}
+    rules = {"FedAvg": FedAvg(), f"FedSWE, k = {FedSWE().k:g}": FedSWE()}
+    rules[f"{advice.rule}, the rule to start with"] = labelled({}, advice.rule).algorithm
     weights = [(name, *client_weights(rule, record.available)) for name, rule in rules.items()]
-    lengths = {} if log is None else {"sessions": log.sessions, "outages": log.outages}
     environment = Environment(loader=PackageLoader("fedswe.report", "."), autoescape=True)
     page = environment.get_template("devices.html").render(
         version=__version__, given=given, log=log, values=values, summary=summary, advice=advice, features=FEATURES,
         rows=list(zip(shown, map(_path, there), map(_path, ~seen), strict=True)), columns=there.shape[1], every=every,
         named=record.m <= _NAMED, ever=found.share > 0, shown=shown, weights=weights,
         top=max([1.0, *(float(of[shown].max()) for _, of, _ in weights if of is not None)]),
-        lengths={name: np.histogram(of, [0, *_LENGTHS, math.inf])[0].tolist() for name, of in lengths.items()},
-        edges=_LENGTHS, exp=math.exp, percent=percent, duration=duration,
+        histogram=lambda lengths: np.histogram(lengths, [0, *_LENGTHS, math.inf])[0].tolist(), edges=_LENGTHS,
+        exp=math.exp, percent=percent, duration=duration,
         date=lambda time: datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M"),
     )  # fmt: skip
     write_whole(file, page)
