@@ -24,7 +24,7 @@ def client_weights(rule: Algorithm, available: Bools) -> tuple[Floats | None, st
         if rounds > _ROUNDS or available.size > _CELLS:
             return None, f"not computed: of more than {_ROUNDS} rounds, or {_CELLS:,} rounds times clients"
         ever = available.any(axis=0)
-        limit = fedswe_trace_limit(available[:, ever], STEP, rule.k)
+        limit = fedswe_trace_limit(available[:, ever], STEP, rule.copies(m))
         if limit.spectral_radius >= 1:
             return None, f"not known: with a step of {STEP} the mean does not converge"
         weights = np.zeros(m)
