@@ -85,7 +85,8 @@ def availability_command(
     lines = [*{**description.summary, **found.summary(), "try": shlex.join(command)}.items()]
     lines += [("check", note) for note in given.notes]
     if not as_json:
-        console.print("\n".join(f"{label:<9} {text}" for label, text in lines))
+        for label, text in lines:
+            console.print(f"{label:<9} {text}")
         for title, rows in description.tables.items() if everything else ():
             print_table(title, *cells(rows), numbers=True)
         for note in description.notes if everything else ():

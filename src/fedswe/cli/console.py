@@ -46,7 +46,7 @@ console = _Console()
 
 _SAME_PARAGRAPH = re.compile(r"^(\S.*)\n(?=[^\s*-])", re.MULTILINE)
 # No command, and first what further lines are indented by: "results   ".
-_LINE = re.compile(r"^(?! *(?:\$ |-> )?(?:fedswe|make|pip) )( *(?:\S+ {2,})?)(.+)$", re.MULTILINE)
+_LINE = re.compile(r"^(?! *(?:\$ |-> |try +)?(?:fedswe|make|pip) )( *(?:\S+ {2,})?)(.+)$", re.MULTILINE)
 _LOG_WIDTH, _WIDEST = 120, 1000  # of tables of texts, and of numbers, that are not printed on a terminal
 _LOG_SECONDS = 10  # between lines of progress that are not printed on a terminal
 

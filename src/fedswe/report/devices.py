@@ -33,7 +33,7 @@ def write_devices(
     shown = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), _SHOWN)).astype(int))].tolist()
     every = -(-record.rounds // _COLUMNS)
     there, seen = record.available[::every, shown].T, record.seen[::every, shown].T
-    rules = {"FedAvg": FedAvg(), f"FedSWE, k = {FedSWE().k:g}": FedSWE()}
+    rules = {"FedAvg": FedAvg(), f"FedSWE, k = {record.m}": FedSWE()}
     rules[f"{advice.rule}, the rule to start with"] = labelled({}, advice.rule).algorithm
     weights = [(name, *client_weights(rule, record.available)) for name, rule in rules.items()]
     environment = Environment(loader=PackageLoader("fedswe.report", "."), autoescape=True)
