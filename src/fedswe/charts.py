@@ -14,7 +14,7 @@ import pandas as pd
 
 from fedswe.plotting import GREY, SMALL, WIDTHS, Draw, Size, caption, format_axes, line_styles, log_axis, message, save
 from fedswe.results.files import write_whole
-from fedswe.results.table import diverged_text
+from fedswe.results.table import SEEDS, diverged_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -151,12 +151,15 @@ def curves(
     note: str = "",
     width: float = WIDTHS["double"],
     y_range: tuple[float, float] | None = None,
+    grey: str = "",
 ) -> Chart:
-    """Mean curves with a band of one std over seeds; `ordered` colours a family.
+    """Mean curves with a band of one std over three and more seeds; `ordered` colours a family.
 
-    A curve has no point where a seed is infinite. If one is at the end, a line in the panel says so.
+    A curve has no point where a seed is infinite. If one is at the end, a line in the panel says so. All curves with
+    the label `grey` are grey and behind the others.
     """
-    styles = line_styles((series.label for panel in panels for series in panel.series), ordered)
+    labels = [series.label for panel in panels for series in panel.series if series.label != grey]
+    styles = {**line_styles(labels, ordered), grey: {"color": "0.8", "zorder": 1}}
     many = max((len(panel.series) for panel in panels), default=0)
     alpha = 0.15 if many <= 6 else 0.06  # many bands hide the curves
 
@@ -169,7 +172,8 @@ def curves(
             marks = (0.15 * place / len(panel.series), 0.15)  # at equal distances, shifted from those of another curve
             sizes: Any = {"linewidth": 1.1, "markersize": 3.2, "markeredgewidth": 0}
             axes.plot(series.x, mean, label=series.label, markevery=marks, **sizes, **style)
-            axes.fill_between(series.x, low, high, color=style["color"], alpha=alpha, linewidth=0)
+            sure = at.seeds >= SEEDS
+            axes.fill_between(series.x, low, high, where=sure, color=style["color"], alpha=alpha, linewidth=0)
             unseen = "" if np.isfinite(mean).any() else "no finite values"
             lost = diverged_text(np.asarray(series.seeds, dtype=np.float64)[:, -1]) or unseen
             said += [f"{series.label}: {lost}"] if lost else []
@@ -227,9 +231,10 @@ def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTH
             points = {"linestyle": "none", "marker": marker, "color": color}
             shown = np.where(known & np.isfinite(seeds), seeds, np.nan).T
             axes.plot(shown, y, **points, markersize=3.4, alpha=0.55, markerfacecolor="none", markeredgewidth=0.6)
-            mean, low, high = (values[known] for values in (at.mean, at.low, at.high))
-            axes.errorbar(mean, y[known], xerr=[mean - low, high - mean], fmt="none", ecolor=color, capsize=2)
-            axes.plot(mean, y[known], **points, markersize=4.4, label=series.label)
+            sure = known & (at.seeds >= SEEDS)
+            mean, low, high = (values[sure] for values in (at.mean, at.low, at.high))
+            axes.errorbar(mean, y[sure], xerr=[mean - low, high - mean], fmt="none", ecolor=color, capsize=2)
+            axes.plot(at.mean[known], y[known], **points, markersize=4.4, label=series.label)
             for row, text in zip(y, map(diverged_text, seeds.T), strict=True):
                 if text:
                     axes.annotate(
@@ -248,13 +253,25 @@ def dots(rows: Sequence[str], panel: Panel, note: str = "", width: float = WIDTH
 
 
 def spread_note(panels: Sequence[Panel], mark: str) -> str:
-    """Says what marks the spread over seeds; empty where there is one seed only."""
+    """Says what marks the spread over seeds; empty where there are fewer than three."""
     counts = [len(np.asarray(series.seeds)) for panel in panels for series in panel.series]
     low, high = min(counts, default=0), max(counts, default=0)
-    if high < 2:
+    if high < SEEDS:
         return ""
     of = " of the logarithms" if any(panel.log for panel in panels) else ""
     return f"{mark}: one standard deviation{of} over {high if low == high else f'{low} to {high}'} seeds."
+
+
+def over_periods(seeds: pd.DataFrame, period: int) -> pd.DataFrame:
+    """At each round, a column, the mean over the last period; where groups take turns, a curve would be a solid bar.
+
+    The model before the first round is in no mean.
+    """
+    if not period:
+        return seeds
+    later = seeds.loc[:, seeds.columns > 0].T
+    means = later.set_axis(pd.to_timedelta(later.index, unit="s")).rolling(f"{period}s").mean()
+    return seeds.mask(np.isfinite(seeds) & (seeds.columns > 0), means.set_axis(later.index).T)
 
 
 def late_range(panels: Sequence[Panel], start: float = 0.25) -> tuple[float, float] | None:

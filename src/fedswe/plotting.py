@@ -145,7 +145,7 @@ def render(draw: Draw, size: Size) -> Figure:
         layout.execute(figure)
         figure.set_layout_engine(None)
     # A notebook shows it, also without %matplotlib inline.
-    figure._repr_png_ = partial(_content, figure, ".png", 110)  # type: ignore[attr-defined]
+    figure._repr_png_ = partial(content_of, figure, ".png", 110)  # type: ignore[attr-defined]
     return figure
 
 
@@ -157,10 +157,14 @@ def save(draw: Draw, size: Size, *paths: Path) -> None:
 def write(figure: Figure, *paths: Path) -> None:
     for path in paths:
         check_format(path)
-        write_whole(path, _content(figure, path.suffix))
+        write_whole(path, content_of(figure, path.suffix))
 
 
-def _content(figure: Figure, suffix: str, dpi: float | Literal["figure"] = "figure") -> bytes:
+def svg(draw: Draw, size: Size) -> bytes:
+    return content_of(render(draw, size), ".svg")
+
+
+def content_of(figure: Figure, suffix: str, dpi: float | Literal["figure"] = "figure") -> bytes:
     content = io.BytesIO()
     with styled():
         figure.savefig(content, format=suffix.removeprefix("."), metadata=_UNDATED[suffix], dpi=dpi)

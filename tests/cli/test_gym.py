@@ -43,7 +43,7 @@ def test_a_gym_writes_tables_and_a_page(measured):
     assert {r["rule"] for r in rows} == {"fedavg"}
     page = (measured / "LEADERBOARD-ci.md").read_text()
     assert "## digits-sine" in page
-    assert "| `fedavg` | 0.00 ± 0.00 | digits-sine |" in page
+    assert "| `fedavg` | 0.00 | digits-sine |" in page
     assert "<svg" in (measured / "heatmap-ci.svg").read_text()
     assert not list((measured / "ci" / "work").rglob("*.csv"))
 

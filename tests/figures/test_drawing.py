@@ -8,10 +8,12 @@ import pytest
 
 import fedswe
 from fedswe.comparison.compare import Comparison
+from fedswe.comparison.labels import run_name
 from fedswe.comparison.measured_run import measured_runs
 from fedswe.errors import FedsweError, FedsweWarning
 from fedswe.figures import plot
 from tests.figures.runs import with_scores, write_run, write_runs
+from tests.figures.test_runs import HEAD
 
 
 def names(axes):
@@ -54,6 +56,34 @@ def test_final_scores_are_sorted_with_a_dot_per_seed(two):
 def test_a_column_that_belongs_to_no_model(two):
     (axes,) = plot(two, y="available").axes
     np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), [0, 10, 10, 10, 10])
+
+
+@pytest.mark.parametrize("size", ["single", "double"])
+def test_long_labels_leave_the_axes_their_width_and_eight_are_coloured(size, tmp_path):
+    """The best, and the one that was named."""
+    labels, table = [f"interval_extrapolation:cutoff={i}:chain=[momentum:0.5]" for i in range(10)], HEAD
+    for i, label in enumerate(labels):
+        run = write_run(tmp_path / "runs" / run_name(label, 0.1, 3), accuracy=0.5 + i / 100, algorithm={"k": float(i)})
+        table += f"{label},3,0.1,false,true,0,server,loss,1\n".replace(label, f'"{label}"')
+    (tmp_path / "compare.csv").write_text(table)
+    (axes,) = (figure := plot(tmp_path, size=size, labels={labels[0]: "the worst"})).axes
+    assert axes.get_position().width > 0.8
+    assert {line.get_color() for line in axes.get_lines() if line.get_label() == "2 others"} == {"0.8"}
+    assert names(axes) == {
+        "the worst",
+        "2 others",
+        *(f"interval_extrapolation+momentum cutoff={i}" for i in range(3, 10)),
+    }
+    assert "interval_extrapolation+momentum cutoff=9: interval_extrapolation:cutoff=9:chain" in caption(figure)
+    with pytest.raises(FedsweError, match="no curve is called fedav: known are fedswe"):
+        plot(run, labels={"fedav": "a"})
+
+
+def test_where_groups_take_turns_a_curve_is_the_mean_over_a_period(tmp_path):
+    run = with_scores(write_run(tmp_path / "a", rounds=100), server_test_accuracy=[0.2, 0.8] * 5)
+    figure = plot(run, models=["server"])
+    np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [10, 20, *[50] * 9])
+    assert "Curves are means over one period of the availability, 20 rounds." in caption(figure)
 
 
 @pytest.mark.parametrize("size", ["single", "double"])

@@ -7,7 +7,7 @@ import pytest
 
 from fedswe.gym.gym import Gym, whole_gym
 from fedswe.gym.measurements import FILE, KEY, GymStore
-from fedswe.gym.page import draw_heatmap, markdown
+from fedswe.gym.page import heatmap, markdown
 from fedswe.gym.settings import SCALES
 from fedswe.gym.standings import results
 from fedswe.plotting import render
@@ -25,7 +25,7 @@ def test_a_leaderboard_is_that_of_the_tables_also_without_traces():
     gym = whole_gym(Gym(SCALES["small"], [], [], GYM))
     found = results(gym)
     assert markdown(gym.scale, found, gym.rules) == (GYM / "LEADERBOARD-small.md").read_text()
-    figure = render(lambda figure: draw_heatmap(figure, found, gym.rules), (8, 4))
+    figure = render(*heatmap(found, gym.rules))
     numbers = [text.get_text() for text in figure.axes[0].texts]
     assert len(numbers) == sum(len(of.chosen) for of in found)
     assert numbers.count("0.0") >= len(found)  # the best rule of each setting

@@ -42,14 +42,14 @@ def test_logarithmic_panels_average_logarithms():
 
 
 def test_curves_draw_the_mean_and_share_a_legend():
-    series = [Series("fedswe", [0, 10], [[1.0, 3.0], [3.0, 5.0]]), Series("fedavg", [0, 10], [[0.0, 1.0]])]
+    series = [Series("fedswe", [0, 10], [[1.0, 3.0], [3.0, 5.0], [2.0, 4.0]]), Series("fedavg", [0, 10], [[0.0, 1.0]])]
     chart = curves([Panel("a", series, "accuracy, %"), Panel("b", series[:1], "accuracy, %"), Panel("c", [], "y")])
     figure = drawn(chart)
     lines = figure.axes[0].get_lines()
     np.testing.assert_array_equal(lines[0].get_ydata(), [2, 4])
     assert lines[0].get_color() == figure.axes[1].get_lines()[0].get_color()
     assert [text.get_text() for text in figure.legends[0].texts] == ["fedswe", "fedavg"]
-    assert "band: one standard deviation over 1 to 2 seeds" in figure.get_supxlabel()
+    assert "band: one standard deviation over 1 to 3 seeds" in figure.get_supxlabel()
     empty = figure.axes[2]
     assert (said(empty), len(empty.get_xticks()), len(empty.get_yticks())) == (["not measured"], 0, 0)
 

@@ -5,16 +5,13 @@ import pytest
 import torch
 from safetensors.torch import save
 
-import fedswe
 from fedswe.algorithms import FedAvg
-from fedswe.availability import Mask
 from fedswe.comparison.measured_run import measured_runs
 from fedswe.engine.base import availability_of
-from fedswe.experiment.experiment import Experiment, populate
+from fedswe.experiment.experiment import populate
 from fedswe.gym.client_facts import accuracy_by_client
 from fedswe.report.clients import client_sections
 from fedswe.results.run_directory import RunDirectory
-from fedswe.tasks import Quadratic
 from tests.figures.runs import write_run
 from tests.report.conftest import HEBREW, experiment
 
@@ -34,22 +31,6 @@ def test_availability_and_labels_are_those_of_the_run(comparison):
     assert list(there["x"]) == [str(t) for t in range(1, 13)]
     assert there["y"][0] == f"client {order[0]}, available in {100 * mask[:, order[0]].mean():.0f} %"
     np.testing.assert_allclose(labels["z"], 100 * problem.realised[order], rtol=1e-5)
-
-
-def test_rounds_missed(tmp_path):
-    (tmp_path / "mask.csv").write_text("1,1\n0,1\n0,1\n1,1\n")
-    value = Experiment(
-        rounds=4,
-        algorithm=FedAvg(),
-        task=Quadratic(centers=[[0.0], [1.0]]),
-        availability=Mask(str(tmp_path / "mask.csv")),
-    )
-    fedswe.run(value, out=tmp_path / "run")
-    found = section(tmp_path / "run").figures
-    assert list(found) == ["Who was available when", "Rounds missed"]  # the task has no labels
-    (missed,) = found["Rounds missed"]["data"]
-    assert list(missed["x"]) == ["0", "1", "2"]  # five reports without a gap, one after two rounds
-    assert list(missed["y"]) == pytest.approx([100 * 5 / 6, 0, 100 / 6])
 
 
 def test_accuracy_by_client(comparison):

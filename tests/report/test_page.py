@@ -14,8 +14,10 @@ def page_file(comparison, tmp_path_factory):
 
 
 def opened(chromium, file, **options):
+    """With all its sections unfolded."""
     visit = chromium.open(file, **options)
     visit.page.wait_for_selector("html[data-drawn]", timeout=60_000, state="attached")
+    visit.page.evaluate("unfold(document.querySelectorAll('details'))")
     return visit
 
 
@@ -28,12 +30,11 @@ def lines(visit):
 def test_everything_is_drawn_and_nothing_is_loaded(chromium, page_file):
     visit = opened(chromium, page_file)
     assert (visit.errors, visit.outside) == ([], [])
-    assert visit.page.locator("html").get_attribute("data-drawn") == "6"
-    assert visit.page.locator("figure .plot-container").count() == 6
+    assert visit.page.locator("html").get_attribute("data-drawn") == "5"
+    assert visit.page.locator("figure .plot-container").count() == 5
     assert len(lines(visit)) == 3
     assert visit.page.locator(".heatmaplayer image").count() == 2
-    assert visit.page.locator(".barlayer path").count() > 1
-    assert visit.page.locator("figure").last.locator(".scatterlayer path.point").count() == 10
+    assert visit.page.locator("figure").nth(2).locator(".scatterlayer path.point").count() == 20
     visit.screenshot("report-desktop")
 
 
@@ -46,7 +47,7 @@ def test_names_are_text(chromium, page_file):
         assert name in first.locator(".legendtext").all_text_contents()
     assert visit.page.locator("main b, main i, svg tspan[style*=bold], svg a").count() == 0
     assert visit.page.locator("script:not(figure > script, body > script)").count() == 0
-    assert "<i>a comparison 😀" in visit.page.locator("h1").text_content()
+    assert MARKUP in visit.page.locator("h1").text_content()
     points, labels = first.locator(".scatterlayer .points path"), set()
     for i in range(points.count()):
         points.nth(i).hover(force=True)
@@ -62,14 +63,13 @@ def test_menus_and_names_change_what_is_drawn(chromium, page_file):
     first = visit.page.locator("figure").first
 
     def choose(menu, option):
-        first.locator(".updatemenu-header").nth(menu).click()
-        first.locator(".updatemenu-dropdown-button").filter(has_text=option).click()
-        first.locator(".updatemenu-dropdown-button").first.wait_for(state="detached")
+        first.locator("select").nth(menu).select_option(option)
 
     seen = [lines(visit)]
     for menu, option, title, text in (
         (0, "client mean: test loss", ".g-ytitle", "test loss"),
         (1, "kB sent by all clients", ".g-xtitle", "kB sent by all clients"),
+        (2, "all rounds", ".g-xtitle", "kB sent by all clients"),
         (2, "log axis", ".g-xtitle", "kB sent by all clients"),
     ):
         choose(menu, option)
@@ -82,15 +82,23 @@ def test_menus_and_names_change_what_is_drawn(chromium, page_file):
     assert visit.errors == []
 
 
-def test_accessibility(chromium, page_file):
-    visit = opened(chromium, page_file)
-    for listing in visit.page.locator("details").all():
-        listing.evaluate("box => { box.open = true }")
-    assert visit.violations() == []
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility(scheme, chromium, page_file):
+    assert opened(chromium, page_file, color_scheme=scheme).violations() == []
+
+
+def test_the_first_screen_has_the_finding_and_the_dot_chart(chromium, page_file):
+    visit = chromium.open(page_file)
+    image, curves = (visit.page.locator(name).first.bounding_box() for name in (".first img", "figure"))
+    assert image["y"] + image["height"] < 800
+    assert curves["y"] < 800
+    assert visit.page.locator(".first li").count() <= 3
+    assert visit.page.locator(".first img").evaluate("image => image.naturalWidth") > 0
 
 
 def test_a_phone_needs_no_sideways_scrolling_and_print_has_no_contents(chromium, page_file):
     visit = opened(chromium, page_file, size=PHONE)
+    assert visit.page.locator("figure .nsewdrag").first.bounding_box()["width"] > 200
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     visit.screenshot("report-phone")
     visit.page.emulate_media(media="print")

@@ -91,7 +91,8 @@ def test_an_interval_is_that_of_the_t_test():
 def test_one_seed_has_no_interval():
     assert math.isnan(quantile(0))
     assert math.isnan(Interval.of([1.0]).half)
-    assert Interval.of([1.0, 1.0]) == Interval(1.0, 0.0)
+    assert math.isnan(Interval.of([1.0, 1.0]).half)
+    assert Interval.of([1.0, 1.0, 1.0]) == Interval(1.0, 0.0)
 
 
 def test_differences_are_taken_seed_by_seed():
@@ -104,10 +105,10 @@ def test_differences_are_taken_seed_by_seed():
 
 
 def test_without_common_seeds_the_interval_is_welchs():
-    found = difference(finals(a={1: 10.0, 2: 12.0, 3: 14.0}, b={4: 1.0, 5: 3.0}), "a", "b")
+    found = difference(finals(a={1: 10.0, 2: 12.0, 3: 14.0}, b={4: 1.0, 5: 2.0, 6: 3.0}), "a", "b")
     assert found.mean == pytest.approx(10.0)
-    freedom = (4 / 3 + 1) ** 2 / ((4 / 3) ** 2 / 2 + 1)
-    assert found.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(4 / 3 + 2 / 2))
+    freedom = (4 / 3 + 1 / 3) ** 2 / ((4 / 3) ** 2 / 2 + (1 / 3) ** 2 / 2)
+    assert found.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(4 / 3 + 1 / 3))
 
 
 def test_the_difference_is_that_of_the_means_of_the_ranking():

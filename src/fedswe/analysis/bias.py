@@ -73,7 +73,7 @@ def bias_report(scenario: Scenario, ks: Sequence[float] | None, step: float | No
     clients = [
         {"client": int(i), "available": presence[i], **{e["algorithm"]: _times_m(e, i) for e in servers}} for i in order
     ]
-    printed = {f"limits of the expected models: {what}": frame(list(map(_shown, entries))), title: frame(clients)}
+    printed = {f"where each algorithm ends: {what}": frame(list(map(_shown, entries))), title: frame(clients)}
     return Report(values, figure_of(panel), (4.6, 3.0), printed, _notes(scenario, servers, echo_gain, objective))
 
 

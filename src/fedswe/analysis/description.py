@@ -236,13 +236,13 @@ def describe(
     windows = _windows(found, confidence)
     tables = {
         given.name: overview,
-        "delta, the smallest share of a window in which a client that is ever available is there": windows,
+        "delta: in the worst window of P rounds, the rarest client was there this share of the time": windows,
     }
     violated = list(violations(found, given.probabilities, log))
     values |= {"windows": windows, "by_hour": None if log is None else log.by_hour}
     values |= {"violations": [asdict(one) for one in violated], "remarks": remarks(found)}
     sentences = [
-        f"violated: {one.assumption}. Measured: {one.measured}. Concerns: {one.methods}." for one in violated
+        f"not met: {one.assumption}. Measured: {one.measured}. Concerns: {one.methods}." for one in violated
     ] or ["no assumption that was checked is clearly violated"]
     notes = [*sentences, *values["remarks"]]
     return Description(values, _summary(given, values), tables, notes)

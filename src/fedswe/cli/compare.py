@@ -172,7 +172,7 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
         + (f" by {by} on another seed" if rates else "")
     )
     if first.places:
-        console.print(first.sentences()[0])
+        console.print(first.sentence())
 
 
 def _print_target(result: Comparison, target: float) -> None:

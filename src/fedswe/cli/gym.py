@@ -74,7 +74,7 @@ def gym_command(
 def _publish(gym: Gym, as_json: bool) -> None:
     """The page has all rules and settings that are measured, whatever part this command has run."""
     from fedswe.gym.gym import whole_gym
-    from fedswe.gym.page import draw_heatmap, markdown, to_json
+    from fedswe.gym.page import caveat, heatmap, markdown, to_json
     from fedswe.gym.standings import results, standings
     from fedswe.plotting import save
     from fedswe.results.files import write_whole
@@ -85,8 +85,7 @@ def _publish(gym: Gym, as_json: bool) -> None:
     require(found, f"{gym.store.path} has no measurements yet: run without --report")
     page = gym.out / f"LEADERBOARD-{gym.scale.name}.md"
     write_whole(page, markdown(gym.scale, found, rules))
-    size = 2.5 + 0.3 * len(found), 1.2 + 0.2 * len(rules)
-    save(lambda figure: draw_heatmap(figure, found, rules), size, gym.out / f"heatmap-{gym.scale.name}.svg")
+    save(*heatmap(found, rules), gym.out / f"heatmap-{gym.scale.name}.svg")
     if as_json:
         print_json(to_json(gym.scale, found, rules))
         return
@@ -97,4 +96,6 @@ def _publish(gym: Gym, as_json: bool) -> None:
     print_table(f"regret, points of test accuracy, {len(found)} settings", ("rule", "worst", "in", "mean"), rows)
     if any(place.startswith("failed") for _, _, place, _ in rows):
         console.print("failed: each trial diverged or learned nothing, or the best one diverged with another seed")
+    if warning := caveat(gym.scale):
+        console.print(warning)
     console.print(f"results   {page}, {gym.store.path}/measurements.parquet")

@@ -19,12 +19,16 @@ def plot_command(
     model: Annotated[str, typer.Option(help="Comma-separated evaluated models; default: all")] = "",
     kind: Annotated[str, typer.Option(help="curves, or final: the mean over the last 50 rounds")] = "curves",
     size: Annotated[str, typer.Option(help="Width: single (3.3 inches) or double (6.9 inches)")] = "double",
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="Another name for a curve; give it once for each")
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .svg, .pdf or .png file")] = Path("plot.svg"),
 ) -> None:
     """Draw the scores of runs over rounds, time or traffic, or their final scores."""
     from fedswe.figures import plot
 
-    options: dict[str, Any] = {"x": x, "kind": kind, "size": size}  # `plot` checks them
+    labels = {old: new for old, _, new in (word.rpartition("=") for word in label or [])}  # OLD may have a =
+    options: dict[str, Any] = {"x": x, "kind": kind, "size": size, "labels": labels}  # `plot` checks them
     plot(directories, y=y or None, models=comma_separated(model), out=out, **options)
     console.print(f"figure    {out}")
 

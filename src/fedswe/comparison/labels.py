@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fedswe.errors import require
 from fedswe.experiment.configuration import experiment, override
 from fedswe.experiment.experiment import Experiment, changed_parameters
 from fedswe.registry import importable, kind_of, name_of, split, split_at
+
+_SHORT, _LONG = 24, 40  # characters of a name that is shown as it is, and of the longest
 
 
 def split_labels(text: str) -> list[str]:
@@ -59,6 +61,34 @@ def number_text(value: float) -> str:
     """The shortest text of a number that is no other number: 0.1, 1, 0.1234567."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """By name what charts call it: of a long label the algorithm and its chain, and what else tells it from others.
+
+    interval_extrapolation:chain=[momentum:0.5] is interval_extrapolation+momentum.
+    """
+    forms, shown = {name: _forms(name) for name in names}, {}
+    for name, own in forms.items():
+        others = [of for other, of in forms.items() if other != name]
+        shown[name] = next((form for i, form in enumerate(own) if all(of[i] != form for of in others)), name)
+    return shown
+
+
+def _forms(name: str) -> list[str]:
+    """The algorithm and its chain; with the other parameters; with those of the chain; everything."""
+    words, chain, others = split_at(" ", name), list[str](), list[str]()
+    own = [parts[-1] for word in words if (parts := [part for part in split_at(":", word) if "=" not in part])]
+    for key, given, value in (part.partition("=") for word in words for part in split_at(":", word)):
+        if key.endswith("chain"):
+            chain = [*filter(None, split_at(",", value.strip("[]")))]
+        elif given:
+            others.append(f"{key}={value}")
+    short = "+".join([" ".join(own), *(split_at(":", transform)[0] for transform in chain)])
+    every = [short, " ".join([short, *others]), " ".join(["+".join([" ".join(own), *chain]), *others]), name]
+    if len(name) <= _SHORT or not (own and (chain or others)):
+        every = [name] * 4
+    return [form if len(form) <= _LONG else f"{form[:22]}…{form[-17:]}" for form in every]
 
 
 def run_name(label: str, rate: float, seed: int) -> str:

@@ -5,6 +5,7 @@ name, seed                    the group of runs that differ in their seed only, 
 model, score                  as in fedswe.results.table; accuracies in percent
 value, diverged               the mean over the last rounds, and whether the run diverged
 round, curve                  the evaluations; infinite from the first sign on that the run diverged
+period                        the rounds over which a curve is averaged where it is drawn: those of its availability
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fedswe.comparison.compare import Comparison
-from fedswe.comparison.labels import run_name
+from fedswe.comparison.labels import run_name, short_names
 from fedswe.core.footprint import footprint
 from fedswe.errors import FedsweError, mistakes_as, require, suggestion, warn
 from fedswe.experiment import configuration
@@ -61,6 +62,13 @@ class MeasuredRun:
     @property
     def rounds(self) -> float:
         return self.history.last["round"]
+
+    @property
+    def period(self) -> int:
+        """Rounds after which its availability begins again; 0 if it does not say so, or counts no rounds."""
+        found = self.config.get("availability", {}).get("period")
+        timed = self.config.get("clock", {}).get("name", "rounds") != "rounds"
+        return found if isinstance(found, int) and found > 0 and not timed else 0
 
     def bytes_sent(self) -> Floats:
         """Up and down, by all clients together, until each evaluated round; a run with simulated time has counted them.
@@ -202,6 +210,7 @@ def _scores(run: MeasuredRun, model: str) -> Iterator[dict[str, Any]]:
             curve[np.argmax(signs | np.isinf(curve)) :] = np.inf
         scores = {"score": row["score"], "value": factor * value, "diverged": diverged}
         scores["first"] = row["score"] == run.config.get("evaluate", {}).get("score")
+        scores["period"] = run.period if model else 0
         yield {"model": model, **scores, "round": history["round"], "curve": factor * curve}
 
 
@@ -235,7 +244,7 @@ def other_columns(table: pd.DataFrame) -> list[str]:
 
 # their names -------------------------------------------------------------------------------------------------
 def groups_of(runs: Sequence[MeasuredRun]) -> dict[str, list[MeasuredRun]]:
-    """Runs that differ in their seed only, one per seed, by a name that says in what they differ from the others."""
+    """Runs that differ in their seed only, one per seed, by a short name that says in what they differ from others."""
     compared = [{name: part for name, part in run.config.items() if name not in _NOT_COMPARED} for run in runs]
     table = pd.json_normalize(compared, max_level=1)
     kinds = table.astype(str).groupby(list(table), dropna=False, sort=False).ngroup().tolist()
@@ -243,10 +252,11 @@ def groups_of(runs: Sequence[MeasuredRun]) -> dict[str, list[MeasuredRun]]:
     names = [runs[i].label for i in first]
     if not all(names) or len(set(names)) < len(names):  # several comparisons, or runs outside of one
         names = _names(table.iloc[first])
+    shown = short_names(names)
     groups: dict[str, list[MeasuredRun]] = {}
     for kind, name in enumerate(names):
         alike = names[: kind + 1].count(name)
-        name = name if alike == 1 else f"{name} ({alike})"
+        name = shown[name] if alike == 1 else f"{shown[name]} ({alike})"
         kept: dict[int, MeasuredRun] = {}
         for run in (run for run, of in zip(runs, kinds, strict=True) if of == kind):
             if kept.setdefault(run.seed, run) is not run:
@@ -274,13 +284,29 @@ def _names(configs: pd.DataFrame) -> list[str]:
     return [" ".join(part) for part in parts]
 
 
+def named(runs: Sequence[MeasuredRun], given: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """By name the one that is shown, and for the caption what the runs are and what short names stand for."""
+    labels = {name: of[0].label or name for name, of in groups_of(runs).items()}
+    for old in given.keys() - labels.keys() - {*labels.values()}:
+        require(False, f"no curve is called {old}: {suggestion(old, labels)}")
+    shown = {name: given.get(name, given.get(label, name)) for name, label in labels.items()}
+    require(len({*shown.values()}) == len(shown), "two curves would have the same name: choose others")
+    short = [f"{name}: {label}." for name, label in labels.items() if shown[name] == name != label]
+    return shown, " ".join([facts_of(runs), *short])
+
+
+def parts_of(runs: Sequence[MeasuredRun]) -> list[str]:
+    """Their tasks and their availabilities; empty where they do not say them."""
+    names = ({part_name(run, section): None for run in runs} for section in ("task", "availability"))
+    return [" and ".join(filter(None, of)) for of in names]
+
+
 def facts_of(runs: Sequence[MeasuredRun]) -> str:
     """Data set, clients, availability, rounds, seeds and rates, as far as the runs say them."""
     given = [run.config.get("task", {}).get("clients") for run in runs]
     clients = sorted({number for number in given if isinstance(number, int)})  # your own task may mean another thing
     seeds, rates = sorted({run.seed for run in runs}), sorted({float(run.config["local"]["lr"]) for run in runs})
-    names = ({part_name(run, section): None for run in runs} for section in ("task", "availability"))
-    task, availability = (" and ".join(filter(None, of)) for of in names)
+    task, availability = parts_of(runs)
     parts = [task, f"{_range(clients)} clients" * bool(clients), f"{availability} availability" * bool(availability)]
     parts += [f"{_range(sorted({run.rounds for run in runs}))} rounds"]
     parts += [f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"]

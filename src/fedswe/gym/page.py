@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from fedswe.comparison.labels import short_names
 from fedswe.core.footprint import in_d
 from fedswe.gym.rules import FOOTPRINT_D, Rule
 from fedswe.gym.settings import GRADIENT_BOUND, HOLD_OUT, Scale
 from fedswe.gym.standings import REFERENCE, SettingResult, reached, standings
-from fedswe.results.table import Interval, in_words
+from fedswe.plotting import Draw, Size
+from fedswe.results.table import SEEDS, Interval, in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +32,7 @@ def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]
         "",
         f"![regret of every rule in every setting](heatmap-{scale.name}.svg)",
         "",
+        *([caveat(scale), ""] if caveat(scale) else []),
         *_table(standings_table(standings(found, rules))),
         "",
         f"Regret: points of test accuracy behind the best rule of a setting that needs no true probabilities. ± of a "
@@ -51,6 +55,11 @@ def markdown(scale: Scale, found: Sequence[SettingResult], rules: Sequence[Rule]
     for result in found:
         lines += ["", f"## {result.setting.name}", "", *_table(setting_table(result)), *_left_out(result)]
     return "\n".join(lines) + "\n"
+
+
+def caveat(scale: Scale) -> str:
+    few = len(scale.seeds) < SEEDS
+    return f"{scale.rounds} rounds, {len(scale.seeds)} seeds: this checks that the gym works, it ranks nothing." * few
 
 
 def _list(values: Any) -> str:
@@ -121,7 +130,11 @@ def _percent(value: float) -> str:
     return "" if math.isnan(value) else f"{100 * value:.1f}"
 
 
-def draw_heatmap(figure: Figure, found: Sequence[SettingResult], rules: Sequence[Rule]) -> None:
+def heatmap(found: Sequence[SettingResult], rules: Sequence[Rule]) -> tuple[Draw, Size]:
+    return partial(_draw, found=found, rules=rules), (2.5 + 0.3 * len(found), 1.2 + 0.2 * len(rules))
+
+
+def _draw(figure: Figure, found: Sequence[SettingResult], rules: Sequence[Rule]) -> None:
     """Regret by rule and setting, in the order of the standings; grey is failed or not measured."""
     order = [rule.label for rule in standings(found, rules)["rule"]]
     regret = np.array([[r.regret(label).mean if label in r.chosen.index else np.nan for r in found] for label in order])
@@ -132,7 +145,7 @@ def draw_heatmap(figure: Figure, found: Sequence[SettingResult], rules: Sequence
         if not math.isnan(value):
             colour = "white" if value > 6 else "black"
             axes.text(x + 0.5, y + 0.5, f"{value:.1f}", ha="center", va="center", fontsize=5, color=colour)
-    axes.set_yticks(np.arange(len(order)) + 0.5, order)
+    axes.set_yticks(np.arange(len(order)) + 0.5, short_names(order).values())
     axes.set_xticks(np.arange(len(found)) + 0.5, [r.setting.name for r in found], rotation=60, ha="right")
     axes.invert_yaxis()
 

@@ -130,7 +130,7 @@ def standings(found: Sequence[SettingResult], rules: Sequence[Rule]) -> pd.DataF
         if label in whole and found:
             regrets = {of.setting.name: of.regret(label) for of in found}
             row["in"] = max(regrets, key=lambda name: regrets[name].mean)
-            row |= {"worst": regrets[row["in"]], "mean": _interval(regrets.values(), draws[label])}
+            row |= {"worst": regrets[row["in"]], "mean": _interval([*regrets.values()], draws[label])}
             row["first"] = float((top == label).mean())
             row["cliffs"] = [float(of.chosen.loc[label, "cliff"]) for of in found]
             if REFERENCE in whole:
@@ -148,7 +148,8 @@ def standings(found: Sequence[SettingResult], rules: Sequence[Rule]) -> pd.DataF
 
 def _interval(values: Any, draws: pd.Series[float]) -> Interval:
     low, high = np.quantile(draws, (0.025, 0.975))
-    return Interval(float(np.mean([value.mean for value in values])), float(high - low) / 2)
+    known = not any(math.isnan(value.half) for value in values)  # there are enough seeds
+    return Interval(float(np.mean([value.mean for value in values])), float(high - low) / 2 if known else math.nan)
 
 
 def _resampled(found: Sequence[SettingResult], labels: Sequence[str]) -> pd.DataFrame:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from fedswe.comparison.measured_run import MeasuredRun, measured_runs
 from fedswe.errors import require
-from fedswe.report.clients import client_sections
-from fedswe.report.page import Report, Section, to_html
-from fedswe.report.runs import origin, run_sections
+from fedswe.report.federation import federation_reports, federations_in
+from fedswe.report.page import Report, to_html
+from fedswe.report.runs import run_report
 from fedswe.results.files import write_whole
 
-_KINDS = "a run, a comparison, a gym or a reproduction"
+_KINDS = "a run, a comparison, a federation, a gym or a reproduction"
 
 
 def write_report(directories: Sequence[Path], out: Path | None = None) -> Path:
@@ -33,31 +33,29 @@ def report_on(directories: Sequence[Path], imports: bool = True) -> Report:
     """
     require(directories, f"name the directory of {_KINDS}")
     runs: list[MeasuredRun] = []
-    found: list[tuple[list[str], list[Section]]] = []
+    found: list[Report] = []
     for path in directories:
         require(path.is_dir(), f"there is no directory {path}")
         if _holds_runs(path):
             runs += measured_runs([path])
             continue
-        from fedswe.report.gym import sections_of  # runs do without the gym
+        from fedswe.report.gym import reports_of  # runs do without the gym
 
-        others = sections_of(path, imports)
+        others = [*federation_reports(path), *reports_of(path, imports)]
         require(others, f"{path} does not hold {_KINDS}")
         found += others
-    if runs:
-        sentences, scores = run_sections(runs, imports)
-        found.insert(0, (sentences, [*scores, *(client_sections(runs) if imports else []), origin(runs)]))
-    # With the folder above: `run`, `full` or `results` alone say little.
-    names = ["/".join(path.resolve().parts[1:][-2:]) or str(path) for path in directories]
-    title = f"Report on {', '.join(names[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return Report(title, [text for texts, _ in found for text in texts], [part for _, parts in found for part in parts])
+    found = [run_report(runs, imports), *found] if runs else found
+    first, *others = found
+    more = f" (and {len(others)} more below)" if others else ""
+    sections, alarms = [part for of in found for part in of.sections], [alarm for of in found for alarm in of.alarms]
+    return Report(first.title + more, [*first.summary, *(of.title for of in others)], sections, alarms, first.images)
 
 
 def is_known(path: Path) -> bool:
     """Whether a report can be made of it."""
     from fedswe.report.gym import gyms_in, reproductions_in
 
-    return path.is_dir() and bool(_holds_runs(path) or gyms_in(path) or reproductions_in(path))
+    return path.is_dir() and bool(_holds_runs(path) or federations_in(path) or gyms_in(path) or reproductions_in(path))
 
 
 def _holds_runs(path: Path) -> bool:

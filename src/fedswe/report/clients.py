@@ -15,13 +15,13 @@ import pandas as pd
 
 from fedswe.analysis.description import record_of, slots_of_run
 from fedswe.availability.schedule import Floats
-from fedswe.availability.statistics import Record, Statistics
+from fedswe.availability.statistics import Record
 from fedswe.comparison.measured_run import MeasuredRun, groups_of, part_name
 from fedswe.errors import FedsweError, first_line, printable, require
 from fedswe.experiment.configuration import load_text
 from fedswe.experiment.experiment import populate
 from fedswe.gym.client_facts import ClientFacts, accuracy_by_client
-from fedswe.report.page import Figure, Section, bars, heat_map, points
+from fedswe.report.page import Figure, Section, heat_map, points
 from fedswe.results.run_directory import RunDirectory
 from fedswe.results.table import in_words
 
@@ -35,19 +35,20 @@ _WORK = 2e10  # test samples times parameters, above which there is no accuracy 
 _KINDS, _MODELS = 3, 20  # that are shown
 
 
-def client_sections(runs: Sequence[MeasuredRun]) -> list[Section]:
-    """A section for each task and availability, of which the first few are shown."""
+def client_sections(runs: Sequence[MeasuredRun], order: Sequence[str] = ()) -> list[Section]:
+    """A section for each task and availability, of which the first few are shown; `order` are names, the best first."""
     kinds: dict[str, list[MeasuredRun]] = {}
     for run in runs:
         key = json.dumps([run.config.get(part) for part in ("task", "availability", "clock")], default=str)
         kinds.setdefault(key, []).append(run)
-    return [_section(members) for members in list(kinds.values())[:_KINDS]]
+    return [_section(members, order) for members in list(kinds.values())[:_KINDS]]
 
 
-def _section(runs: Sequence[MeasuredRun]) -> Section:
-    """Of the lowest seed."""
-    seed = min(run.seed for run in runs)
+def _section(runs: Sequence[MeasuredRun], order: Sequence[str]) -> Section:
+    """Of the lowest seed; FedAvg and the best come first, whose accuracies are shown together."""
+    seed, first = min(run.seed for run in runs), ["fedavg", *order]
     same = {name: run for name, of in groups_of(runs).items() for run in of if run.seed == seed}
+    same = dict(sorted(same.items(), key=lambda of: first.index(of[0]) if of[0] in first else len(first)))
     longest = max(same.values(), key=lambda run: run.rounds)
     title = f"Clients: {part_name(longest, 'task')}, {part_name(longest, 'availability')}"
     try:
@@ -55,8 +56,8 @@ def _section(runs: Sequence[MeasuredRun]) -> Section:
         table, figures = _accuracy(problem, record, same)
     except Exception as error:  # whatever a task of the user's raises: the rest of the report does not need it
         why = str(error) if isinstance(error, FedsweError) else first_line(error)
-        return Section(title, [f"The clients of these runs cannot be built again here: {printable(why)}."])
-    charts = {"Who was available when": _attendance(record, unit), "Rounds missed": _missed(record)}
+        return Section(title, [f"The clients of these runs cannot be built again here: {printable(why)}."], folded=True)
+    charts = {"Who was available when": _attendance(record, unit)}
     if problem.realised is not None:
         kept = _kept(record)
         labels = [str(label) for label in range(problem.realised.shape[1])]
@@ -64,7 +65,7 @@ def _section(runs: Sequence[MeasuredRun]) -> Section:
             problem.realised[kept], labels, _names(record), "label", "samples with the label"
         )
     text = [f"Clients of seed {seed}, {record.rounds:,} rounds; the most available are at the top of a chart."]
-    return Section(title, text, table, charts | figures)
+    return Section(title, text, table, figures | charts, folded=True)
 
 
 def _clients(run: MeasuredRun) -> tuple[Record, Problem, str]:
@@ -107,19 +108,6 @@ def _attendance(record: Record, unit: str) -> Figure:
     return heat_map(np.stack(parts, 1), columns, _names(record), unit, "available")
 
 
-def _missed(record: Record) -> Figure:
-    """How many rounds a client had missed when it was available again: 0, 1, 2, 3-4, 5-8, ..."""
-    counts = Statistics(record).echoes[1:]
-    ends = [0, *(2**i for i in range(max(len(counts) - 1, 0).bit_length() + 1))]
-    spans = [(after, end) for after, end in pairwise([-1, *ends]) if after < len(counts) - 1]
-    total = max(1, int(counts.sum()))
-    shares = {
-        str(end) if end - after == 1 else f"{after + 1}–{end}": 100 * float(counts[after + 1 : end + 1].sum()) / total
-        for after, end in spans
-    }
-    return bars(shares, "rounds missed before being available again", "share of the reports, %")
-
-
 def _accuracy(
     problem: Problem, record: Record, runs: Mapping[str, MeasuredRun]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Figure]]:
@@ -145,7 +133,8 @@ def _accuracy(
         shown = {in_words(key): f"{100 * value:.1f}" if math.isfinite(value) else "" for key, value in of.items()}
         rows.append({"runs": name, "model": model, **shown, "correlation": f"{correlation:.2f}"})
     kept = _kept(record)
-    clouds = {", ".join(key): 100 * of[kept] for key, of in found.items()}
+    by_model = sorted(found, key=lambda key: [model for _, model in found].index(key[1]))  # the two first are compared
+    clouds = {", ".join(key): 100 * found[key][kept] for key in by_model}
     figure = points(100 * record.share[kept], clouds, _names(record), "availability of the client, %", "accuracy, %")
     title = "Accuracy by client, %: of all, the worst tenth, the tenth that is rarely available, those that never are"
     return {title: pd.DataFrame(rows)}, {"Accuracy against availability": figure}

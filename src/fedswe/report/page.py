@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from markupsafe import Markup
 
 from fedswe import __version__
 from fedswe.errors import printable, require
-from fedswe.plotting import BLUE, PALETTE
+from fedswe.plotting import PALETTE
+from fedswe.results.table import SEEDS
 
 Figure = dict[str, Any]  # plotly's data and layout; its graph_objects, which check each value, are slow
 
@@ -30,13 +32,7 @@ _POINTS = 10_000  # of all curves of a figure: with more, only some of the evalu
 _FEWEST = 30  # points of a curve that are always drawn
 _DASHES, _SYMBOLS = ("solid", "dash", "dot", "dashdot"), ("circle", "square", "diamond", "x", "cross")
 _LARGEST = 50_000_000  # characters of a page, without plotly
-_SCRIPT = """
-for (const figure of document.querySelectorAll("figure")) {
-  const { data, layout } = JSON.parse(figure.querySelector("script").textContent);
-  Plotly.newPlot(figure.querySelector("div"), data, layout, { responsive: true, displayModeBar: false });
-}
-document.documentElement.dataset.drawn = document.querySelectorAll(".js-plotly-plot").length;
-"""
+_SCRIPT = files("fedswe.report").joinpath("report.js").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -47,8 +43,10 @@ class Section:
     paragraphs: Sequence[str] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # by title, of texts
     figures: Mapping[str, Figure] = field(default_factory=dict)
+    images: Mapping[str, bytes] = field(default_factory=dict)  # SVG, by what they show
     listings: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +54,8 @@ class Report:
     title: str
     summary: Sequence[str]  # sentences
     sections: Sequence[Section] = ()
+    alarms: Sequence[str] = ()
+    images: Mapping[str, bytes] = field(default_factory=dict)  # beside the summary
 
 
 def to_html(report: Report) -> str:
@@ -72,6 +72,7 @@ def to_html(report: Report) -> str:
 def _environment() -> Environment:
     environment = Environment(loader=PackageLoader("fedswe.report", "."), autoescape=True, finalize=_shown)
     environment.filters["json"] = _json
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     return environment
 
 
@@ -106,9 +107,10 @@ def _shown(value: Any) -> Any:
 
 # figures -----------------------------------------------------------------------------------------------------
 def curves(numbers: Mapping[str, pd.DataFrame], order: Sequence[str] = ()) -> Figure:
-    """Means with standard deviations, a curve per panel and label; by the name of an x axis, the numbers of a chart.
+    """Means, with standard deviations over three and more seeds, a curve per panel and label.
 
-    Menus choose the panel, the x axis, and whether the y axis is logarithmic. The labels in `order` come first.
+    `numbers` has those of a chart by the name of an x axis. Menus choose the panel, the x axis, and what the y axis
+    shows. The labels in `order` come first.
     """
     first = next(iter(numbers.values()))
     y_names, labels = (
@@ -124,68 +126,66 @@ def curves(numbers: Mapping[str, pd.DataFrame], order: Sequence[str] = ()) -> Fi
     data = []
     for (panel, label), at in rows.items():
         part, place = first.loc[at], labels.index(label)
-        whiskers = {"array": part["high"] - part["mean"], "arrayminus": part["mean"] - part["low"]}
+        edges = {"array": part["high"] - part["mean"], "arrayminus": part["mean"] - part["low"]}
+        several = part["seeds"].min() >= SEEDS
         data.append({
             "type": "scatter", "mode": "lines+markers", "name": label, "x": part["x"], "y": part["mean"],
-            "error_y": {**whiskers, "thickness": 1, "width": 0},
+            **({"error_y": edges} if several and edges["array"].any() else {}),
             "line": {"color": PALETTE[place % len(PALETTE)], "dash": _DASHES[place % len(_DASHES)]},
             "marker": {"symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 5},
             "visible": panel == next(iter(y_names)) and shown[panel, label],
         })  # fmt: skip
-    anew = {"xaxis.autorange": True, "yaxis.autorange": True}
+    anew = {"xaxis.autorange": True}
     return _figure(
         data, next(iter(numbers)), next(iter(y_names.values())),
         {
-            panel: [{"visible": [key[0] == panel and shown[key] for key in rows]}, {"yaxis.title.text": y, **anew}]
+            panel: [{"visible": [key[0] == panel and shown[key] for key in rows]}, {"yaxis.title.text": y}]
             for panel, y in y_names.items()
         },
         {
             name: [{"x": [table["x"].loc[at].tolist() for at in rows.values()]}, {"xaxis.title.text": name, **anew}]
             for name, table in numbers.items()
         },
-        {f"{kind} axis": [{}, {"yaxis.type": kind, **anew}] for kind in ("linear", "log")},
+        {"late rounds": [{}, {}]}  # by the script of the page
+        | {
+            name: [{}, {"yaxis.type": kind, "yaxis.autorange": True}]
+            for name, kind in (("all rounds", "linear"), ("log axis", "log"))
+        },
     )  # fmt: skip
 
 
 def heat_map(shares: npt.ArrayLike, x: Sequence[str], y: Sequence[str], x_name: str, value: str) -> Figure:
     """Shares from 0 to 1, a row each; NaN is not known."""
     percent = (100 * np.asarray(shares)).astype(np.float32)
-    bar = {"title": {"text": f"{value}, %"}}
     shown = {"x": x, "y": y, "z": percent, "zmin": 0, "zmax": 100, "colorscale": "Blues", "reversescale": True}
-    figure = _figure([{"type": "heatmap", **shown, "colorbar": bar}], x_name, "", x_type="category")
+    shown |= {"showscale": ((percent > 0) & (percent < 100)).any(), "colorbar": {"title": {"text": f"{value}, %"}}}
+    figure = _figure([{"type": "heatmap", **shown}], x_name, "", x_type="category")
     figure["layout"]["yaxis"] |= {"type": "category", "autorange": "reversed", "showticklabels": False}
     return figure
-
-
-def bars(values: Mapping[str, float], x_name: str, y_name: str) -> Figure:
-    bar = {"type": "bar", "x": [*values], "y": [*values.values()], "marker": {"color": BLUE}}
-    return _figure([bar], x_name, y_name, x_type="category")
 
 
 def points(
     x: npt.ArrayLike, clouds: Mapping[str, npt.ArrayLike], names: Sequence[str], x_name: str, y_name: str
 ) -> Figure:
-    """A cloud of named points for each label, of which the first is shown."""
+    """A cloud of named points for each label, of which the first two are shown; the script of the page adds trends."""
     same = {"type": "scatter", "mode": "markers", "x": x, "text": names}
-    data = [same | {"name": label, "y": y, "visible": "legendonly"} for label, y in clouds.items()]
-    data[0]["visible"] = True
+    shown = [True, True, *["legendonly"] * len(clouds)]
+    data = [
+        same | {"name": label, "y": y, "visible": at} for (label, y), at in zip(clouds.items(), shown, strict=False)
+    ]
     return _figure(data, x_name, y_name)
 
 
 def _figure(
     data: list[dict[str, Any]], x_name: str, y_name: str, *menus: Mapping[str, Sequence[Any]], x_type: str = "-"
 ) -> Figure:
-    """With the menus beside each other above it, those of which one can choose."""
-    real = [menu for menu in menus if len(menu) > 1]
-    place = {"xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"r": 10}}
+    """With the menus of which one can choose, for the script of the page."""
     layout = {
         "xaxis": {"title": {"text": x_name}, "type": x_type}, "yaxis": {"title": {"text": y_name}}, "colorway": PALETTE,
-        "showlegend": data[0]["type"] == "scatter", "margin": {"t": 60, "r": 10}, "hoverlabel": {"namelength": -1},
+        "showlegend": data[0]["type"] == "scatter", "margin": {"t": 10, "r": 10}, "hoverlabel": {"namelength": -1},
         "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "maxheight": 0.3},
     }  # fmt: skip
     layout["updatemenus"] = [
-        place
-        | {"x": i / len(real), "buttons": [{"label": n, "method": "update", "args": args} for n, args in menu.items()]}
-        for i, menu in enumerate(real)
+        {"buttons": [{"label": name, "args": args} for name, args in menu.items()]} for menu in menus if len(menu) > 1
     ]
     return {"data": data, "layout": layout}

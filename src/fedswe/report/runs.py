@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -21,13 +22,17 @@ from fedswe.comparison.measured_run import (
     groups_of,
     of_score,
     other_columns,
+    parts_of,
     runs_table,
     scores_of,
 )
 from fedswe.errors import FedsweError
-from fedswe.figures import Abscissa, abscissa, panels_of, y_name
-from fedswe.report.page import Figure, Section, curves
+from fedswe.figures import Abscissa, abscissa, final_chart, panels_of, smoothed, y_name
+from fedswe.plotting import svg
+from fedswe.report.clients import client_sections
+from fedswe.report.page import Figure, Report, Section, curves
 from fedswe.results.table import (
+    SEEDS,
     TAIL,
     by_seed,
     difference,
@@ -40,14 +45,16 @@ from fedswe.results.table import (
 )
 
 _SCORES, _KINDS = 20, 100  # that are shown
+_DOTS, _WIDTH = 12, 5.0  # names in the chart beside the summary, and its width in inches
 _LONGEST = 20_000  # characters of a text
+_FREE: tuple[Abscissa, ...] = ("seconds", "simulated")  # of which no code of an algorithm is imported
 _MARKS = {"best": " (1st)", "level": " (1st)", "second": " (2nd)", "unclear": " (?)", "lower": ""}
 _NOTE = (
-    "± is the standard deviation over seeds. Fluctuation: how far the score moves up and down from one evaluation to "
-    "the next. 1st marks the best of a column and all that are level with it: 0 is in the 95 % interval of the "
-    "difference, seed by seed (Student's t). 2nd marks the best of those that can be told from it, and those level "
-    "with that one; ? those further behind whose seeds are too few or differ too much to tell. Only seeds that all "
-    "have in common are counted. Intervals are not corrected for the number of comparisons."
+    "± is the standard deviation over seeds. Fluctuation: typical jump between two evaluations. 1st: the best of a "
+    "column and all that are level with it: 0 is in the 95 % interval of the difference, seed by seed (Student's t). "
+    "2nd: the best of those that are proven to be behind, and all level with that one. ?: further behind, but "
+    "not proven with these seeds. Fewer than three seeds prove nothing. Only seeds that all have in common count. "
+    "Intervals are not corrected for the number of comparisons."
 )
 
 
@@ -62,8 +69,12 @@ class Scores:
         return str(self.rows["score"].iloc[0])
 
     @property
-    def title(self) -> str:
+    def model(self) -> str:
         return model_words(str(self.rows["model"].iloc[0]))
+
+    @property
+    def percent(self) -> bool:
+        return self.score.endswith("accuracy")
 
     @cached_property
     def finals(self) -> pd.DataFrame:
@@ -77,78 +88,135 @@ class Scores:
         return {} if more is None else ranking(self.finals, more)
 
     def written(self, value: float) -> str:
-        return f"{value:.1f}" if self.score.endswith("accuracy") else f"{value:.4g}"
+        return f"{value:.1f}" if self.percent else f"{value:.4g}"
 
     def cell(self, name: str) -> str:
+        if name not in self.finals or (values := self.finals[name].dropna()).empty:
+            runs = self.rows[self.rows["name"] == name]
+            return f"{self.written(self.last[name])} after {min(at[-1] for at in runs['round']):g} rounds"
+        mark = _MARKS[self.places[name]] if name in self.places and len(self.places) > 1 and self.proves else ""
+        return diverged_text(values) or self.value(name).removesuffix(" %") + mark
+
+    def value(self, name: str) -> str:
+        """With the deviation over seeds, if there are three."""
         values = self.finals[name].dropna()
-        if values.empty or np.isinf(values).any():
-            return diverged_text(values) or "not finished"
-        deviation = f" ± {self.written(values.std())}" if len(values) > 1 else ""
-        mark = _MARKS[self.places[name]] if len(self.places) > 1 else ""
-        return f"{self.written(values.mean())}{deviation}{mark}"
+        deviation = f" ± {self.written(values.std())}" if len(values) >= SEEDS else ""
+        return f"{self.written(values.mean())}{deviation}{' %' * self.percent}"
+
+    @cached_property
+    def last(self) -> pd.Series[float]:
+        """By name the mean over seeds of the last evaluation; the best first."""
+        found = self.rows["curve"].map(lambda curve: curve[-1]).groupby(self.rows["name"], sort=False).mean()
+        return found.replace(np.inf, np.nan).sort_values(ascending=not more_is_better(self.score), kind="stable")
+
+    @property
+    def proves(self) -> bool:
+        return bool(self.finals[[*self.places]].notna().sum().min() >= SEEDS)
 
     def table(self) -> pd.DataFrame:
         """Final score and fluctuation of each name, the best first."""
-        names, found = list(dict.fromkeys([*self.places, *self.finals])), {}
+        names, found = list(dict.fromkeys([*self.places, *self.last.index])), {}
         for name in names:
             runs = self.rows[self.rows["name"] == name]
             moves = float(np.mean([*map(fluctuation, runs["round"], runs["curve"])]))
             found[name] = [self.cell(name), self.written(moves) if math.isfinite(moves) else ""]
-        return pd.DataFrame.from_dict(found, "index", columns=[self.title, f"{self.title}, fluctuation"])
+        return pd.DataFrame.from_dict(found, "index", columns=[self.model, f"{self.model}, fluctuation"])
 
-    def sentences(self) -> list[str]:
-        title, (best, *others), found = self.title[:1].upper() + self.title[1:], [*self.places] or [""], []
-        if best:
-            score, unit = in_words(self.score), " points" if self.score.endswith("accuracy") else ""
-            found.append(f"{title}: {best} has the best {score}, {self.cell(best).removesuffix(_MARKS['best'])}.")
-            level = [name for name in others if self.places[name] == "level"]
-            lower = [name for name in others if self.places[name] in ("second", "lower")]
-            if level:
-                found[0] += f" Level with it within the noise: {listed(level)}."
-            if lower:
-                gap = difference(self.finals, lower[0], best)
-                behind = f"{self.written(abs(gap.mean))} ± {self.written(gap.half)}{unit}"
-                found[0] += f" Behind it: {listed(lower)}; {lower[0]} by {behind}."
-            if len(others) > len(level) + len(lower):
-                found[0] += " Of others it cannot be told: there are too few seeds, or they differ too much."
-        lost = [name for name in self.finals if np.isinf(self.finals[name]).any()]
-        return found + [f"{title}: a seed of {listed(lost)} diverged."] * bool(lost)
+    def title(self, where: str) -> str:
+        """Who leads on tasks and availabilities, in a line; empty where nothing is ranked."""
+        best, *others = [*self.places] or [""]
+        level = [name for name in others if self.places[name] == "level"]
+        if not others:
+            return f"{best}{where}: {in_words(self.score)} {self.value(best)}" if best else ""
+        if not self.proves:
+            return f"{best} is first{where}, but fewer than three seeds rank nothing"
+        if len(level) == len(others):
+            return f"{listed([best, *level], 3)} are level{where}"
+        are = f"{level[0]} is" if len(level) == 1 else f"{len(level)} are"
+        return f"{best} leads{where}" + f"; {are} level" * bool(level)
+
+    def sentence(self) -> str:
+        """Who is best, level and behind; empty where nothing is ranked."""
+        best, *others = [*self.places] or [""]
+        level = [name for name in others if self.places[name] == "level"]
+        lower = [name for name in others if self.places[name] in ("second", "lower")]
+        text = f"{self.model}: {best} has the best {in_words(self.score)}, {self.value(best)}" if best else ""
+        text += f"; level with it within the noise: {listed(level)}" if level else ""
+        if lower:
+            gap = difference(self.finals, lower[0], best)
+            behind = f"{self.written(abs(gap.mean))} ± {self.written(gap.half)}"
+            text += f"; behind it: {listed(lower)} ({lower[0]} by {behind}{' points' * self.percent})"
+        text += "; the seeds are too few to rank the others" * (len(others) > len(level) + len(lower))
+        return f"{text[:1].upper()}{text[1:]}." * bool(text)
 
 
-def run_sections(runs: Sequence[MeasuredRun], imports: bool) -> tuple[list[str], list[Section]]:
-    """Sentences for the summary, and the sections on scores."""
-    unfinished = [run.source for run in runs if is_unfinished(run)]
-    summary, table = [facts_of(runs), *[f"Not finished: {listed(unfinished)}."] * bool(unfinished)], runs_table(runs)
-    scores = scores_of(table)[:_SCORES]
-    if not scores:
-        return [*summary, "The runs have no score in common: only their clients are shown."], []
+def scored(runs: Sequence[MeasuredRun], table: pd.DataFrame) -> list[Scores]:
+    """The final scores of each model, by the score to read first; runs that stopped before the others have none."""
     every = []
-    for _, rows in of_score(table, scores[0]).groupby("model", sort=False):
-        shown = {i: runs[i] for i in rows["run"]}
-        several = len({run.rounds for run in shown.values()}) > 1  # those that are not finished have fewer rounds
-        late = [run.rounds <= 0 or (several and is_unfinished(run)) for run in shown.values()]
-        every.append(
-            Scores(rows.assign(value=rows["value"].mask(late), diverged=rows["diverged"] & np.logical_not(late)))
-        )
+    for score in scores_of(table)[:1]:
+        for _, rows in of_score(table, score).groupby("model", sort=False):
+            shown = [runs[i] for i in rows["run"]]
+            several = len({run.rounds for run in shown}) > 1  # those that are not finished have fewer rounds
+            late = [run.rounds <= 0 or (several and is_unfinished(run)) for run in shown]
+            diverged = rows["diverged"] & np.logical_not(late)
+            every.append(Scores(rows.assign(value=rows["value"].mask(late), diverged=diverged)))
+    return every
+
+
+def finding(runs: Sequence[MeasuredRun], every: Sequence[Scores] | None = None) -> tuple[str, list[str]]:
+    """The title of a report on runs, and at most three sentences, as plain text."""
+    every = scored(runs, runs_table(runs)) if every is None else every
+    task, availability = parts_of(runs)
+    where = f" on {task}" * bool(task) + f" under {availability}" * bool(availability)
+    first = next((of.title(where) for of in every[:1]), "") or f"{listed([*groups_of(runs)], 3)}{where}"
+    tops = {next(iter(of.places), "") for of in every}
+    model = f" ({every[0].model})" if len(tops) > 1 and " leads" in first else ""
+    going = sum(map(is_unfinished, runs))
+    so_far = f"{len(runs) - going} of {len(runs)} runs have ended: " * bool(going)
+    return f"{so_far}{first}{model}", [*filter(None, [of.sentence() for of in every[:2]]), facts_of(runs)]
+
+
+def run_report(runs: Sequence[MeasuredRun], imports: bool) -> Report:
+    """Who is best, its dot chart, curves, and everything else in folded sections."""
+    table = runs_table(runs)
+    every, scores = scored(runs, table), scores_of(table)[:_SCORES]
+    title, sentences = finding(runs, every)
+    if not scores:
+        sentences.append("The runs have no score in common: only their clients are shown.")
+        return Report(title, sentences, [*(client_sections(runs) if imports else []), origin(runs)])
     finals = pd.concat([of.table() for of in every], axis="columns").fillna("").rename_axis("runs").reset_index()
-    order = finals["runs"].tolist()
-    tail = f"{min(TAIL, max(run.rounds for run in runs)):g}"
+    order, unfinished = finals["runs"].tolist(), [run.source for run in runs if is_unfinished(run)]
+    tail = f"{in_words(scores[0])}, mean over the last {min(TAIL, max(run.rounds for run in runs)):g} rounds"
+    more = [*(of.sentence() for of in every[2:]), *[f"Not finished: {listed(unfinished)}."] * bool(unfinished)]
+    figures = {"Scores": _curves(runs, table, scores, order, get_args(Abscissa)[1:] if imports else _FREE)}
     sections = [
-        Section(
-            "Final scores", tables={f"{in_words(scores[0])}, mean over the last {tail} rounds": finals}, note=_NOTE
-        ),
-        Section("Scores over the rounds", figures={"Scores": _curves(runs, table, scores, order, imports)}),
+        Section("Scores over the rounds", figures=figures, note=smoothed(table)),
+        Section("Final scores", more, {tail: finals}, note=_NOTE, folded=not unfinished),
     ]
     if others := [column for column in other_columns(table) if column not in ("seconds", "simulated_seconds")]:
-        figure = _curves(runs, table, others[: 2 * _SCORES], order, imports)
-        sections.append(Section("Other columns of the history", figures={"Other columns": figure}))
-    return [*summary, *(sentence for of in every for sentence in of.sentences())], sections
+        figures = {"Other columns": _curves(runs, table, others[: 2 * _SCORES], order)}
+        sections.append(Section("Other columns of the history", figures=figures, folded=True))
+    sections += [*(client_sections(runs, order) if imports else []), origin(runs)]
+    lost = {of.model: [name for name in of.finals if np.isinf(of.finals[name]).any()] for of in every}
+    alarms = [f"{model}: a seed of {listed(names)} diverged." for model, names in lost.items() if names]
+    return Report(title, sentences, sections, alarms, _dots(runs, every, order))
+
+
+def _dots(runs: Sequence[MeasuredRun], every: Sequence[Scores], order: Sequence[str]) -> dict[str, bytes]:
+    """The final scores of the best; nothing where matplotlib is not installed."""
+    rows = pd.concat([of.rows for of in every])
+    rows = rows[(rows["value"].notna() | rows["diverged"]) & rows["name"].isin(order[:_DOTS])]
+    if rows.empty or find_spec("matplotlib") is None:
+        return {}
+    chart = final_chart(runs, rows, every[0].score, _WIDTH)
+    return {f"Final scores of {listed(order[:_DOTS])}: a dot per seed, and the mean": svg(chart.draw, chart.size)}
 
 
 def _curves(
-    runs: Sequence[MeasuredRun], table: pd.DataFrame, scores: Sequence[str], order: Sequence[str], imports: bool
-) -> Figure:
-    """Over each x axis that all runs have; bytes are those of the algorithm, which is imported for it."""
+    runs: Sequence[MeasuredRun], table: pd.DataFrame, scores: Sequence[str], order: Sequence[str],
+    axes: Sequence[Abscissa] = (),
+) -> Figure:  # fmt: skip
+    """Over rounds, and each of these axes that all runs have; for bytes, the algorithm is imported."""
     rows = {score: of_score(table, score) for score in scores}
     at, name = abscissa("rounds", runs)
     panels = [
@@ -162,7 +230,7 @@ def _curves(
     points["panel"] = [_title(in_words(row.model), row.score) for row in points.itertuples()]
     points = points.explode("round").astype({"round": float})
     tables = {name: shown}
-    for x in get_args(Abscissa)[1:] if imports else ("seconds", "simulated"):
+    for x in axes:
         try:
             at, name = abscissa(x, runs)
         except FedsweError:
@@ -202,12 +270,14 @@ def origin(runs: Sequence[MeasuredRun]) -> Section:
     listings = {}
     for name, (first, *_) in list(groups_of(list({id(run.history): run for run in runs}.values())).items())[:_KINDS]:
         if (file := Path(first.source) / "config.toml").is_file():
-            listings[f"{name}, seed {first.seed}"] = file.read_text(encoding="utf-8", errors="replace")[:_LONGEST]
+            text = file.read_text(encoding="utf-8", errors="replace")
+            listings[f"{first.label or name}, seed {first.seed}"] = text[:_LONGEST]
     command = shlex.join(["fedswe", "run", f"{runs[0].source}/config.toml"])
     again = f"A run can be run again from its configuration: {command}"
     return Section(
-        "How to reproduce this", [again] * bool(listings), {"Measured with": table} if facts else {}, listings=listings
-    )
+        "How to reproduce this", [again] * bool(listings), {"Measured with": table} if facts else {}, listings=listings,
+        folded=True,
+    )  # fmt: skip
 
 
 def _noted(path: Path) -> dict[str, str]:

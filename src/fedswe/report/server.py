@@ -16,6 +16,7 @@ from fedswe.report.page import Report, to_html
 
 PORT = 8765  # if it is free and no other is asked for
 _PAUSE = 3.0  # seconds between two looks at the directories
+_TABLES = (".csv", ".parquet", ".db", ".db-wal")
 _SHARE = 5  # between two looks lie so many times the seconds that the last page took
 _HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
@@ -51,7 +52,7 @@ class ReportServer(ThreadingHTTPServer):
             began = time.monotonic()
             if began >= self._next:
                 found = [path for root in self._roots for path in sorted(root.rglob("*.*"))]
-                files = [(path, path.stat().st_mtime_ns) for path in found if path.suffix in (".csv", ".parquet")]
+                files = [(path, path.stat().st_mtime_ns) for path in found if path.suffix in _TABLES]
                 if files != self._files:
                     self._page, self._files = to_html(self._report()).encode(), files
                 ended = time.monotonic()

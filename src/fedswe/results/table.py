@@ -25,6 +25,7 @@ from fedswe.results.history import History, divergence
 
 TAIL = 50  # rounds at the end over which scores are averaged, as in the paper
 CONFIDENCE = 0.95  # on both sides together
+SEEDS = 3  # with fewer, nothing is said about how sure a number is
 _FEW = 4  # evaluations in the last rounds, below which a fluctuation is not computed
 _DICTIONARY = 1 << 25  # bytes: numbers of few digits, and texts that many rows share, are stored once
 
@@ -156,7 +157,7 @@ def quantile(freedom: float) -> float:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds, and half the width of its confidence interval; NaN with one seed."""
+    """A mean over seeds, and half the width of its confidence interval; NaN with fewer than three seeds."""
 
     mean: float
     half: float
@@ -164,7 +165,7 @@ class Interval:
     @classmethod
     def of(cls, values: Sequence[float]) -> Interval:
         n, mean = len(values), float(np.mean(values))
-        if n < 2:
+        if n < SEEDS:
             return cls(mean, math.nan)
         return cls(mean, float(quantile(n - 1) * np.std(values, ddof=1) / math.sqrt(n)))
 
@@ -175,8 +176,8 @@ class Interval:
 def difference(finals: pd.DataFrame, label: str, other: str) -> Interval:
     """The mean of label - other with its 95 % interval: seed by seed if both have the same seeds, and else by Welch's.
 
-    So it is the difference of the two means by which a ranking is ordered. The interval is NaN if either has one seed
-    only, and mean and interval are if a run diverged.
+    So it is the difference of the two means by which a ranking is ordered. The interval is NaN if either has fewer than
+    three seeds, and mean and interval are if a run diverged.
     """
     a, b = finals[label].dropna(), finals[other].dropna()
     if not np.isfinite([*a, *b]).all():
@@ -184,7 +185,7 @@ def difference(finals: pd.DataFrame, label: str, other: str) -> Interval:
     if len(a) > 1 and a.index.equals(b.index):
         return Interval.of(list(a - b))
     mean = float(np.mean(a) - np.mean(b))
-    if min(len(a), len(b)) < 2:
+    if min(len(a), len(b)) < SEEDS:
         return Interval(mean, math.nan)
     squares = [float(np.var(values, ddof=1)) / len(values) for values in (a, b)]
     if not sum(squares):
