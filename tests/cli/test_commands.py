@@ -179,7 +179,7 @@ def test_a_wide_table_names_every_algorithm_in_full(tmp_path, monkeypatch, capsy
 
 
 def test_a_table_in_an_ascii_log(tmp_path):
-    words = ["compare", *QUICK, "--algorithms", "fedavg", "--seeds", "3,4", "--jobs", 1, "--out", tmp_path / "a"]
+    words = ["compare", *QUICK, "--algorithms", "fedavg", "--seeds", "3,4,5", "--jobs", 1, "--out", tmp_path / "a"]
     run = process(*words, stdout=subprocess.PIPE, text=True, encoding_of_output="ascii")
     assert " ? " in run.communicate()[0]
     assert run.returncode == 0

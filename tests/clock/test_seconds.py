@@ -298,7 +298,7 @@ def test_a_run_without_simulated_time_cannot_be_drawn_over_it(monkeypatch, capsy
     fedswe.run(experiment(clock=Rounds()), out="run")
     code, _, err = command(monkeypatch, capsys, "plot", "run", "--x", "simulated")
     assert code == 2
-    assert 'the run has no simulated time (clock.name = "seconds"): use --x rounds' in err
+    assert 'the run has no simulated time (clock.name = "seconds"): use --x="rounds"' in err
 
 
 def test_names_of_speeds_follow_the_devices_of_a_log():

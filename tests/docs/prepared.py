@@ -37,6 +37,7 @@ def own_devices(reader: Reader) -> None:
 
 
 PREPARED = {
+    "README.md": own_devices,
     "docs/extending.md": own_arrays,
     "docs/your-devices.md": own_devices,
 }

@@ -27,7 +27,7 @@ KEPT = ("rule", "output", "trial", "test", "regret", "regret_half_width")
 ROUNDS = 1000  # as many as a log of a week has: in fewer, clients that come rarely look like some that never come
 
 DIGITS = 8  # settings on the digits without recorded devices that are measured
-RECOMMENDED = "keel"  # see docs/which-rule.md
+RECOMMENDED = "fedexp"  # see docs/which-rule.md
 
 
 def features_of(setting):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedswe.algorithms import FedAvg, FedSWE, Keel
+from fedswe.algorithms import FedAvg, FedExP, FedSWE, Keel
 from fedswe.availability.schedule import Bools, Floats
 from fedswe.core.algorithm import Algorithm
 from fedswe.theory.limits import fedswe_trace_limit
@@ -30,11 +30,11 @@ def client_weights(rule: Algorithm, available: Bools) -> tuple[Floats | None, st
         weights = np.zeros(m)
         weights[ever] = limit.server.mean(axis=0) * m
         return weights, "the server model (the client mean counts all alike); single runs vary, more with long echoes"
+    longer = "without its longer steps in rounds where clients disagree, whose effect is not known"
     if isinstance(rule, FedAvg):
-        return _divided(available, np.ones(m)), ""
+        return _divided(available, np.ones(m)), longer * isinstance(rule, FedExP)
     if isinstance(rule, Keel):
-        said = "without its longer steps in rounds where clients disagree, whose effect is not known"
-        return _divided(available, _intervals(available, rule.cutoff) ** rule.power), said
+        return _divided(available, _intervals(available, rule.cutoff) ** rule.power), longer
     return None, "not known: there is no formula for it"
 
 

@@ -25,7 +25,7 @@ GROUPS = {
 }
 _EXAMPLES = (
     "fedswe run rounds=50                      a first run, on handwritten digits\n\n"
-    "fedswe compare --algorithms fedavg,keel   two rules on the same clients\n\n"
+    "fedswe compare --algorithms fedavg,fedexp   two rules on the same clients\n\n"
     "fedswe availability your-log.csv          your devices: how biased, which rule"
 )
 COMMANDS = {  # by panel of the help: the name of a command, and its function in a module of fedswe.cli

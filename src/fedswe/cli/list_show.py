@@ -19,8 +19,8 @@ from fedswe.errors import mistakes_as
 from fedswe.registry import KINDS, kind_of
 
 FAMILIES = {  # * is recommended
-    "plain averages": "fedavg fedavg_all fedavg_known gfedavg fednova fedexp ghbm local_ghbm",
-    "interval weights": "fedau f3ast debiased_fedavg echo interval_weights interval_extrapolation keel*",
+    "plain averages": "fedavg fedavg_all fedavg_known gfedavg fednova fedexp* ghbm local_ghbm",
+    "interval weights": "fedau f3ast debiased_fedavg echo interval_weights interval_extrapolation keel",
     "client models": "fedswe fedawe fedswe_variant bounded_fedswe fedpbc area",
     "memories": "mifa fedvarp fedstale fedstale_known fedlaavg decayed_memory mimic scaffold amplified_scaffold focus",
     "asynchronous": "fedasync fedbuff ace ca2fl",

@@ -284,9 +284,18 @@ def _names(configs: pd.DataFrame) -> list[str]:
     return [" ".join(part) for part in parts]
 
 
+def labels_of(runs: Sequence[MeasuredRun]) -> dict[str, str]:
+    """The whole label of each name. A model at a time: an algorithm may have other runs for each."""
+    found: dict[str, str] = {}
+    for model in dict.fromkeys(model for run in runs for model in run.reported):
+        groups = groups_of([run for run in runs if model in run.reported])
+        found |= {name: of[0].label or name for name, of in groups.items()}
+    return found
+
+
 def named(runs: Sequence[MeasuredRun], given: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """By name the one that is shown, and for the caption what the runs are and what short names stand for."""
-    labels = {name: of[0].label or name for name, of in groups_of(runs).items()}
+    labels = labels_of(runs)
     for old in given.keys() - labels.keys() - {*labels.values()}:
         require(False, f"no curve is called {old}: {suggestion(old, labels)}")
     shown = {name: given.get(name, given.get(label, name)) for name, label in labels.items()}

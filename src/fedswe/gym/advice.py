@@ -55,6 +55,7 @@ class Advice:
     nearest: str  # the availability of the gym that is most alike
     distance: float  # to it
     evidence: list[str]  # what was measured there
+    best: list[str]  # other rules that were the best there
     here: dict[str, float]  # the features, and those of the nearest
     there: dict[str, float]
 
@@ -73,11 +74,13 @@ class Advice:
 
     def words(self, rounds: int) -> list[str]:
         """What to give to fedswe compare."""
-        own = labelled({}, self.rule).algorithm.lr * self.trial.server_rate
-        label = self.rule + (f":lr={own:g}" if own != 1 else "") + f":chain=[{','.join(self.trial.chain([], rounds))}]"
+        chain, labels = f":chain=[{','.join(self.trial.chain([], rounds))}]", ["fedavg"]
+        for rule in (self.rule, *self.best):
+            own = labelled({}, rule).algorithm.lr * self.trial.server_rate
+            labels.append(rule + (f":lr={own:g}" if own != 1 else "") + chain)
         served = next((text for text in OUTPUTS if output_label(text) == self.served), self.served)
         return [
-            f"rounds={rounds}", "--algorithms", f"fedavg,{label}", "--tune", ",".join(map("{:g}".format, self.rates)),
+            f"rounds={rounds}", "--algorithms", ",".join(labels), "--tune", ",".join(map("{:g}".format, self.rates)),
             f"local.clip={GRADIENT_BOUND:g}", f"local.schedule={self.trial.schedule}",
             f"evaluate.model={','.join(dict.fromkeys(['server', served]))}",
         ]  # fmt: skip
@@ -106,7 +109,9 @@ def advise(values: Values, summary: Mapping[str, Any] | None = None) -> Advice:
     trial = Counter(replace(trial, rate=1.0) for trial in trials).most_common(1)[0][0]
     far = distance(own, nearest["features"])
     there, output = nearest["features"], served.most_common(1)[0][0]
-    return Advice(rule, grid, trial, output, nearest["availability"], far, evidence, own, there)
+    best = {setting["best"] for setting in known["settings"] if setting["availability"] == nearest["availability"]}
+    others = sorted(label for label in best - {rule} if ":lr=" not in label and "chain=" not in label)
+    return Advice(rule, grid, trial, output, nearest["availability"], far, evidence, others, own, there)
 
 
 def stored() -> dict[str, Any]:

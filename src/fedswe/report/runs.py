@@ -20,6 +20,7 @@ from fedswe.comparison.measured_run import (
     MeasuredRun,
     facts_of,
     groups_of,
+    labels_of,
     of_score,
     other_columns,
     parts_of,
@@ -168,7 +169,7 @@ def finding(runs: Sequence[MeasuredRun], every: Sequence[Scores] | None = None) 
     every = scored(runs, runs_table(runs)) if every is None else every
     task, availability = parts_of(runs)
     where = f" on {task}" * bool(task) + f" under {availability}" * bool(availability)
-    first = next((of.title(where) for of in every[:1]), "") or f"{listed([*groups_of(runs)], 3)}{where}"
+    first = next((of.title(where) for of in every[:1]), "") or f"{listed([*labels_of(runs)], 3)}{where}"
     tops = {next(iter(of.places), "") for of in every}
     model = f" ({every[0].model})" if len(tops) > 1 and " leads" in first else ""
     going = sum(map(is_unfinished, runs))
