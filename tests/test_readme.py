@@ -34,7 +34,7 @@ def accuracy(row: dict[str, str]) -> float:
 
 
 def test_its_table_is_part_of_the_stored_comparison():
-    (table,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    (table,) = re.findall(r"```text\n(test accuracy.*?)```", README, re.DOTALL)
     (names,) = re.findall(r"^RULES := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     shown = [
         [cell.strip(" *") for cell in line.strip("│").split("│")] for line in table.splitlines() if line[:1] == "│"
@@ -43,11 +43,10 @@ def test_its_table_is_part_of_the_stored_comparison():
     rows = stored()
     for name, *cells in shown:
         for model, score, rate in zip(("server", "client_mean"), cells[::2], cells[1::2], strict=True):
-            row = rows.get((name, model))  # some are younger than the stored comparison
-            if row is not None:
-                assert row["diverged"] == "0"
-                std = 100 * float(row["test_accuracy_std"])
-                assert (score, rate) == (f"{accuracy(row):.1f} ± {std:.1f}", row["local_lr"])
+            row = rows[name, model]
+            assert row["diverged"] == "0"
+            std = 100 * float(row["test_accuracy_std"])
+            assert (score, rate) == (f"{accuracy(row):.1f} ± {std:.1f}", row["local_lr"])
 
 
 def test_a_row_of_its_table_measured_again():
@@ -74,6 +73,14 @@ def test_what_it_says_of_its_table():
         ]
         assert len(near) > len(fedswe.registry.names("algorithm")) / 2
     assert accuracy(rows["fedswe", "client_mean"]) > accuracy(rows["fedswe", "server"])
+
+
+def test_verdicts_on_the_paper_are_those_of_its_claims():
+    with (ROOT / "experiments" / "results" / "full-released" / "claims.csv").open(newline="") as text:
+        statuses = {row["id"]: row["status"] for row in csv.DictReader(text)}
+    said = re.findall(r"\[([\w ,]+), (?:exact|[\w ]+ seeds)\]\([\w/.-]+claims\.md#([\w-]+)\)", README)
+    assert len(said) == 5
+    assert [status for status, _ in said] == [statuses[claim] for _, claim in said]
 
 
 # other numbers ----------------------------------------------------------------------------------------------------

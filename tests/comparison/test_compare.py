@@ -158,7 +158,6 @@ def test_a_chosen_score_is_shown_first_and_tuned_by(tmp_path, monkeypatch, capsy
     base = load(None, ["task.clients=5", "rounds=4", "evaluate.every=2", "evaluate.score=test_loss"])
     result = package.compare(base, ["fedavg", "fednova"], seeds=(3,), tune=(0.1, 0.3), out=tmp_path / "a", jobs=1)
     assert result.headline == "test_loss"
-    assert result.best("server") == result.by_seed("server").mean().idxmin()
     assert scores_of(runs_table(measured_runs([tmp_path / "a"])))[0] == "test_loss"
     assert scores_of(runs_table(measured_runs([result])))[0] == "test_loss"
     words = ["task.clients=5", "rounds=4", "--out", str(tmp_path / "b")]
