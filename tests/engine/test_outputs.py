@@ -49,6 +49,7 @@ def test_averages_over_rounds_are_what_they_say(kind, of):
     named |= {"one": Window(1, of), "none": Ema(0.0, of)}  # the model itself
     outputs, model = Outputs(engine, named), engine.server_model if of == "server" else engine.client_mean
     x = model().numpy()[None]  # the models of rounds 0, 1, ..., t
+    late = x[0]
     for t in range(ROUNDS + 1):
         if t:
             engine.step()
@@ -57,8 +58,9 @@ def test_averages_over_rounds_are_what_they_say(kind, of):
         models, weights = {name: y.numpy() for name, y in outputs.models().items()}, DECAY ** np.arange(t, -1, -1.0)
         started = np.concatenate([weights[:1], (1 - DECAY) * weights[1:]])
         np.testing.assert_allclose(models["ema"], started @ x, rtol=1e-12)
-        without_start = weights[1:] @ x[1:] / weights[1:].sum() if t else x[0]
-        np.testing.assert_allclose(models["late"], without_start, rtol=1e-12)
+        kept = min(DECAY, (t - 1) / (t + 3)) if t else 0.0
+        late = kept * late + (1 - kept) * x[-1]
+        np.testing.assert_allclose(models["late"], late, rtol=1e-12)
         np.testing.assert_array_equal([models["one"], models["none"]], [x[-1]] * 2)
         length = t if t < 4 else 4 + t % 4  # the last complete block of 4 rounds and the one under way
         np.testing.assert_allclose(models["window"], x[-length:].mean(0) if t else x[0], rtol=1e-12)

@@ -101,14 +101,14 @@ class CountedModel:
 class Ema(Output):
     """The exponential average over rounds of the server model or of the client mean.
 
-    After t rounds it is the sum of decay^(t-r) y^r over the rounds r = 1..t, divided by the sum of the weights, where
-    y^t is the averaged model. Without correct_bias it is ema = decay ema + (1 - decay) y^t after each round, from x^0
-    on, which keeps the weight decay^t.
+    After round t it is ema = kept ema + (1 - kept) y^t, where y^t is the averaged model and kept the smaller one of decay
+    and (t - 1) / (t + 3): x^0 has no weight, and in the first rounds the average is over about the last quarter of
+    them, for a model that still moves fast. Without correct_bias kept is decay, and x^0 keeps the weight decay^t.
     """
 
     decay: Decay = 0.99  # of the average, per round
     of: Averaged = "server"  # the averaged model: server, or client_mean
-    correct_bias: bool = True  # leave out x^0, which otherwise keeps the weight decay^t
+    correct_bias: bool = True  # leave out x^0, and average over fewer rounds at the beginning
 
     title: ClassVar[str] = "an exponential average over rounds of server model or client mean"
 
@@ -121,7 +121,7 @@ class Ema(Output):
         if isinstance(state, Model):
             return Model(x.lerp(state.x, self.decay))
         count = state.count + 1
-        kept = 1 - (1 - self.decay) / (1 - self.decay ** float(count))  # 0 in the first round
+        kept = min(self.decay, (float(count) - 1) / (float(count) + 3))  # 0 in the first round
         return CountedModel(x.lerp(state.x, kept), count)
 
     def model(self, state: Model | CountedModel, run: Run) -> Vector:
