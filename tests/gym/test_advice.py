@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from fedswe.comparison.labels import labelled
+from fedswe.comparison.labels import labelled, split_labels
 from fedswe.core.transforms import Momentum, Warmup
 from fedswe.experiment.configuration import read
 from fedswe.gym.advice import advise, features
@@ -70,7 +70,8 @@ def test_the_words_of_the_advice_are_an_experiment():
     tasks = [setting(f"task{i}", "sine", values(), of, best="keel") for i, of in enumerate(several)]
     words = advise(values(), {"recommended": "keel", "settings": tasks}).words(500)
     assert words[words.index("--tune") + 1] == "0.025,0.05,0.1,0.2,0.4"
-    label = words[words.index("--algorithms") + 1].removeprefix("fedavg,")
+    fedavg, label = split_labels(words[words.index("--algorithms") + 1])
+    assert fedavg.removeprefix("fedavg") == label.removeprefix("keel")
     made = labelled(read(None, [word for word in words if word[:6] in ("local.", "rounds", "evalua")]), label)
     assert made.algorithm == ALGORITHMS["keel"](chain=(Momentum(0.5), Warmup(50)))
     assert made.local.schedule == "constant"  # that of most tasks

@@ -105,7 +105,7 @@ def test_level_and_lower(tmp_path):
     assert report.title == "fedau leads on digits under sine; fedavg is level"
     assert report.summary[0] == (
         "Server model: fedau has the best test accuracy, 91.1 ± 1.3 %; level with it within the noise: fedavg; "
-        "behind it: mifa (mifa by 20.1 ± 0.8 points)."
+        "behind it: mifa (by 20.1 ± 0.8 points)."
     )
     assert report.summary[2] == "digits, 30 clients, sine availability, 40 rounds, seeds 3, 4, 6, local rate 0.1."
     assert finding(measured_runs([tmp_path / "fedau-3"]))[0] == "fedau on digits under sine: test accuracy 89.8 %"

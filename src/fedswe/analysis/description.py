@@ -251,7 +251,8 @@ def describe(
 def _summary(given: Described, values: Mapping[str, Any]) -> dict[str, str]:
     found, few, many = given.statistics, *(percent(values["per_client"][level]) for level in ("p5", "p95"))
     length = f" of {duration(given.record.round_seconds)}" if given.record.round_seconds else ""
-    there = f"{found.clients * float(np.nanmean(found.population)):.3g} are there in a round"
+    mean = found.clients * float(np.nanmean(found.population))
+    there = f"{mean:,.0f}" if mean >= 1000 else f"{mean:.3g}"
     never = f", {values['never_in_a_round']:,} in none" if values["never_in_a_round"] else ""
     empty = f", nobody in {percent(values['empty_rounds'] / found.rounds)} of them" if values["empty_rounds"] else ""
     equal = f"Gini index {values['gini']:.2f} (0: all are there equally often, 1: one has all)"
@@ -259,7 +260,7 @@ def _summary(given: Described, values: Mapping[str, Any]) -> dict[str, str]:
     other = "" if math.isnan(pair) else f"; of two of them {pair:.2f} (0: each for itself, 1: all together)"
     who, size = "devices" if given.seconds else "clients", f"{found.clients:,} in {found.rounds:,} rounds{length}"
     return {
-        who: f"{size}: {there}{never}{empty}",
+        who: f"{size}: {there} are there in a round{never}{empty}",
         "unequal": f"{equal}; the rarest twentieth at most {few} of the time, the most present one {many} or more",
         "related": f"correlation with oneself a round later {short(round(after, 2))} (0: chance, 1: for ever){other}",
         "FedAvg": given.bias,

@@ -148,19 +148,19 @@ def _print(result: Comparison, rates: list[float], tune_by: str) -> None:
         return
     by = tune_by or (tuning_score(result.score) if result.score else "training loss")
     runs = measured_runs([result])
-    labels, rows = labels_of(runs), of_score(runs_table(runs), result.headline)
+    rows = of_score(runs_table(runs), result.headline).replace({"name": labels_of(runs)})
     seeds, several = result.seeds, len(result.seeds) > 2
     models = {model: Scores(rows[rows["model"] == model]) for model in result.models}
     first, rate = models[result.models[0]], ["local lr"] * bool(rates)
     columns, table = ["algorithm", *(word for model in models for word in (in_words(model), *rate))], []
-    for name in dict.fromkeys([*first.places, *first.finals]):
-        cells = [Text(labels[name])]
+    for label in dict.fromkeys([*first.places, *first.finals]):
+        cells = [Text(label)]
         for model, scores in models.items():
-            finals, near = scores.finals[name], scores.places.get(name) in ("best", "level" * several)
+            finals, near = scores.finals[label], scores.places.get(label) in ("best", "level" * several)
             deviation = f" ± {scores.written(finals.std())}" if several else ""
             text = diverged_text(finals) or "* " * near + scores.written(finals.mean()) + deviation
             cells.append(Text(text, "bold" if near else ""))
-            cells += [Text(f"{result.chosen[labels[name], model]:g}", "dim")] * bool(rates)
+            cells += [Text(f"{result.chosen[label, model]:g}", "dim")] * bool(rates)
         table.append(cells)
     print_table(f"{in_words(first.score)}{', %' * first.score.endswith('accuracy')}", columns, table, numbers=True)
     ended = sorted(int(run.last["round"]) for (_, _, seed), run in result.histories.items() if seed in seeds)

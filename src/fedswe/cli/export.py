@@ -15,7 +15,7 @@ def export_command(
     model: Annotated[str, typer.Option(help="An evaluated model, e.g. client_mean; default: the served model")] = "",
     format_: Annotated[
         Literal["safetensors", "torch", "onnx"] | None,
-        typer.Option("--format", help="Default: by the ending of --out, or safetensors"),
+        typer.Option("--format", help="Default: by the ending of --out, without it safetensors"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The file to write; default: the name of the model")] = None,
 ) -> None:
@@ -23,7 +23,7 @@ def export_command(
     from fedswe.experiment.result import load
     from fedswe.results.model_file import FORMATS
 
-    format_ = format_ or (FORMATS.get(out.suffix) if out else None) or "safetensors"
+    format_ = format_ or ("safetensors" if out is None else FORMATS.get(out.suffix))
     result = load(run)
     model = model or result.served
     out = out or Path(Path(model).name + next(suffix for suffix, name in FORMATS.items() if name == format_))

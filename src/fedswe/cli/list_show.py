@@ -59,6 +59,8 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Explain a name of `fedswe list` or a class of yours: formula, parameters, memory, messages, citation."""
+    head = name.partition(":")[0]  # of a label: keel:power=0
+    name = head if any(head in registry.names(kind) for kind in KINDS) else name
     found = [description(kind, name, cls) for kind, cls in registry.find(name)]
     if as_json:
         print_json(found[0])

@@ -10,6 +10,7 @@ import typer
 
 from fedswe.cli.arguments import comma_separated
 from fedswe.cli.console import console
+from fedswe.errors import require
 
 
 def plot_command(
@@ -27,6 +28,8 @@ def plot_command(
     """Draw the scores of runs over rounds, time or traffic, or their final scores."""
     from fedswe.figures import plot
 
+    for word in label or []:
+        require("=" in word, f"--label {word}: write OLD=NEW")
     labels = {old: new for old, _, new in (word.rpartition("=") for word in label or [])}  # OLD may have a =
     options: dict[str, Any] = {"x": x, "kind": kind, "size": size, "labels": labels}  # `plot` checks them
     plot(directories, y=y or None, models=comma_separated(model), out=out, **options)

@@ -101,9 +101,9 @@ class CountedModel:
 class Ema(Output):
     """The exponential average over rounds of the server model or of the client mean.
 
-    After round t it is ema = kept ema + (1 - kept) y^t, where y^t is the averaged model and kept the smaller one of decay
-    and (t - 1) / (t + 3): x^0 has no weight, and in the first rounds the average is over about the last quarter of
-    them, for a model that still moves fast. Without correct_bias kept is decay, and x^0 keeps the weight decay^t.
+    After round t it is ema = kept ema + (1 - kept) y^t, where y^t is the averaged model and kept the smaller one
+    of decay and (t - 1) / (t + 3): x^0 has no weight, and in the first rounds the average is over about a quarter
+    of them, for a model that still moves fast. Without correct_bias kept is decay, and x^0 keeps the weight decay^t.
     """
 
     decay: Decay = 0.99  # of the average, per round

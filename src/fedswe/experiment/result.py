@@ -67,7 +67,8 @@ class Result(Displayed):
         out, model = Path(out), model or self.served
         kept = self.directory and (self.directory / "model.safetensors").resolve()
         require(out.resolve() != kept, f"{out} has all models of the run and is not replaced: choose another out=")
-        format = format or FORMATS.get(out.suffix, "safetensors")
+        require(format or out.suffix in FORMATS, f"{out}: its name must end in {', '.join(FORMATS)}, or give format=")
+        format = format or FORMATS[out.suffix]
         write_whole(out, content(self.state_dict(model), model, format, lambda: populate(self.experiment)[0]))
 
     def _shown(self) -> tuple[dict[str, pd.DataFrame], list[str]]:

@@ -74,8 +74,8 @@ class Advice:
 
     def words(self, rounds: int) -> list[str]:
         """What to give to fedswe compare."""
-        chain, labels = f":chain=[{','.join(self.trial.chain([], rounds))}]", ["fedavg"]
-        for rule in (self.rule, *self.best):
+        chain, labels = f":chain=[{','.join(self.trial.chain([], rounds))}]", list[str]()
+        for rule in ("fedavg", self.rule, *self.best):
             own = labelled({}, rule).algorithm.lr * self.trial.server_rate
             labels.append(rule + (f":lr={own:g}" if own != 1 else "") + chain)
         served = next((text for text in OUTPUTS if output_label(text) == self.served), self.served)

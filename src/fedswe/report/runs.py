@@ -145,8 +145,8 @@ class Scores:
         text += f"; level with it within the noise: {listed(level)}" if level else ""
         if lower:
             gap = difference(self.finals, lower[0], best)
-            behind = f"{self.written(abs(gap.mean))} ± {self.written(gap.half)}"
-            text += f"; behind it: {listed(lower)} ({lower[0]} by {behind}{' points' * self.percent})"
+            behind = f"by {self.written(abs(gap.mean))} ± {self.written(gap.half)}{' points' * self.percent}"
+            text += f"; behind it: {listed(lower)} ({f'{lower[0]} ' * (len(lower) > 1)}{behind})"
         text += "; the seeds are too few to rank the others" * (len(others) > len(level) + len(lower))
         return f"{text[:1].upper()}{text[1:]}." * bool(text)
 
