@@ -37,7 +37,6 @@ def own_devices(reader: Reader) -> None:
 
 
 PREPARED = {
-    "README.md": own_devices,
     "docs/extending.md": own_arrays,
     "docs/your-devices.md": own_devices,
 }

@@ -63,7 +63,8 @@ def gym_report(path: Path, imports: bool) -> Report:
         summary.append(f"{', '.join(failed)} failed with all local rates in at least one setting.")
     if warning := caveat(scale):
         title, summary = f"Gym, scale {scale.name}: it works", [warning]
-    summary.append(f"{len(rows)} rules, each with its own best trial and served model.")
+    measured = sum(not place.startswith("not measured") for place in rows["in"])
+    summary.append(f"Scale {scale.name}: {measured} rules, each with its own best trial and served model.")
     wide, long = len(found) > _WIDE, "\n".join(f"{names[label]}: {label}" for label in names if names[label] != label)
     sections = [
         *[Section("Regret of every rule in every setting", images=images)] * wide,
